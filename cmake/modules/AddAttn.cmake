@@ -1,0 +1,82 @@
+#===- AddAttn.cmake - CMake helpers of the project -------------------------===#
+#
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+#===------------------------------------------------------------------------===#
+#
+# Thin wrappers over MLIR's functions that put every library of the project in
+# the export set `AttnTargets` and give it usable include directories from both
+# the build tree and an install tree.
+#
+#===------------------------------------------------------------------------===#
+
+include(GNUInstallDirs)
+
+# Adds `name` to the exported package.
+function(attn_export_library name)
+  target_include_directories(${name} PUBLIC
+    $<BUILD_INTERFACE:${ATTN_INCLUDE_DIR}>
+    $<BUILD_INTERFACE:${ATTN_BINARY_DIR}/include>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  install(TARGETS ${name} EXPORT AttnTargets
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  set_property(GLOBAL APPEND PROPERTY ATTN_EXPORTS ${name})
+endfunction()
+
+# add_attn_library(name sources... [DEPENDS targets...] [MLIR_LIBS libs...]
+#                  [LINK_LIBS PUBLIC targets...])
+# A library of the compiler. MLIR_LIBS names upstream component libraries;
+# they become libMLIR.so when the project links the dylib.
+function(add_attn_library name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;MLIR_LIBS;LINK_LIBS" ${ARGN})
+  add_mlir_library(${name} ${ARG_UNPARSED_ARGUMENTS}
+    DISABLE_INSTALL
+    DEPENDS attn-headers ${ARG_DEPENDS}
+    LINK_LIBS ${ARG_LINK_LIBS})
+  if(ARG_MLIR_LIBS)
+    mlir_target_link_libraries(${name} PUBLIC ${ARG_MLIR_LIBS})
+  endif()
+  attn_export_library(${name})
+  set_property(GLOBAL APPEND PROPERTY ATTN_LIBS ${name})
+endfunction()
+
+# add_attn_tool(name sources... [LIBS targets...] [MLIR_LIBS libs...])
+function(add_attn_tool name)
+  cmake_parse_arguments(ARG "" "" "LIBS;MLIR_LIBS" ${ARGN})
+  add_llvm_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  llvm_update_compile_flags(${name})
+  target_link_libraries(${name} PRIVATE ${ARG_LIBS})
+  mlir_target_link_libraries(${name} PRIVATE ${ARG_MLIR_LIBS})
+  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endfunction()
+
+# attn_tablegen(target file.td "-gen-x" out.inc ...)
+# One IncGen target for the outputs of one .td file.
+function(attn_tablegen target td)
+  set(LLVM_TARGET_DEFINITIONS ${td})
+  set(args ${ARGN})
+  while(args)
+    list(POP_FRONT args generator output)
+    separate_arguments(generator)
+    mlir_tablegen(${output} ${generator})
+  endwhile()
+  add_public_tablegen_target(${target})
+  add_dependencies(attn-headers ${target})
+endfunction()
+
+# attn_doc(file.td output "-gen-x-doc"): a page of generated reference.
+function(attn_doc td output generator)
+  set(LLVM_TARGET_DEFINITIONS ${td})
+  separate_arguments(generator)
+  tablegen(MLIR ${output}.md ${generator})
+  set(page ${ATTN_BINARY_DIR}/docs/${output}.md)
+  add_custom_command(OUTPUT ${page}
+    COMMAND ${CMAKE_COMMAND} -E copy ${CMAKE_CURRENT_BINARY_DIR}/${output}.md ${page}
+    DEPENDS ${CMAKE_CURRENT_BINARY_DIR}/${output}.md)
+  add_custom_target(attn-doc-${output} DEPENDS ${page})
+  add_dependencies(attn-doc attn-doc-${output})
+endfunction()

@@ -1,0 +1,78 @@
+//===- AttnAttrs.td - Attributes of the attn dialect -------*- tablegen -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Named masks.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_DIALECT_ATTN_IR_ATTNATTRS_TD
+#define ATTN_DIALECT_ATTN_IR_ATTNATTRS_TD
+
+include "attn/Dialect/Attn/IR/AttnDialect.td"
+include "attn/Dialect/Attn/IR/AttnInterfaces.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+
+class Attn_Attr<string name, string mnemonicName, list<Trait> traits = []>
+    : AttrDef<Attn_Dialect, name, traits> {
+  let mnemonic = mnemonicName;
+}
+
+def Attn_MaskAlignment : I32EnumAttr<"MaskAlignment",
+    "which corner of the score matrix a diagonal starts from", [
+      I32EnumAttrCase<"BottomRight", 0, "bottom_right">,
+      I32EnumAttrCase<"TopLeft", 1, "top_left">]> {
+  let cppNamespace = "::mlir::attn";
+  let genSpecializedAttr = 0;
+}
+
+def Attn_MaskAlignmentParam
+    : EnumParameter<Attn_MaskAlignment> {
+  let defaultValue = "::mlir::attn::MaskAlignment::BottomRight";
+}
+
+def Attn_CausalAttr : Attn_Attr<"Causal", "causal", [
+    DeclareAttrInterfaceMethods<Attn_MaskAttrInterface, ["getConstantValue"]>]> {
+  let summary = "each query attends to keys up to its own position";
+  let description = [{
+    Query `i` attends to key `j` if `j <= i + offset`. The offset is
+    `keyLength - queryLength` when aligned to the bottom right corner (the
+    default: the last query attends to all keys) and 0 when aligned to the top
+    left corner.
+
+    ```mlir
+    #attn.causal
+    #attn.causal<alignment = top_left>
+    ```
+  }];
+  let parameters = (ins Attn_MaskAlignmentParam:$alignment);
+  let assemblyFormat = "(`<` struct($alignment)^ `>`)?";
+}
+
+def Attn_SlidingWindowAttr : Attn_Attr<"SlidingWindow", "sliding_window", [
+    DeclareAttrInterfaceMethods<Attn_MaskAttrInterface, ["getConstantValue"]>]> {
+  let summary = "each query attends to a window of keys around its position";
+  let description = [{
+    Query `i` attends to key `j` if
+    `i + offset - left <= j <= i + offset + right`, with the offset of
+    `#attn.causal`. A side that is absent is unbounded. `right = 0` makes the
+    window causal.
+
+    ```mlir
+    #attn.sliding_window<left = 1024, right = 0>
+    #attn.sliding_window<left = 256, alignment = top_left>
+    ```
+  }];
+  let parameters = (ins OptionalParameter<"std::optional<int64_t>">:$left,
+                        OptionalParameter<"std::optional<int64_t>">:$right,
+                        Attn_MaskAlignmentParam:$alignment);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+#endif // ATTN_DIALECT_ATTN_IR_ATTNATTRS_TD

@@ -1,0 +1,39 @@
+//===- AttnDialect.td - Definition of the attn dialect -----*- tablegen -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The dialect that states attention as a graph on tensors.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_DIALECT_ATTN_IR_ATTNDIALECT_TD
+#define ATTN_DIALECT_ATTN_IR_ATTNDIALECT_TD
+
+include "mlir/IR/OpBase.td"
+
+def Attn_Dialect : Dialect {
+  let name = "attn";
+  let cppNamespace = "::mlir::attn";
+  let summary = "attention on tensors and buffers, with value semantics";
+  let description = [{
+    The `attn` dialect states *what* attention computes: an operation over
+    query, key and value with an optional change of the scores and an optional
+    mask, each of them an attribute or a region. It says nothing of tiles,
+    memory or threads; those appear in the `attn_tile` dialect, to which
+    `convert-attn-to-attn-tile` lowers.
+
+    Operations take tensors (value semantics, destination style) or, after
+    bufferisation, memrefs.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+  let dependentDialects = ["arith::ArithDialect"];
+}
+
+class Attn_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Attn_Dialect, mnemonic, traits>;
+
+#endif // ATTN_DIALECT_ATTN_IR_ATTNDIALECT_TD

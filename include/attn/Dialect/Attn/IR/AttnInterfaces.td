@@ -1,0 +1,90 @@
+//===- AttnInterfaces.td - Interfaces of the attn dialect --*- tablegen -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The attribute interfaces through which masks and schedules plug in.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_DIALECT_ATTN_IR_ATTNINTERFACES_TD
+#define ATTN_DIALECT_ATTN_IR_ATTNINTERFACES_TD
+
+include "mlir/IR/OpBase.td"
+
+def Attn_MaskAttrInterface : AttrInterface<"MaskAttrInterface"> {
+  let cppNamespace = "::mlir::attn";
+  let description = [{
+    A named mask: a predicate on (batch, head, query, key) positions that says
+    which pairs attend. The contract is "emit the predicate" and "bound it":
+
+    - `emitPredicate` writes the predicate itself, for one pair;
+    - `emitKeyRange` bounds it for a tile of queries, so that passes can skip
+      key tiles with no attended pair and drop mask code from key tiles in
+      which all pairs are attended.
+
+    Positions are of type `index`, counted from zero within the sequence.
+    Implementations must be correct for all sequence lengths of at least one,
+    also when query and key lengths differ. Emitted code must be pure.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        Emits the predicate for one (query, key) pair, as an `i1` that is true
+        if the pair attends. Every value in `at` is an `index`.
+      }],
+      "::mlir::Value", "emitPredicate",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc,
+           "const ::mlir::attn::MaskPosition &":$at)>,
+    InterfaceMethod<[{
+        Emits bounds of the keys that the queries of `queries` attend:
+        a key outside `[begin, end)` is attended by none of them, a key in
+        `[fullBegin, fullEnd)` by all of them, and
+        `0 <= begin <= fullBegin`, `fullEnd <= end <= keyLength` hold whenever
+        the ranges are not empty. Bounds may be loose: the widest answer,
+        `[0, keyLength)` with an empty full range, is always correct.
+        Queries at or beyond the query length need not be considered.
+      }],
+      "::mlir::attn::KeyRange", "emitKeyRange",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc,
+           "const ::mlir::attn::QueryRange &":$queries)>,
+    InterfaceMethod<[{
+        Evaluates the predicate at constant positions. Agrees with
+        `emitPredicate`; used by folders, by the FLOP count and by tests.
+      }],
+      "bool", "isAttended",
+      (ins "int64_t":$query, "int64_t":$key, "int64_t":$queryLength,
+           "int64_t":$keyLength)>,
+    InterfaceMethod<[{
+        Whether the mask keeps every pair, or no pair, for the given static
+        lengths; `std::nullopt` if it does neither or is not known to.
+      }],
+      "std::optional<bool>", "getConstantValue",
+      (ins "int64_t":$queryLength, "int64_t":$keyLength),
+      /*methodBody=*/"", /*defaultImplementation=*/"return std::nullopt;">,
+  ];
+}
+
+def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
+  let cppNamespace = "::mlir::attn";
+  let description = [{
+    How one attention is turned into one kernel: tile shapes, and the kernel
+    passes that realise the strategy. A new strategy is a new attribute.
+  }];
+  let methods = [
+    InterfaceMethod<"Rows of queries that one work item handles.",
+      "int64_t", "getQueryTile", (ins)>,
+    InterfaceMethod<"Keys in one step of the loop over keys.",
+      "int64_t", "getKeyTile", (ins)>,
+    InterfaceMethod<[{
+        Appends the passes that turn the plain tiled program of
+        `convert-attn-to-attn-tile` into this strategy's final `attn_tile`
+        program. The pass manager is anchored on `builtin.module`.
+      }],
+      "void", "buildKernelPipeline", (ins "::mlir::OpPassManager &":$pm)>,
+  ];
+}
+
+#endif // ATTN_DIALECT_ATTN_IR_ATTNINTERFACES_TD
