@@ -1,0 +1,165 @@
+//===- AttnTileAttrs.cpp - Attributes of attn_tile -----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Verifiers of the attributes and the map of register tiles to threads.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlir::attn_tile;
+
+#include "attn/Dialect/AttnTile/IR/AttnTileEnums.cpp.inc"
+
+#include "attn/Dialect/AttnTile/IR/AttnTileAttrInterfaces.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "attn/Dialect/AttnTile/IR/AttnTileAttrs.cpp.inc"
+
+void AttnTileDialect::registerAttributes() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "attn/Dialect/AttnTile/IR/AttnTileAttrs.cpp.inc"
+      >();
+}
+
+using EmitErrorFn = function_ref<InFlightDiagnostic()>;
+
+static LogicalResult verifyPositive(EmitErrorFn emitError, StringRef name,
+                                    int64_t value) {
+  if (value > 0)
+    return success();
+  return emitError() << "'" << name << "' must be positive (was " << value
+                     << ")";
+}
+
+static LogicalResult verifyMultiple(EmitErrorFn emitError, StringRef name,
+                                    int64_t value, int64_t factor) {
+  if (value > 0 && value % factor == 0)
+    return success();
+  return emitError() << "'" << name << "' must be a positive multiple of "
+                     << factor << " (was " << value << ")";
+}
+
+//===----------------------------------------------------------------------===//
+// RowBlockLayoutAttr
+//===----------------------------------------------------------------------===//
+
+/// Rows of the block that one warp owns, and columns of one instruction atom.
+static constexpr int64_t rowsPerWarp = 16;
+static constexpr int64_t columnsPerAtom = 8;
+static constexpr int64_t threadsPerWarp = 32;
+
+LogicalResult RowBlockLayoutAttr::verify(EmitErrorFn emitError,
+                                         int64_t warps) {
+  return verifyPositive(emitError, "warps", warps);
+}
+
+int64_t RowBlockLayoutAttr::getNumThreads() const {
+  return getWarps() * threadsPerWarp;
+}
+
+bool RowBlockLayoutAttr::supports(ArrayRef<int64_t> shape) const {
+  if (shape.empty() || shape.size() > 2 ||
+      shape[0] % (rowsPerWarp * getWarps()) != 0)
+    return false;
+  return shape.size() == 1 || shape[1] == 1 || shape[1] % columnsPerAtom == 0;
+}
+
+int64_t RowBlockLayoutAttr::getRowRegisters(int64_t rows) const {
+  return rows / (rowsPerWarp * getWarps()) * 2;
+}
+
+int64_t RowBlockLayoutAttr::getColumnRegisters(int64_t columns) const {
+  return columns == 1 ? 1 : columns / columnsPerAtom * 2;
+}
+
+static Value emitConstant(OpBuilder &builder, Location loc, int32_t value) {
+  return arith::ConstantIntOp::create(builder, loc, value, 32);
+}
+
+Value RowBlockLayoutAttr::emitBaseRow(OpBuilder &builder, Location loc,
+                                      Value thread) const {
+  Value warp = arith::ShRUIOp::create(builder, loc, thread,
+                                      emitConstant(builder, loc, 5));
+  Value lane = arith::AndIOp::create(builder, loc, thread,
+                                     emitConstant(builder, loc, 31));
+  Value quad =
+      arith::ShRUIOp::create(builder, loc, lane, emitConstant(builder, loc, 2));
+  Value block = arith::MulIOp::create(builder, loc, warp,
+                                      emitConstant(builder, loc, rowsPerWarp));
+  return arith::AddIOp::create(builder, loc, block, quad);
+}
+
+int64_t RowBlockLayoutAttr::getRowOffset(int64_t r) const {
+  return r / 2 * rowsPerWarp * getWarps() + r % 2 * 8;
+}
+
+Value RowBlockLayoutAttr::emitBaseColumn(OpBuilder &builder, Location loc,
+                                         Value thread) const {
+  Value inQuad = arith::AndIOp::create(builder, loc, thread,
+                                       emitConstant(builder, loc, 3));
+  return arith::ShLIOp::create(builder, loc, inQuad,
+                               emitConstant(builder, loc, 1));
+}
+
+int64_t RowBlockLayoutAttr::getColumnOffset(int64_t c) const {
+  return c / 2 * columnsPerAtom + c % 2;
+}
+
+SmallVector<int64_t> RowBlockLayoutAttr::getRowShuffles() const {
+  return {1, 2};
+}
+
+//===----------------------------------------------------------------------===//
+// Schedules
+//===----------------------------------------------------------------------===//
+
+LogicalResult WarpSpecializedAttr::verify(EmitErrorFn emitError,
+                                          int64_t queryTile, int64_t keyTile,
+                                          int64_t stages, int64_t consumers,
+                                          bool pingPong, TraversalKind) {
+  if (failed(verifyPositive(emitError, "consumers", consumers)) ||
+      failed(verifyPositive(emitError, "stages", stages)) ||
+      failed(verifyMultiple(emitError, "key_tile", keyTile, 16)))
+    return failure();
+  if (queryTile != consumers * 64)
+    return emitError() << "'query_tile' must be 64 times 'consumers' (expected "
+                       << consumers * 64 << ", was " << queryTile << ")";
+  if (keyTile > 256)
+    return emitError() << "'key_tile' must be at most 256 (was " << keyTile
+                       << ")";
+  if (consumers > 3)
+    return emitError() << "'consumers' must be at most 3 (was " << consumers
+                       << ")";
+  if (pingPong && consumers < 2)
+    return emitError() << "'ping_pong' needs at least 2 'consumers' (was "
+                       << consumers << ")";
+  return success();
+}
+
+LogicalResult MultistageAttr::verify(EmitErrorFn emitError, int64_t queryTile,
+                                     int64_t keyTile, int64_t stages,
+                                     int64_t warps) {
+  if (failed(verifyPositive(emitError, "warps", warps)) ||
+      failed(verifyPositive(emitError, "stages", stages)) ||
+      failed(verifyMultiple(emitError, "key_tile", keyTile, 16)))
+    return failure();
+  return verifyMultiple(emitError, "query_tile", queryTile, 16 * warps);
+}
+
+LogicalResult SequentialAttr::verify(EmitErrorFn emitError, int64_t queryTile,
+                                     int64_t keyTile) {
+  if (failed(verifyPositive(emitError, "query_tile", queryTile)))
+    return failure();
+  return verifyMultiple(emitError, "key_tile", keyTile, 8);
+}

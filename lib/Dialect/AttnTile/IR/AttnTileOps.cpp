@@ -1,0 +1,399 @@
+//===- AttnTileOps.cpp - Operations of attn_tile -------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Verifiers and effects of the operations.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/Interfaces/FunctionImplementation.h"
+
+using namespace mlir;
+using namespace mlir::attn_tile;
+
+/// Parses `acc %x` types: the accumulator has the type of the pending value.
+static ParseResult
+parseAccType(OpAsmParser &parser,
+             std::optional<OpAsmParser::UnresolvedOperand> acc, Type &accType,
+             Type &resultType) {
+  PendingType pending;
+  if (parser.parseArrow() || parser.parseType(pending))
+    return failure();
+  resultType = pending;
+  if (acc)
+    accType = pending.getValueType();
+  return success();
+}
+
+static void printAccType(OpAsmPrinter &printer, Operation *, Value, Type,
+                         Type resultType) {
+  printer << "-> " << resultType;
+}
+
+#define GET_OP_CLASSES
+#include "attn/Dialect/AttnTile/IR/AttnTileOps.cpp.inc"
+
+//===----------------------------------------------------------------------===//
+// KernelOp
+//===----------------------------------------------------------------------===//
+
+void KernelOp::build(OpBuilder &builder, OperationState &state, StringRef name,
+                     FunctionType type) {
+  state.addAttribute(getSymNameAttrName(state.name),
+                     builder.getStringAttr(name));
+  state.addAttribute(getFunctionTypeAttrName(state.name), TypeAttr::get(type));
+  Region *body = state.addRegion();
+  Block &entry = body->emplaceBlock();
+  for (Type input : type.getInputs())
+    entry.addArgument(input, state.location);
+}
+
+ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
+  auto buildType = [](Builder &builder, ArrayRef<Type> inputs,
+                      ArrayRef<Type> results,
+                      function_interface_impl::VariadicFlag, std::string &) {
+    return builder.getFunctionType(inputs, results);
+  };
+  return function_interface_impl::parseFunctionOp(
+      parser, result, /*allowVariadic=*/false,
+      getFunctionTypeAttrName(result.name), buildType,
+      getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));
+}
+
+void KernelOp::print(OpAsmPrinter &printer) {
+  function_interface_impl::printFunctionOp(
+      printer, *this, /*isVariadic=*/false, getFunctionTypeAttrName(),
+      getArgAttrsAttrName(), getResAttrsAttrName());
+}
+
+LogicalResult KernelOp::verify() {
+  if (getBody().empty())
+    return emitOpError("must have a body");
+  if (getFunctionType().getNumResults() != 0)
+    return emitOpError("must return nothing (returns ")
+           << getFunctionType().getNumResults() << " values)";
+  return success();
+}
+
+/// Checks that `taken` is given up by exactly one `GiveUpOp` in its block.
+template <typename GiveUpOp>
+static LogicalResult verifyGivenUp(Operation *taker, Value taken,
+                                   StringRef giveUpName) {
+  Operation *giveUp = nullptr;
+  for (Operation *user : taken.getUsers()) {
+    if (!isa<GiveUpOp>(user))
+      continue;
+    if (giveUp)
+      return taker->emitOpError("buffer must have exactly one '")
+                 .append(giveUpName, "' (has more)")
+                 .attachNote(user->getLoc())
+             << "see '" << giveUpName << "' here";
+    giveUp = user;
+  }
+  if (!giveUp)
+    return taker->emitOpError("buffer must have exactly one '")
+        .append(giveUpName, "' (has none)");
+  if (giveUp->getBlock() != taker->getBlock())
+    return taker->emitOpError("buffer must have its '")
+               .append(giveUpName, "' in the same block")
+               .attachNote(giveUp->getLoc())
+           << "see '" << giveUpName << "' here";
+  for (Operation *user : taken.getUsers()) {
+    Operation *ancestor = taker->getBlock()->findAncestorOpInBlock(*user);
+    if (user != giveUp && (!ancestor || giveUp->isBeforeInBlock(ancestor)))
+      return user->emitOpError("uses a buffer after its '")
+                 .append(giveUpName, "'")
+                 .attachNote(giveUp->getLoc())
+             << "see '" << giveUpName << "' here";
+  }
+  return success();
+}
+
+LogicalResult KernelOp::verifyRegions() {
+  WalkResult result = getBody().walk([](Operation *op) -> WalkResult {
+    if (auto acquire = dyn_cast<AcquireOp>(op))
+      return verifyGivenUp<CommitOp>(op, acquire.getBuffer(), "commit");
+    if (auto wait = dyn_cast<WaitOp>(op))
+      return verifyGivenUp<ReleaseOp>(op, wait.getBuffer(), "release");
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
+//===----------------------------------------------------------------------===//
+// LaunchOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult LaunchOp::verify() {
+  if (!getGrid().empty() && getGrid().size() != 3)
+    return emitOpError("grid must have 0 or 3 dimensions (has ")
+           << getGrid().size() << ")";
+  if (getGroupsPerMultiprocessor() && getGrid().empty())
+    return emitOpError("'groups_per_multiprocessor' needs a grid");
+  return success();
+}
+
+LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
+  Operation *symbol =
+      symbolTable.lookupNearestSymbolFrom(*this, getKernelAttr());
+  if (!symbol)
+    return emitOpError("kernel ") << getKernelAttr() << " does not exist";
+  auto kernel = dyn_cast<FunctionOpInterface>(symbol);
+  if (!kernel)
+    return emitOpError("kernel ") << getKernelAttr() << " is not a kernel";
+  // Once the kernel has been lowered its arguments are the target's.
+  if (!isa<KernelOp>(symbol))
+    return success();
+  if (TypeRange(kernel.getArgumentTypes()) != getKernelOperands().getTypes())
+    return emitOpError("argument types do not match those of kernel ")
+           << getKernelAttr() << " (expected " << kernel.getArgumentTypes()
+           << ", found " << getKernelOperands().getTypes() << ")";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+static constexpr char dimensionNames[] = "xyz";
+
+void ProgramIdOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getResult(), (Twine("program_") + Twine(dimensionNames[getDim()])).str());
+}
+
+void NumProgramsOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getResult(), (Twine("programs_") + Twine(dimensionNames[getDim()])).str());
+}
+
+void KeyTilesOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getLast(), "last");
+  setName(getLead(), "lead");
+  setName(getFull(), "full");
+  setName(getCount(), "count");
+}
+
+static void setPositionNames(ArrayRef<StringRef> names, Region &region,
+                             OpAsmSetValueNameFn setName) {
+  for (auto [argument, name] : llvm::zip(region.getArguments(), names))
+    setName(argument, name);
+}
+
+void MapOp::getAsmBlockArgumentNames(Region &region,
+                                     OpAsmSetValueNameFn setName) {
+  setPositionNames({"x", "b", "h", "i", "j"}, region, setName);
+}
+
+void MaskOp::getAsmBlockArgumentNames(Region &region,
+                                      OpAsmSetValueNameFn setName) {
+  setPositionNames({"b", "h", "i", "j"}, region, setName);
+}
+
+//===----------------------------------------------------------------------===//
+// LoadOp and StoreOp
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyTileAccess(Operation *op, VectorType tile,
+                                      MemRefType memref, unsigned numIndices) {
+  if (memref.getRank() != numIndices)
+    return op->emitOpError("needs one index per dimension of the memref "
+                           "(expected ")
+           << memref.getRank() << ", found " << numIndices << ")";
+  if (tile.getRank() > memref.getRank())
+    return op->emitOpError("tile must not have more dimensions than the "
+                           "memref (has ")
+           << tile.getRank() << ", memref has " << memref.getRank() << ")";
+  if (tile.getElementType() != memref.getElementType())
+    return op->emitOpError("tile and memref must have the same element type "
+                           "(found ")
+           << tile.getElementType() << " and " << memref.getElementType()
+           << ")";
+  return success();
+}
+
+LogicalResult LoadOp::verify() {
+  if (!getPosition() != !getLength())
+    return emitOpError("needs both position and length of a stream");
+  return verifyTileAccess(*this, cast<VectorType>(getResult().getType()),
+                          cast<MemRefType>(getSource().getType()),
+                          getIndices().size());
+}
+
+void LoadOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
+        &effects) {
+  effects.emplace_back(MemoryEffects::Read::get(), &getSourceMutable(),
+                       SideEffects::DefaultResource::get());
+}
+
+LogicalResult StoreOp::verify() {
+  return verifyTileAccess(*this, cast<VectorType>(getValue().getType()),
+                          cast<MemRefType>(getDest().getType()),
+                          getIndices().size());
+}
+
+void StoreOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
+        &effects) {
+  effects.emplace_back(MemoryEffects::Write::get(), &getDestMutable(),
+                       SideEffects::DefaultResource::get());
+}
+
+//===----------------------------------------------------------------------===//
+// Scores
+//===----------------------------------------------------------------------===//
+
+LogicalResult KeyTilesOp::verify() {
+  if (getQueryTile() <= 0 || getKeyTile() <= 0)
+    return emitOpError("tiles must be positive (were ")
+           << getQueryTile() << " and " << getKeyTile() << ")";
+  return success();
+}
+
+/// Checks the arguments and the yielded type of a scalar region.
+static LogicalResult verifyScalarRegion(Operation *op, Region &region,
+                                        TypeRange expectedArguments,
+                                        Type expectedResult) {
+  Block &block = region.front();
+  if (block.getArgumentTypes() != expectedArguments)
+    return op->emitOpError("region must have arguments (")
+           << expectedArguments << "), found (" << block.getArgumentTypes()
+           << ")";
+  auto yield = dyn_cast<YieldOp>(block.getTerminator());
+  if (!yield)
+    return op->emitOpError("region must end with 'attn_tile.yield'");
+  if (yield.getValue().getType() != expectedResult)
+    return op->emitOpError("region must yield ")
+           << expectedResult << " (yields " << yield.getValue().getType()
+           << ")";
+  return success();
+}
+
+static LogicalResult verifyScoreTile(Operation *op, Type type) {
+  auto vector = cast<VectorType>(type);
+  if (vector.getRank() == 2)
+    return success();
+  return op->emitOpError("tile must have two dimensions (has ")
+         << vector.getRank() << ")";
+}
+
+LogicalResult MapOp::verifyRegions() {
+  if (failed(verifyScoreTile(*this, getSource().getType())))
+    return failure();
+  Type element = cast<VectorType>(getSource().getType()).getElementType();
+  Type index = IndexType::get(getContext());
+  return verifyScalarRegion(*this, getBody(),
+                            {element, index, index, index, index}, element);
+}
+
+LogicalResult MaskOp::verifyRegions() {
+  if (failed(verifyScoreTile(*this, getSource().getType())))
+    return failure();
+  if (getKeep().empty())
+    return success();
+  Type index = IndexType::get(getContext());
+  return verifyScalarRegion(*this, getKeep(), {index, index, index, index},
+                            IntegerType::get(getContext(), 1));
+}
+
+LogicalResult PartialSumOp::verify() {
+  auto source = cast<VectorType>(getSource().getType());
+  auto acc = cast<VectorType>(getAcc().getType());
+  if (source.getDimSize(0) != acc.getDimSize(0))
+    return emitOpError("source and accumulator must have the same rows (found ")
+           << source.getDimSize(0) << " and " << acc.getDimSize(0) << ")";
+  if (source.getDimSize(1) % acc.getDimSize(1) != 0)
+    return emitOpError("columns of the accumulator must divide those of the "
+                       "source (found ")
+           << acc.getDimSize(1) << " and " << source.getDimSize(1) << ")";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Copies
+//===----------------------------------------------------------------------===//
+
+LogicalResult CopyOp::verify() {
+  Type source = getSource().getType();
+  auto memref = dyn_cast<MemRefType>(source);
+  int64_t rank =
+      memref ? memref.getRank() : cast<TensorMapType>(source).getRank();
+  Type element = memref ? memref.getElementType()
+                        : cast<TensorMapType>(source).getElementType();
+  if (static_cast<int64_t>(getIndices().size()) != rank)
+    return emitOpError("needs one index per dimension of the source (expected ")
+           << rank << ", found " << getIndices().size() << ")";
+  if (element != getBuffer().getType().getElementType())
+    return emitOpError("source and buffer must have the same element type "
+                       "(found ")
+           << element << " and " << getBuffer().getType().getElementType()
+           << ")";
+  return success();
+}
+
+LogicalResult MakeTensorMapOp::verify() {
+  auto source = cast<MemRefType>(getSource().getType());
+  TensorMapType map = getMap().getType();
+  if (source.getRank() != map.getRank())
+    return emitOpError("memref and tensor map must have the same rank (found ")
+           << source.getRank() << " and " << map.getRank() << ")";
+  if (source.getElementType() != map.getElementType())
+    return emitOpError("memref and tensor map must have the same element type "
+                       "(found ")
+           << source.getElementType() << " and " << map.getElementType() << ")";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// MmaStartOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult MmaStartOp::verify() {
+  ArrayRef<int64_t> lhs, rhs = getRhs().getType().getShape();
+  Type lhsElement;
+  if (auto buffer = dyn_cast<BufferType>(getLhs().getType())) {
+    lhs = buffer.getShape();
+    lhsElement = buffer.getElementType();
+  } else {
+    auto vector = cast<VectorType>(getLhs().getType());
+    lhs = vector.getShape();
+    lhsElement = vector.getElementType();
+  }
+  if (lhs.size() != 2)
+    return emitOpError("lhs must have two dimensions (has ")
+           << lhs.size() << ")";
+  if (lhsElement != getRhs().getType().getElementType())
+    return emitOpError("lhs and rhs must have the same element type (found ")
+           << lhsElement << " and " << getRhs().getType().getElementType()
+           << ")";
+  int64_t k = rhs[getTransposeRhs() ? 1 : 0];
+  int64_t n = rhs[getTransposeRhs() ? 0 : 1];
+  if (lhs[1] != k)
+    return emitOpError("lhs and rhs must agree in the contracted dimension "
+                       "(found ")
+           << lhs[1] << " and " << k << ")";
+  VectorType result = getResult().getType().getValueType();
+  VectorType expected = VectorType::get(
+      {lhs[0], n}, Float32Type::get(getContext()));
+  if (result != expected)
+    return emitOpError("result must be ") << expected << " (was " << result
+                                          << ")";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// RoleOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult RoleOp::verify() {
+  int64_t registers = getRegisters();
+  if (registers < 24 || registers > 256 || registers % 8 != 0)
+    return emitOpError("'registers' must be a multiple of 8 in [24, 256] (was ")
+           << registers << ")";
+  return success();
+}

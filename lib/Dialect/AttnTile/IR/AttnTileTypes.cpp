@@ -1,0 +1,74 @@
+//===- AttnTileTypes.cpp - Types of attn_tile ----------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Parsing, printing and verification of the types.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Dialect/AttnTile/IR/AttnTileTypes.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlir::attn_tile;
+
+/// Parses `64x128xbf16`.
+static ParseResult parseTileShape(AsmParser &parser,
+                                  SmallVectorImpl<int64_t> &shape,
+                                  Type &elementType) {
+  return failure(parser.parseDimensionList(shape, /*allowDynamic=*/false) ||
+                 parser.parseType(elementType));
+}
+
+static void printTileShape(AsmPrinter &printer, ArrayRef<int64_t> shape,
+                           Type elementType) {
+  for (int64_t size : shape)
+    printer << size << 'x';
+  printer << elementType;
+}
+
+#define GET_TYPEDEF_CLASSES
+#include "attn/Dialect/AttnTile/IR/AttnTileTypes.cpp.inc"
+
+void AttnTileDialect::registerTypes() {
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "attn/Dialect/AttnTile/IR/AttnTileTypes.cpp.inc"
+      >();
+}
+
+static LogicalResult
+verifyStagedTile(function_ref<InFlightDiagnostic()> emitError,
+                 ArrayRef<int64_t> shape, Type elementType) {
+  if (shape.size() != 2 || shape[0] <= 0 || shape[1] <= 0)
+    return emitError() << "staged tiles must have two positive dimensions";
+  if (!elementType.isIntOrFloat())
+    return emitError() << "staged tiles must hold integers or floats (was "
+                       << elementType << ")";
+  return success();
+}
+
+LogicalResult BufferType::verify(function_ref<InFlightDiagnostic()> emitError,
+                                 ArrayRef<int64_t> shape, Type elementType) {
+  return verifyStagedTile(emitError, shape, elementType);
+}
+
+LogicalResult PipeType::verify(function_ref<InFlightDiagnostic()> emitError,
+                               ArrayRef<int64_t> shape, Type elementType,
+                               int64_t stages) {
+  if (failed(verifyStagedTile(emitError, shape, elementType)))
+    return failure();
+  if (stages <= 0)
+    return emitError() << "'stages' must be positive (was " << stages << ")";
+  return success();
+}
+
+BufferType PipeType::getBufferType() {
+  return BufferType::get(getContext(), getShape(), getElementType());
+}
