@@ -1,0 +1,97 @@
+# ===- lit.cfg.py - Configuration of the test suite ------------------------===#
+#
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+#
+# Suffixes, tools and features. Features that tests may require:
+#   host-cc     a C compiler, substituted for %host_cc
+#   ptxas       a PTX assembler, substituted for `ptxas`
+#   cuda-sm80   a usable CUDA device of compute capability 8.0 or newer
+#   cuda-sm90   a usable CUDA device of compute capability 9.0
+#
+# With ATTN_OPT_CHECK_IR_ROUNDTRIP set in the environment, every run of attn-opt
+# also checks that its input survives printing and parsing.
+#
+# ===----------------------------------------------------------------------===#
+
+import os
+import subprocess
+import sys
+
+import lit.formats
+from lit.llvm import llvm_config
+from lit.llvm.subst import ToolSubst
+
+config.name = "Attn"
+config.test_format = lit.formats.ShTest(not llvm_config.use_lit_shell)
+config.suffixes = [".mlir", ".test", ".py"]
+config.excludes = ["Inputs", "CMakeLists.txt", "Unit", "Fuzz", "lit.cfg.py"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = os.path.join(config.attn_obj_root, "test")
+
+config.substitutions.append(("%PATH%", config.environment["PATH"]))
+config.substitutions.append(("%shlibext", config.llvm_shlib_ext))
+config.substitutions.append(("%mlir_lib_dir", config.mlir_lib_dir))
+config.substitutions.append(("%attn_libs_dir", config.attn_libs_dir))
+config.substitutions.append(("%attn_include_dir", os.path.join(config.attn_src_root, "include")))
+
+llvm_config.with_system_environment(["HOME", "TMP", "TEMP", "CUDA_HOME", "LD_LIBRARY_PATH"])
+llvm_config.with_environment("PATH", config.attn_tools_dir, append_path=True)
+llvm_config.use_default_substitutions()
+
+tool_dirs = [config.attn_tools_dir, config.llvm_tools_dir]
+attn_opt = "attn-opt"
+if os.environ.get("ATTN_OPT_CHECK_IR_ROUNDTRIP"):
+    attn_opt = os.path.join(config.attn_tools_dir, "attn-opt") + " --verify-roundtrip"
+tools = [
+    ToolSubst("attn-opt", attn_opt, unresolved="fatal"),
+    ToolSubst("mlir-runner", unresolved="fatal"),
+    ToolSubst("split-file", unresolved="fatal"),
+]
+for tool in ["attn-compile", "attn-run", "attn-reduce", "attn-lsp-server"]:
+    tools.append(ToolSubst(tool, unresolved="ignore"))
+
+if config.host_cc:
+    config.available_features.add("host-cc")
+    config.substitutions.append(("%host_cc", config.host_cc))
+if config.ptxas:
+    config.available_features.add("ptxas")
+    tools.append(ToolSubst("ptxas", config.ptxas))
+llvm_config.add_tool_substitutions(tools, tool_dirs)
+
+
+def find_compute_capability():
+    """The compute capability (major, minor) of the first CUDA device, if any.
+
+    Asks the driver from a process of its own: a process that has initialised
+    CUDA cannot fork workers that use it.
+    """
+    query = """
+import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+device, major, minor = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+assert cuda.cuInit(0) == 0 and cuda.cuDeviceGet(ctypes.byref(device), 0) == 0
+assert cuda.cuDeviceGetAttribute(ctypes.byref(major), 75, device) == 0
+assert cuda.cuDeviceGetAttribute(ctypes.byref(minor), 76, device) == 0
+print(major.value, minor.value)
+"""
+    try:
+        answer = subprocess.run(
+            [sys.executable, "-c", query], capture_output=True, text=True, timeout=60
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if answer.returncode != 0:
+        return None
+    return tuple(int(part) for part in answer.stdout.split())
+
+
+capability = find_compute_capability()
+if capability is not None:
+    if capability >= (8, 0):
+        config.available_features.add("cuda-sm80")
+    if capability == (9, 0):
+        config.available_features.add("cuda-sm90")
