@@ -198,10 +198,10 @@ typedef enum attnrt_device_kind {
 
 /** Checks `args` against `specs`. Verifies count, null pointers, rank, dtype,
     static sizes, agreement of dynamic sizes, 0 <= size < 2^31, a last stride of
-    1, non-negative strides, no stride of 0 in an output, alignment, and
-    that all tensors are of the given kind and on one device. Only dimensions of
-    size > 1 have a meaningful stride; a tensor with a dimension of 0 is not
-    asked for a data pointer.
+    1, non-negative strides, no stride of 0 in an output, alignment, and that
+    all tensors are of the given kind and on one device. Only dimensions of size
+    > 1 have a meaningful stride; of a tensor with a dimension of 0 neither the
+    strides nor the data pointer are looked at.
 
     With ATTNRT_KIND_CUDA each data pointer must be device memory of the device
     that the tensor names, and that device must be the one of the thread's
@@ -217,10 +217,11 @@ ATTNRT_EXPORT int32_t attnrtCheckTensors(const attn_tensor_spec *specs,
 ATTNRT_EXPORT int32_t attnrtGetMultiprocessorCount(int32_t *count);
 
 /** Writes a tiled tensor map (CUtensorMap: 128 bytes at `map`, 64-byte aligned)
-    for a view of `rank` <= 5 dimensions. All arrays are outermost first;
-   strides are in elements and the last must be 1. `box` is the tile one copy
-   moves. `swizzle_bytes` is 0, 32, 64 or 128; `l2_promotion_bytes` is 0, 64,
-   128 or 256. Elements out of bounds read as zero. */
+    for a view of 1 to 5 dimensions. All arrays are outermost first; strides are
+    in elements and the last must be 1. `box` is the tile that one copy moves.
+    `swizzle_bytes` is 0, 32, 64 or 128; `l2_promotion_bytes` is 0, 64, 128 or
+    256. Elements out of bounds read as zero. Strides of dimensions of size 1
+    are ignored. A view with a size of 0 gives a map that no copy may use. */
 ATTNRT_EXPORT int32_t attnrtEncodeTensorMap(
     void *map, const void *data, int32_t dtype, int32_t rank,
     const int64_t *sizes, const int64_t *strides, const int32_t *box,
@@ -237,7 +238,8 @@ typedef struct attnrt_kernel {
   int32_t arch_major;    /* 32: 9 of sm_90a */
   int32_t arch_minor;    /* 36: 0 of sm_90a */
   int32_t arch_specific; /* 40: 1 for sm_90a: runs on 9.0 alone; 0: also on
-                                later minor versions of the same major */
+                            later minor versions and, unless the image is a
+                            cubin, on later majors */
   int32_t cluster_size;  /* 44: blocks per cluster in x; 0 or 1: none */
   void *cache;           /* 48: owned by the runtime; 0 at first */
 } attnrt_kernel;
@@ -245,8 +247,8 @@ typedef struct attnrt_kernel {
 /** Launches `kernel` on `stream` with `params` (one pointer per parameter, as
     cuLaunchKernel takes them). The module is loaded at the first launch in each
     context. With `ctas_per_multiprocessor` n > 0 the grid is persistent: gx is
-    clamped to n times the number of multiprocessors. A grid with a 0 is a
-   no-op. Neither waits nor allocates once the module is loaded. */
+    clamped to n times the number of multiprocessors. A grid with a 0 does
+    nothing. Neither waits nor allocates once the module is loaded. */
 ATTNRT_EXPORT int32_t attnrtLaunchKernel(attnrt_kernel *kernel, int64_t gx,
                                          int64_t gy, int64_t gz,
                                          int32_t ctas_per_multiprocessor,

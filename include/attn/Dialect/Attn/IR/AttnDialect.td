@@ -30,10 +30,7 @@ def Attn_Dialect : Dialect {
     bufferisation, memrefs.
   }];
   let useDefaultAttributePrinterParser = 1;
-  let dependentDialects = ["::mlir::arith::ArithDialect"];
-  let extraClassDeclaration = [{
-    void registerAttributes();
-  }];
+  let dependentDialects = ["arith::ArithDialect"];
 }
 
 class Attn_Op<string mnemonic, list<Trait> traits = []>

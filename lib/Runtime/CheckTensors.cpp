@@ -1,0 +1,288 @@
+//===- CheckTensors.cpp - Checks of a call's arguments --------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Holds the tensors that a caller passes against what the compiler assumed of
+// them. Runs at every call, so that it neither allocates nor formats anything
+// unless it fails.
+//
+//===----------------------------------------------------------------------===//
+
+#include "CudaDriver.h"
+
+#include <climits>
+
+using namespace attnrt;
+
+namespace {
+
+/// Where the size of a dynamic dimension was first seen.
+struct SymbolUse {
+  int64_t size;
+  int32_t arg;
+  int32_t dim;
+};
+
+constexpr int32_t MaxSymbols = 64;
+
+/// The arguments of one call.
+class ArgumentChecker {
+public:
+  ArgumentChecker(const attn_tensor_spec *specs, const attn_tensor *const *args,
+                  int32_t deviceKind, const char *function)
+      : specs(specs), args(args), deviceKind(deviceKind), function(function) {}
+
+  int32_t checkShape(int32_t arg);
+  int32_t checkLayout(int32_t arg) const;
+  int32_t checkDevice(int32_t arg);
+
+private:
+  int32_t checkDevicePointer(int32_t arg) const;
+  int32_t checkSymbol(int32_t arg, int32_t dim);
+
+  static bool isEmpty(const attn_tensor &tensor) {
+    for (int32_t i = 0; i < tensor.rank; ++i)
+      if (tensor.shape[i] == 0)
+        return true;
+    return false;
+  }
+
+  const attn_tensor_spec *specs;
+  const attn_tensor *const *args;
+  int32_t deviceKind;
+  const char *function;
+
+  /// Size -1 for a symbol that has not been seen.
+  SymbolUse symbols[MaxSymbols];
+  int32_t numSymbols = 0;
+
+  const CudaDriver *driver = nullptr;
+  const ContextInfo *context = nullptr;
+};
+
+} // namespace
+
+static long long asLong(int64_t value) { return value; }
+
+int32_t ArgumentChecker::checkSymbol(int32_t arg, int32_t dim) {
+  int64_t symbol = ATTN_DIM_SYMBOL(specs[arg].dims[dim]);
+  int64_t size = args[arg]->shape[dim];
+  if (symbol >= MaxSymbols)
+    return attnrtSetError(ATTN_INTERNAL,
+                          "%s: argument '%s': number %lld of a dynamic size "
+                          "is too large (at most %d are supported)",
+                          function, specs[arg].name, asLong(symbol),
+                          MaxSymbols);
+  for (; numSymbols <= symbol; ++numSymbols)
+    symbols[numSymbols].size = -1;
+  SymbolUse &use = symbols[symbol];
+  if (use.size < 0) {
+    use = {size, arg, dim};
+    return ATTN_OK;
+  }
+  if (use.size != size)
+    return attnrtSetError(
+        ATTN_SHAPE_MISMATCH,
+        "%s: argument '%s': dimension %d is %lld, expected %lld as dimension "
+        "%d of '%s'",
+        function, specs[arg].name, dim, asLong(size), asLong(use.size), use.dim,
+        specs[use.arg].name);
+  return ATTN_OK;
+}
+
+int32_t ArgumentChecker::checkShape(int32_t arg) {
+  const attn_tensor_spec &spec = specs[arg];
+  const attn_tensor *tensor = args[arg];
+  if (!tensor)
+    return attnrtSetError(ATTN_INVALID_ARGUMENT,
+                          "%s: argument '%s' is a null pointer, expected a "
+                          "tensor",
+                          function, spec.name);
+  if (tensor->dtype != spec.dtype)
+    return attnrtSetError(ATTN_DTYPE_MISMATCH,
+                          "%s: argument '%s' is %s (%d), expected %s", function,
+                          spec.name, attnDTypeName(tensor->dtype),
+                          tensor->dtype, attnDTypeName(spec.dtype));
+  if (tensor->rank != spec.rank)
+    return attnrtSetError(ATTN_SHAPE_MISMATCH,
+                          "%s: argument '%s' has rank %d, expected %d",
+                          function, spec.name, tensor->rank, spec.rank);
+  if (spec.rank > 0 && (!tensor->shape || !tensor->strides))
+    return attnrtSetError(
+        ATTN_INVALID_ARGUMENT, "%s: argument '%s' has no %s (null pointer)",
+        function, spec.name, tensor->shape ? "strides" : "shape");
+
+  for (int32_t dim = 0; dim < spec.rank; ++dim) {
+    int64_t size = tensor->shape[dim];
+    if (size < 0 || size > INT32_MAX)
+      return attnrtSetError(ATTN_SHAPE_MISMATCH,
+                            "%s: argument '%s': dimension %d is %lld, expected "
+                            "0 to 2147483647",
+                            function, spec.name, dim, asLong(size));
+    if (spec.dims[dim] >= 0) {
+      if (size != spec.dims[dim])
+        return attnrtSetError(
+            ATTN_SHAPE_MISMATCH,
+            "%s: argument '%s': dimension %d is %lld, expected %lld", function,
+            spec.name, dim, asLong(size), asLong(spec.dims[dim]));
+      continue;
+    }
+    if (int32_t status = checkSymbol(arg, dim))
+      return status;
+  }
+  return ATTN_OK;
+}
+
+int32_t ArgumentChecker::checkLayout(int32_t arg) const {
+  const attn_tensor_spec &spec = specs[arg];
+  const attn_tensor &tensor = *args[arg];
+  if (isEmpty(tensor))
+    return ATTN_OK;
+
+  int64_t alignment = spec.alignment > 1 ? spec.alignment : 1;
+  int64_t elementSize = attnDTypeSize(spec.dtype);
+  int64_t extent = 0;
+  for (int32_t dim = 0; dim < spec.rank; ++dim) {
+    int64_t size = tensor.shape[dim];
+    int64_t stride = tensor.strides[dim];
+    // The stride of a single element is never used.
+    if (size == 1)
+      continue;
+    if (dim == spec.rank - 1 && stride != 1)
+      return attnrtSetError(ATTN_BAD_STRIDES,
+                            "%s: argument '%s': stride of the last dimension "
+                            "is %lld, expected 1",
+                            function, spec.name, asLong(stride));
+    if (stride < 0)
+      return attnrtSetError(ATTN_BAD_STRIDES,
+                            "%s: argument '%s': stride of dimension %d is "
+                            "%lld, expected no negative one",
+                            function, spec.name, dim, asLong(stride));
+    if (stride == 0 && spec.is_output)
+      return attnrtSetError(ATTN_BAD_STRIDES,
+                            "%s: output '%s': stride of dimension %d is 0, so "
+                            "that its %lld entries would share memory",
+                            function, spec.name, dim, asLong(size));
+    int64_t span;
+    if (__builtin_mul_overflow(size - 1, stride, &span) ||
+        __builtin_add_overflow(extent, span, &extent) ||
+        extent > INT64_MAX / 8 - 1)
+      return attnrtSetError(ATTN_BAD_STRIDES,
+                            "%s: argument '%s': stride of dimension %d is "
+                            "%lld, which leads beyond the address space",
+                            function, spec.name, dim, asLong(stride));
+    if (dim < spec.rank - 1 && stride * elementSize % alignment != 0)
+      return attnrtSetError(
+          ATTN_MISALIGNED,
+          "%s: argument '%s': stride of dimension %d is %lld elements (%lld "
+          "bytes), expected a multiple of %lld bytes",
+          function, spec.name, dim, asLong(stride),
+          asLong(stride * elementSize), asLong(alignment));
+  }
+
+  if (!tensor.data)
+    return attnrtSetError(ATTN_INVALID_ARGUMENT,
+                          "%s: argument '%s' has a null data pointer", function,
+                          spec.name);
+  auto address = reinterpret_cast<uintptr_t>(tensor.data);
+  if (address % static_cast<uintptr_t>(alignment) != 0)
+    return attnrtSetError(ATTN_MISALIGNED,
+                          "%s: argument '%s': data pointer %p is not aligned "
+                          "to %lld bytes",
+                          function, spec.name, tensor.data, asLong(alignment));
+  return ATTN_OK;
+}
+
+int32_t ArgumentChecker::checkDevicePointer(int32_t arg) const {
+  // One query for both: it is what most of the time of a call's checks goes to.
+  // For a pointer the driver does not know it succeeds and gives a type of 0.
+  int attributes[] = {PointerMemoryType, PointerDeviceOrdinal};
+  unsigned memoryType = 0;
+  int ordinal = -1;
+  void *values[] = {&memoryType, &ordinal};
+  const attn_tensor &tensor = *args[arg];
+  CUresult result = driver->pointerGetAttributes(
+      2, attributes, values, reinterpret_cast<CUdeviceptr>(tensor.data));
+  if (result)
+    return setCudaError(*driver, result, "cannot query a tensor's memory");
+  if (memoryType != MemoryTypeDevice)
+    return attnrtSetError(ATTN_WRONG_DEVICE,
+                          "%s: argument '%s': data pointer %p is %s memory, "
+                          "expected memory of CUDA device %d",
+                          function, specs[arg].name, tensor.data,
+                          memoryType == MemoryTypeHost ? "pinned host" : "host",
+                          tensor.device);
+  if (ordinal != tensor.device)
+    return attnrtSetError(ATTN_WRONG_DEVICE,
+                          "%s: argument '%s': data pointer %p is memory of "
+                          "CUDA device %d, but the tensor names device %d",
+                          function, specs[arg].name, tensor.data, ordinal,
+                          tensor.device);
+  return ATTN_OK;
+}
+
+int32_t ArgumentChecker::checkDevice(int32_t arg) {
+  const attn_tensor_spec &spec = specs[arg];
+  const attn_tensor &tensor = *args[arg];
+  if (deviceKind == ATTNRT_KIND_HOST) {
+    if (tensor.device != ATTN_DEVICE_HOST)
+      return attnrtSetError(ATTN_WRONG_DEVICE,
+                            "%s: argument '%s' is on device %d, expected host "
+                            "memory",
+                            function, spec.name, tensor.device);
+    return ATTN_OK;
+  }
+
+  if (tensor.device < 0)
+    return attnrtSetError(ATTN_WRONG_DEVICE,
+                          "%s: argument '%s' is in host memory, expected a "
+                          "CUDA device",
+                          function, spec.name);
+  if (tensor.device != args[0]->device)
+    return attnrtSetError(ATTN_WRONG_DEVICE,
+                          "%s: argument '%s' is on CUDA device %d, expected "
+                          "device %d as '%s'",
+                          function, spec.name, tensor.device, args[0]->device,
+                          specs[0].name);
+  if (!context) {
+    if (int32_t status = getDriver(&driver))
+      return status;
+    if (int32_t status = getCurrentContext(*driver, tensor.device, &context))
+      return status;
+    if (context->device != tensor.device)
+      return attnrtSetError(
+          ATTN_WRONG_DEVICE,
+          "%s: the tensors are on CUDA device %d, but device %d is current for "
+          "the calling thread",
+          function, tensor.device, context->device);
+  }
+  return isEmpty(tensor) ? static_cast<int32_t>(ATTN_OK)
+                         : checkDevicePointer(arg);
+}
+
+int32_t attnrtCheckTensors(const attn_tensor_spec *specs, int32_t num_specs,
+                           const attn_tensor *const *args, int32_t num_args,
+                           int32_t device_kind, const char *function) {
+  if (num_args != num_specs)
+    return attnrtSetError(ATTN_INVALID_ARGUMENT,
+                          "%s: got %d arguments, expected %d", function,
+                          num_args, num_specs);
+  if (num_args > 0 && !args)
+    return attnrtSetError(ATTN_INVALID_ARGUMENT,
+                          "%s: the array of arguments is a null pointer",
+                          function);
+  ArgumentChecker checker(specs, args, device_kind, function);
+  for (int32_t arg = 0; arg < num_args; ++arg) {
+    if (int32_t status = checker.checkShape(arg))
+      return status;
+    if (int32_t status = checker.checkLayout(arg))
+      return status;
+    if (int32_t status = checker.checkDevice(arg))
+      return status;
+  }
+  return ATTN_OK;
+}

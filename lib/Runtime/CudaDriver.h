@@ -1,0 +1,179 @@
+//===- CudaDriver.h - The CUDA driver, opened at run time -------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The part of the CUDA driver API that the runtime calls, declared here so that
+// neither building nor starting the library needs CUDA. Private to the runtime.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_LIB_RUNTIME_CUDADRIVER_H
+#define ATTN_LIB_RUNTIME_CUDADRIVER_H
+
+#include "attn-runtime/attn_runtime.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace attnrt {
+
+using CUresult = int;
+using CUdevice = int;
+using CUdeviceptr = unsigned long long;
+using CUcontext = struct CUctx_st *;
+using CUmodule = struct CUmod_st *;
+using CUfunction = struct CUfunc_st *;
+using CUstream = struct CUstream_st *;
+using CUevent = struct CUevent_st *;
+
+/// The values of the driver's enumerations that are used. Values of the
+/// driver's ABI never change.
+enum : int {
+  CudaSuccess = 0,
+  CudaErrorOutOfMemory = 2,
+  CudaErrorNotInitialized = 3,
+  CudaErrorDeinitialized = 4,
+  CudaErrorNoDevice = 100,
+  CudaErrorInvalidDevice = 101,
+  CudaErrorNoBinaryForGpu = 209,
+  CudaErrorUnsupportedPtxVersion = 222,
+
+  DeviceMultiprocessorCount = 16,
+  DeviceComputeMajor = 75,
+  DeviceComputeMinor = 76,
+  DeviceMaxSharedPerBlockOptin = 97,
+
+  PointerMemoryType = 2,
+  PointerDeviceOrdinal = 9,
+  MemoryTypeHost = 1,
+  MemoryTypeDevice = 2,
+
+  FunctionMaxDynamicShared = 8,
+  FunctionNonPortableCluster = 14,
+
+  JitErrorLogBuffer = 5,
+  JitErrorLogBufferSize = 6,
+
+  LaunchClusterDimension = 4,
+};
+
+/// CUlaunchAttribute, as far as it is used.
+struct LaunchAttribute {
+  int id;
+  char pad[4];
+  union {
+    char bytes[64];
+    struct {
+      unsigned x, y, z;
+    } cluster;
+  } value;
+};
+static_assert(sizeof(LaunchAttribute) == 72, "layout of CUlaunchAttribute");
+
+/// CUlaunchConfig.
+struct LaunchConfig {
+  unsigned gridX, gridY, gridZ;
+  unsigned blockX, blockY, blockZ;
+  unsigned sharedBytes;
+  CUstream stream;
+  LaunchAttribute *attributes;
+  unsigned numAttributes;
+};
+static_assert(sizeof(LaunchConfig) == 56, "layout of CUlaunchConfig");
+
+/// X(member, symbol, parameters): functions that every driver must have.
+#define ATTNRT_CUDA_FUNCTIONS(X)                                               \
+  X(init, "cuInit", (unsigned))                                                \
+  X(getErrorName, "cuGetErrorName", (CUresult, const char **))                 \
+  X(getErrorString, "cuGetErrorString", (CUresult, const char **))             \
+  X(deviceGetCount, "cuDeviceGetCount", (int *))                               \
+  X(deviceGet, "cuDeviceGet", (CUdevice *, int))                               \
+  X(deviceGetName, "cuDeviceGetName", (char *, int, CUdevice))                 \
+  X(deviceGetAttribute, "cuDeviceGetAttribute", (int *, int, CUdevice))        \
+  X(primaryCtxRetain, "cuDevicePrimaryCtxRetain", (CUcontext *, CUdevice))     \
+  X(ctxGetCurrent, "cuCtxGetCurrent", (CUcontext *))                           \
+  X(ctxSetCurrent, "cuCtxSetCurrent", (CUcontext))                             \
+  X(ctxGetDevice, "cuCtxGetDevice", (CUdevice *))                              \
+  X(ctxSynchronize, "cuCtxSynchronize", (void))                                \
+  X(moduleLoadDataEx, "cuModuleLoadDataEx",                                    \
+    (CUmodule *, const void *, unsigned, int *, void **))                      \
+  X(moduleUnload, "cuModuleUnload", (CUmodule))                                \
+  X(moduleGetFunction, "cuModuleGetFunction",                                  \
+    (CUfunction *, CUmodule, const char *))                                    \
+  X(funcSetAttribute, "cuFuncSetAttribute", (CUfunction, int, int))            \
+  X(launchKernel, "cuLaunchKernel",                                            \
+    (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,   \
+     unsigned, CUstream, void **, void **))                                    \
+  X(memGetInfo, "cuMemGetInfo_v2", (size_t *, size_t *))                       \
+  X(memAlloc, "cuMemAlloc_v2", (CUdeviceptr *, size_t))                        \
+  X(memFree, "cuMemFree_v2", (CUdeviceptr))                                    \
+  X(memcpyHtoD, "cuMemcpyHtoD_v2", (CUdeviceptr, const void *, size_t))        \
+  X(memcpyDtoH, "cuMemcpyDtoH_v2", (void *, CUdeviceptr, size_t))              \
+  X(memsetD8Async, "cuMemsetD8Async",                                          \
+    (CUdeviceptr, unsigned char, size_t, CUstream))                            \
+  X(pointerGetAttributes, "cuPointerGetAttributes",                            \
+    (unsigned, int *, void **, CUdeviceptr))                                   \
+  X(eventCreate, "cuEventCreate", (CUevent *, unsigned))                       \
+  X(eventDestroy, "cuEventDestroy_v2", (CUevent))                              \
+  X(eventRecord, "cuEventRecord", (CUevent, CUstream))                         \
+  X(eventSynchronize, "cuEventSynchronize", (CUevent))                         \
+  X(eventElapsedTime, "cuEventElapsedTime", (float *, CUevent, CUevent))
+
+/// Functions that older drivers lack; null if absent.
+#define ATTNRT_CUDA_OPTIONAL_FUNCTIONS(X)                                      \
+  X(ctxGetId, "cuCtxGetId", (CUcontext, unsigned long long *))                 \
+  X(launchKernelEx, "cuLaunchKernelEx",                                        \
+    (const LaunchConfig *, CUfunction, void **, void **))                      \
+  X(memAllocAsync, "cuMemAllocAsync", (CUdeviceptr *, size_t, CUstream))       \
+  X(memFreeAsync, "cuMemFreeAsync", (CUdeviceptr, CUstream))                   \
+  X(tensorMapEncodeTiled, "cuTensorMapEncodeTiled",                            \
+    (void *, int, uint32_t, void *, const uint64_t *, const uint64_t *,        \
+     const uint32_t *, const uint32_t *, int, int, int, int))
+
+/// The driver's entry points.
+struct CudaDriver {
+#define ATTNRT_MEMBER(member, symbol, parameters) CUresult(*member) parameters;
+  ATTNRT_CUDA_FUNCTIONS(ATTNRT_MEMBER)
+  ATTNRT_CUDA_OPTIONAL_FUNCTIONS(ATTNRT_MEMBER)
+#undef ATTNRT_MEMBER
+};
+
+/// What is worth remembering of a context. Never freed, so that a pointer to it
+/// may be kept.
+struct ContextInfo {
+  CUcontext context;
+  /// Tells a context from a later one at the same address; 0 if the driver
+  /// cannot say.
+  unsigned long long id;
+  int device;
+  int multiprocessors;
+  int major;
+  int minor;
+  int maxSharedBytes;
+  ContextInfo *next;
+};
+
+/// Opens and initialises the driver once. On failure says why.
+int32_t getDriver(const CudaDriver **driver);
+
+/// The thread's current context. If there is none, the primary context of
+/// `fallbackDevice` becomes current.
+int32_t getCurrentContext(const CudaDriver &driver, int fallbackDevice,
+                          const ContextInfo **info);
+
+/// Both of the above, with device 0 to fall back on.
+int32_t getDriverAndContext(const CudaDriver **driver,
+                            const ContextInfo **info);
+
+/// Turns a driver's result other than success into a status and an error text
+/// "<action>: <driver's description> (<driver's name>)".
+int32_t setCudaError(const CudaDriver &driver, CUresult result,
+                     const char *action);
+
+} // namespace attnrt
+
+#endif // ATTN_LIB_RUNTIME_CUDADRIVER_H

@@ -1,0 +1,329 @@
+//===- Device.cpp - Devices, memory, events -------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Thin wrappers over the driver for tools and tests, and the few that compiled
+// host code needs besides launching.
+//
+//===----------------------------------------------------------------------===//
+
+#include "CudaDriver.h"
+
+#include <cstdio>
+#include <mutex>
+
+using namespace attnrt;
+
+static CUdeviceptr toDevicePtr(const void *pointer) {
+  return reinterpret_cast<CUdeviceptr>(pointer);
+}
+
+static int32_t checkBytes(int64_t bytes) {
+  if (bytes < 0)
+    return attnrtSetError(ATTN_INVALID_ARGUMENT,
+                          "number of bytes must not be negative (was %lld)",
+                          static_cast<long long>(bytes));
+  return ATTN_OK;
+}
+
+/// Looks `device` up among the driver's devices.
+static int32_t getDevice(const CudaDriver &driver, int32_t device,
+                         CUdevice *handle) {
+  int count = 0;
+  if (CUresult result = driver.deviceGetCount(&count))
+    return setCudaError(driver, result, "cannot count CUDA devices");
+  if (device < 0 || device >= count)
+    return attnrtSetError(ATTN_NO_DEVICE,
+                          "there is no CUDA device %d (the driver has %d)",
+                          device, count);
+  if (CUresult result = driver.deviceGet(handle, device))
+    return setCudaError(driver, result, "cannot open the CUDA device");
+  return ATTN_OK;
+}
+
+int32_t attnrtDeviceCount(int32_t *count) {
+  *count = 0;
+  const CudaDriver *driver;
+  // No driver and a driver without devices are the same answer, not an error.
+  if (getDriver(&driver))
+    return ATTN_OK;
+  int found = 0;
+  if (CUresult result = driver->deviceGetCount(&found))
+    return setCudaError(*driver, result, "cannot count CUDA devices");
+  *count = found;
+  return ATTN_OK;
+}
+
+int32_t attnrtDeviceName(int32_t device, char *name, int32_t size) {
+  const CudaDriver *driver;
+  CUdevice handle;
+  if (int32_t status = getDriver(&driver))
+    return status;
+  if (int32_t status = getDevice(*driver, device, &handle))
+    return status;
+  if (CUresult result = driver->deviceGetName(name, size, handle))
+    return setCudaError(*driver, result, "cannot get the CUDA device's name");
+  return ATTN_OK;
+}
+
+int32_t attnrtDeviceArch(int32_t device, int32_t *major, int32_t *minor) {
+  const CudaDriver *driver;
+  CUdevice handle;
+  if (int32_t status = getDriver(&driver))
+    return status;
+  if (int32_t status = getDevice(*driver, device, &handle))
+    return status;
+  CUresult result =
+      driver->deviceGetAttribute(major, DeviceComputeMajor, handle);
+  if (!result)
+    result = driver->deviceGetAttribute(minor, DeviceComputeMinor, handle);
+  if (result)
+    return setCudaError(*driver, result,
+                        "cannot get the CUDA device's architecture");
+  return ATTN_OK;
+}
+
+int32_t attnrtSetDevice(int32_t device) {
+  const CudaDriver *driver;
+  CUdevice handle;
+  if (int32_t status = getDriver(&driver))
+    return status;
+  if (int32_t status = getDevice(*driver, device, &handle))
+    return status;
+
+  // Each device's primary context is retained once and kept to the end of the
+  // process: others may have made it current through us.
+  constexpr int MaxDevices = 64;
+  static std::mutex mutex;
+  static CUcontext retained[MaxDevices];
+  if (device >= MaxDevices)
+    return attnrtSetError(ATTN_UNSUPPORTED,
+                          "CUDA device %d: at most %d are supported", device,
+                          MaxDevices);
+  std::lock_guard<std::mutex> lock(mutex);
+  if (!retained[device])
+    if (CUresult result = driver->primaryCtxRetain(&retained[device], handle))
+      return setCudaError(*driver, result,
+                          "cannot create the CUDA device's primary context");
+  if (CUresult result = driver->ctxSetCurrent(retained[device]))
+    return setCudaError(*driver, result, "cannot set the CUDA context");
+  return ATTN_OK;
+}
+
+int32_t attnrtGetDevice(int32_t *device) {
+  const CudaDriver *driver;
+  const ContextInfo *context;
+  if (int32_t status = getDriverAndContext(&driver, &context))
+    return status;
+  *device = context->device;
+  return ATTN_OK;
+}
+
+int32_t attnrtGetMultiprocessorCount(int32_t *count) {
+  const CudaDriver *driver;
+  const ContextInfo *context;
+  if (int32_t status = getDriverAndContext(&driver, &context))
+    return status;
+  *count = context->multiprocessors;
+  return ATTN_OK;
+}
+
+/// Says how much memory there was, if the failure was for want of it.
+static int32_t setAllocationError(const CudaDriver &driver, CUresult result,
+                                  int64_t bytes, int device) {
+  size_t free = 0, total = 0;
+  if (result != CudaErrorOutOfMemory || driver.memGetInfo(&free, &total))
+    return setCudaError(driver, result, "cannot allocate device memory");
+  return attnrtSetError(
+      ATTN_OUT_OF_MEMORY,
+      "out of device memory: asked for %lld bytes, device %d has %zu of %zu "
+      "free",
+      static_cast<long long>(bytes), device, free, total);
+}
+
+int32_t attnrtMalloc(void **pointer, int64_t bytes) {
+  *pointer = nullptr;
+  const CudaDriver *driver;
+  const ContextInfo *context;
+  if (int32_t status = checkBytes(bytes))
+    return status;
+  if (int32_t status = getDriverAndContext(&driver, &context))
+    return status;
+  if (bytes == 0)
+    return ATTN_OK;
+  CUdeviceptr address = 0;
+  if (CUresult result = driver->memAlloc(&address, bytes))
+    return setAllocationError(*driver, result, bytes, context->device);
+  *pointer = reinterpret_cast<void *>(address);
+  return ATTN_OK;
+}
+
+int32_t attnrtFree(void *pointer) {
+  if (!pointer)
+    return ATTN_OK;
+  const CudaDriver *driver;
+  const ContextInfo *context;
+  if (int32_t status = getDriverAndContext(&driver, &context))
+    return status;
+  if (CUresult result = driver->memFree(toDevicePtr(pointer)))
+    return setCudaError(*driver, result, "cannot free device memory");
+  return ATTN_OK;
+}
+
+int32_t attnrtMallocAsync(void **pointer, int64_t bytes, void *stream) {
+  *pointer = nullptr;
+  const CudaDriver *driver;
+  const ContextInfo *context;
+  if (int32_t status = checkBytes(bytes))
+    return status;
+  if (int32_t status = getDriverAndContext(&driver, &context))
+    return status;
+  if (bytes == 0)
+    return ATTN_OK;
+  if (!driver->memAllocAsync || !driver->memFreeAsync)
+    return attnrtSetError(ATTN_UNSUPPORTED,
+                          "the CUDA driver has no stream-ordered allocation; "
+                          "11.2 or later is needed");
+  CUdeviceptr address = 0;
+  if (CUresult result =
+          driver->memAllocAsync(&address, bytes, static_cast<CUstream>(stream)))
+    return setAllocationError(*driver, result, bytes, context->device);
+  *pointer = reinterpret_cast<void *>(address);
+  return ATTN_OK;
+}
+
+int32_t attnrtFreeAsync(void *pointer, void *stream) {
+  if (!pointer)
+    return ATTN_OK;
+  const CudaDriver *driver;
+  const ContextInfo *context;
+  if (int32_t status = getDriverAndContext(&driver, &context))
+    return status;
+  if (!driver->memFreeAsync)
+    return attnrtSetError(ATTN_UNSUPPORTED,
+                          "the CUDA driver has no stream-ordered allocation; "
+                          "11.2 or later is needed");
+  if (CUresult result = driver->memFreeAsync(toDevicePtr(pointer),
+                                             static_cast<CUstream>(stream)))
+    return setCudaError(*driver, result, "cannot free device memory");
+  return ATTN_OK;
+}
+
+int32_t attnrtCopyToDevice(void *destination, const void *source,
+                           int64_t bytes) {
+  const CudaDriver *driver;
+  const ContextInfo *context;
+  if (int32_t status = checkBytes(bytes))
+    return status;
+  if (int32_t status = getDriverAndContext(&driver, &context))
+    return status;
+  if (bytes == 0)
+    return ATTN_OK;
+  if (CUresult result =
+          driver->memcpyHtoD(toDevicePtr(destination), source, bytes))
+    return setCudaError(*driver, result, "cannot copy to the device");
+  return ATTN_OK;
+}
+
+int32_t attnrtCopyFromDevice(void *destination, const void *source,
+                             int64_t bytes) {
+  const CudaDriver *driver;
+  const ContextInfo *context;
+  if (int32_t status = checkBytes(bytes))
+    return status;
+  if (int32_t status = getDriverAndContext(&driver, &context))
+    return status;
+  if (bytes == 0)
+    return ATTN_OK;
+  if (CUresult result =
+          driver->memcpyDtoH(destination, toDevicePtr(source), bytes))
+    return setCudaError(*driver, result, "cannot copy from the device");
+  return ATTN_OK;
+}
+
+int32_t attnrtMemsetAsync(void *pointer, int32_t value, int64_t bytes,
+                          void *stream) {
+  const CudaDriver *driver;
+  const ContextInfo *context;
+  if (int32_t status = checkBytes(bytes))
+    return status;
+  if (int32_t status = getDriverAndContext(&driver, &context))
+    return status;
+  if (bytes == 0)
+    return ATTN_OK;
+  if (CUresult result = driver->memsetD8Async(
+          toDevicePtr(pointer), static_cast<unsigned char>(value), bytes,
+          static_cast<CUstream>(stream)))
+    return setCudaError(*driver, result, "cannot set device memory");
+  return ATTN_OK;
+}
+
+int32_t attnrtMemset(void *pointer, int32_t value, int64_t bytes) {
+  if (int32_t status =
+          attnrtMemsetAsync(pointer, value, bytes, /*stream=*/nullptr))
+    return status;
+  return attnrtSynchronize();
+}
+
+int32_t attnrtSynchronize(void) {
+  const CudaDriver *driver;
+  const ContextInfo *context;
+  if (int32_t status = getDriverAndContext(&driver, &context))
+    return status;
+  if (CUresult result = driver->ctxSynchronize())
+    return setCudaError(*driver, result, "work on the device failed");
+  return ATTN_OK;
+}
+
+int32_t attnrtEventCreate(void **event) {
+  *event = nullptr;
+  const CudaDriver *driver;
+  const ContextInfo *context;
+  if (int32_t status = getDriverAndContext(&driver, &context))
+    return status;
+  CUevent created = nullptr;
+  if (CUresult result = driver->eventCreate(&created, /*flags=*/0))
+    return setCudaError(*driver, result, "cannot create an event");
+  *event = created;
+  return ATTN_OK;
+}
+
+int32_t attnrtEventDestroy(void *event) {
+  if (!event)
+    return ATTN_OK;
+  const CudaDriver *driver;
+  if (int32_t status = getDriver(&driver))
+    return status;
+  if (CUresult result = driver->eventDestroy(static_cast<CUevent>(event)))
+    return setCudaError(*driver, result, "cannot destroy an event");
+  return ATTN_OK;
+}
+
+int32_t attnrtEventRecord(void *event, void *stream) {
+  const CudaDriver *driver;
+  if (int32_t status = getDriver(&driver))
+    return status;
+  if (CUresult result = driver->eventRecord(static_cast<CUevent>(event),
+                                            static_cast<CUstream>(stream)))
+    return setCudaError(*driver, result, "cannot record an event");
+  return ATTN_OK;
+}
+
+int32_t attnrtEventElapsedMs(void *begin, void *end, double *milliseconds) {
+  *milliseconds = 0;
+  const CudaDriver *driver;
+  if (int32_t status = getDriver(&driver))
+    return status;
+  if (CUresult result = driver->eventSynchronize(static_cast<CUevent>(end)))
+    return setCudaError(*driver, result, "work on the device failed");
+  float elapsed = 0;
+  if (CUresult result = driver->eventElapsedTime(
+          &elapsed, static_cast<CUevent>(begin), static_cast<CUevent>(end)))
+    return setCudaError(*driver, result, "cannot read the time of events");
+  *milliseconds = elapsed;
+  return ATTN_OK;
+}

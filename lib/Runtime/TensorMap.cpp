@@ -1,0 +1,209 @@
+//===- TensorMap.cpp - Descriptors for tensor memory copies ---------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Encodes the tensor maps that TMA copies go by. The driver answers a wrong
+// argument with "invalid argument" and no more, so that everything it demands
+// is checked here first.
+//
+//===----------------------------------------------------------------------===//
+
+#include "CudaDriver.h"
+
+#include <cstring>
+
+using namespace attnrt;
+
+namespace {
+constexpr int32_t MaxRank = 5;
+constexpr int64_t MaxBox = 256;
+constexpr int64_t StrideUnit = 16;
+constexpr int64_t StrideLimit = int64_t(1) << 40;
+constexpr int64_t SizeLimit = int64_t(1) << 32;
+constexpr size_t MapBytes = 128;
+constexpr uintptr_t MapAlignment = 64;
+} // namespace
+
+/// CUtensorMapDataType of an attn_dtype, -1 if there is none.
+static int getTensorMapDType(int32_t dtype) {
+  switch (dtype) {
+  case ATTN_I8:
+  case ATTN_I1:
+    return 0;
+  case ATTN_I32:
+    return 3;
+  case ATTN_I64:
+    return 5;
+  case ATTN_F16:
+    return 6;
+  case ATTN_F32:
+    return 7;
+  case ATTN_F64:
+    return 8;
+  case ATTN_BF16:
+    return 9;
+  }
+  return -1;
+}
+
+/// CUtensorMapSwizzle of a number of bytes, -1 if there is none.
+static int getSwizzle(int32_t bytes) {
+  switch (bytes) {
+  case 0:
+    return 0;
+  case 32:
+    return 1;
+  case 64:
+    return 2;
+  case 128:
+    return 3;
+  }
+  return -1;
+}
+
+/// CUtensorMapL2promotion of a number of bytes, -1 if there is none.
+static int getL2Promotion(int32_t bytes) {
+  switch (bytes) {
+  case 0:
+    return 0;
+  case 64:
+    return 1;
+  case 128:
+    return 2;
+  case 256:
+    return 3;
+  }
+  return -1;
+}
+
+static long long asLong(int64_t value) { return value; }
+
+int32_t attnrtEncodeTensorMap(void *map, const void *data, int32_t dtype,
+                              int32_t rank, const int64_t *sizes,
+                              const int64_t *strides, const int32_t *box,
+                              int32_t swizzle_bytes,
+                              int32_t l2_promotion_bytes) {
+  int mapDType = getTensorMapDType(dtype);
+  int swizzle = getSwizzle(swizzle_bytes);
+  int l2Promotion = getL2Promotion(l2_promotion_bytes);
+  if (mapDType < 0)
+    return attnrtSetError(ATTN_INVALID_ARGUMENT,
+                          "tensor map: dtype %d is not supported", dtype);
+  if (rank < 1 || rank > MaxRank)
+    return attnrtSetError(ATTN_INVALID_ARGUMENT,
+                          "tensor map: rank must be 1 to %d (was %d)", MaxRank,
+                          rank);
+  if (swizzle < 0)
+    return attnrtSetError(
+        ATTN_INVALID_ARGUMENT,
+        "tensor map: swizzle must be 0, 32, 64 or 128 bytes (was %d)",
+        swizzle_bytes);
+  if (l2Promotion < 0)
+    return attnrtSetError(
+        ATTN_INVALID_ARGUMENT,
+        "tensor map: L2 promotion must be 0, 64, 128 or 256 bytes (was %d)",
+        l2_promotion_bytes);
+  if (!map || reinterpret_cast<uintptr_t>(map) % MapAlignment != 0)
+    return attnrtSetError(ATTN_MISALIGNED,
+                          "tensor map: the map at %p must be aligned to 64 "
+                          "bytes",
+                          map);
+
+  int64_t elementSize = attnDTypeSize(dtype);
+  bool empty = false;
+  for (int32_t dim = 0; dim < rank; ++dim) {
+    if (sizes[dim] < 0 || sizes[dim] > SizeLimit)
+      return attnrtSetError(ATTN_SHAPE_MISMATCH,
+                            "tensor map: dimension %d is %lld, expected 0 to "
+                            "2^32",
+                            dim, asLong(sizes[dim]));
+    empty |= sizes[dim] == 0;
+    if (box[dim] < 1 || box[dim] > MaxBox)
+      return attnrtSetError(ATTN_INVALID_ARGUMENT,
+                            "tensor map: box dimension %d must be 1 to 256 "
+                            "(was %d)",
+                            dim, box[dim]);
+  }
+  int64_t boxRow = box[rank - 1] * elementSize;
+  if (boxRow % StrideUnit != 0)
+    return attnrtSetError(ATTN_INVALID_ARGUMENT,
+                          "tensor map: innermost box dimension must be a "
+                          "multiple of 16 bytes (was %lld)",
+                          asLong(boxRow));
+  if (swizzle_bytes && boxRow > swizzle_bytes)
+    return attnrtSetError(ATTN_INVALID_ARGUMENT,
+                          "tensor map: innermost box dimension is %lld bytes, "
+                          "more than the swizzle of %d bytes",
+                          asLong(boxRow), swizzle_bytes);
+  // The hardware has no notion of a view without elements.
+  if (empty) {
+    memset(map, 0, MapBytes);
+    return ATTN_OK;
+  }
+
+  if (reinterpret_cast<uintptr_t>(data) % StrideUnit != 0)
+    return attnrtSetError(ATTN_MISALIGNED,
+                          "tensor map: data pointer %p is not aligned to 16 "
+                          "bytes",
+                          data);
+  if (sizes[rank - 1] > 1 && strides[rank - 1] != 1)
+    return attnrtSetError(ATTN_BAD_STRIDES,
+                          "tensor map: stride of the last dimension is %lld, "
+                          "expected 1",
+                          asLong(strides[rank - 1]));
+
+  // The driver counts from the innermost dimension, gives strides in bytes, and
+  // leaves out the innermost one.
+  uint64_t mapSizes[MaxRank];
+  uint64_t mapStrides[MaxRank] = {};
+  uint32_t mapBox[MaxRank];
+  uint32_t elementStrides[MaxRank];
+  int64_t row = sizes[rank - 1] * elementSize;
+  int64_t legalStride = (row + StrideUnit - 1) / StrideUnit * StrideUnit;
+  for (int32_t dim = 0; dim < rank; ++dim) {
+    int32_t mapDim = rank - 1 - dim;
+    mapSizes[mapDim] = sizes[dim];
+    mapBox[mapDim] = box[dim];
+    elementStrides[mapDim] = 1;
+    if (mapDim == 0)
+      continue;
+    int64_t stride;
+    if (sizes[dim] == 1) {
+      // Any stride means the same here, also one the driver would refuse.
+      stride = legalStride;
+    } else if (__builtin_mul_overflow(strides[dim], elementSize, &stride) ||
+               stride < 0 || stride >= StrideLimit) {
+      return attnrtSetError(ATTN_BAD_STRIDES,
+                            "tensor map: stride of dimension %d is %lld "
+                            "elements, expected 0 to less than 2^40 bytes",
+                            dim, asLong(strides[dim]));
+    } else if (stride % StrideUnit != 0) {
+      return attnrtSetError(ATTN_MISALIGNED,
+                            "tensor map: stride of dimension %d is %lld "
+                            "elements (%lld bytes), expected a multiple of 16 "
+                            "bytes",
+                            dim, asLong(strides[dim]), asLong(stride));
+    }
+    mapStrides[mapDim - 1] = stride;
+  }
+
+  const CudaDriver *driver;
+  const ContextInfo *context;
+  if (int32_t status = getDriverAndContext(&driver, &context))
+    return status;
+  if (!driver->tensorMapEncodeTiled)
+    return attnrtSetError(ATTN_UNSUPPORTED,
+                          "the CUDA driver has no tensor maps; 12.0 or later "
+                          "is needed");
+  CUresult result = driver->tensorMapEncodeTiled(
+      map, mapDType, rank, const_cast<void *>(data), mapSizes, mapStrides,
+      mapBox, elementStrides, /*interleave=*/0, swizzle, l2Promotion,
+      /*outOfBoundsFill=*/0);
+  if (result)
+    return setCudaError(*driver, result, "cannot encode a tensor map");
+  return ATTN_OK;
+}
