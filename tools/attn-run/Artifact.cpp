@@ -1,0 +1,254 @@
+//===- Artifact.cpp - Artifacts that attn-run loads -----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Runs attn-compile as a child process (without a shell, into a fresh directory
+// that is removed as soon as its result is loaded) and opens artifacts with
+// dlopen.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Artifact.h"
+#include "Progress.h"
+
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <dirent.h>
+#include <dlfcn.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace attnrt;
+
+extern char **environ;
+
+namespace {
+
+/// A fresh directory, removed with the files in it.
+class TemporaryDirectory {
+public:
+  TemporaryDirectory() = default;
+  TemporaryDirectory(const TemporaryDirectory &) = delete;
+  TemporaryDirectory &operator=(const TemporaryDirectory &) = delete;
+  ~TemporaryDirectory();
+
+  int32_t create();
+  const std::string &getPath() const { return path; }
+
+private:
+  std::string path;
+};
+
+} // namespace
+
+TemporaryDirectory::~TemporaryDirectory() {
+  if (path.empty())
+    return;
+  if (DIR *directory = opendir(path.c_str())) {
+    while (struct dirent *entry = readdir(directory))
+      if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+        unlink((path + "/" + entry->d_name).c_str());
+    closedir(directory);
+  }
+  rmdir(path.c_str());
+}
+
+int32_t TemporaryDirectory::create() {
+  const char *parent = getenv("TMPDIR");
+  std::string pattern =
+      std::string(parent && *parent ? parent : "/tmp") + "/attn-run-XXXXXX";
+  if (!mkdtemp(&pattern[0]))
+    return attnrtSetError(ATTN_IO_ERROR, "cannot create the directory '%s': %s",
+                          pattern.c_str(), strerror(errno));
+  path = pattern;
+  return ATTN_OK;
+}
+
+static bool endsWith(const std::string &text, const char *suffix) {
+  size_t length = strlen(suffix);
+  return text.size() >= length &&
+         text.compare(text.size() - length, length, suffix) == 0;
+}
+
+/// attn-compile beside this program if it is there, or a name to be looked up
+/// in PATH.
+static std::string findCompiler() {
+  char self[PATH_MAX];
+  ssize_t length = readlink("/proc/self/exe", self, sizeof(self));
+  if (length > 0 && length < static_cast<ssize_t>(sizeof(self))) {
+    std::string path(self, length);
+    path.resize(path.rfind('/') + 1);
+    path += "attn-compile";
+    if (access(path.c_str(), X_OK) == 0)
+      return path;
+  }
+  return "attn-compile";
+}
+
+/// The target to compile for when the user leaves the choice to us.
+static int32_t chooseTarget(int device, std::string &target) {
+  target = "host";
+  int32_t count = 0;
+  if (int32_t status = attnrtDeviceCount(&count))
+    return status;
+  if (count == 0)
+    return ATTN_OK;
+  int32_t major = 0, minor = 0;
+  if (int32_t status = attnrtDeviceArch(device, &major, &minor))
+    return status;
+  if (major == 9 && minor == 0)
+    target = "sm_90a";
+  else if (major >= 8)
+    target = "sm_80";
+  return ATTN_OK;
+}
+
+static int32_t compile(const Options &options, const std::string &target,
+                       const std::string &output) {
+  std::string compiler =
+      options.compiler.empty() ? findCompiler() : options.compiler;
+  std::vector<std::string> words = {
+      compiler, options.input,        "-o",
+      output,   "--target=" + target, "--with-reference"};
+  words.insert(words.end(), options.compilerOptions.begin(),
+               options.compilerOptions.end());
+  std::vector<char *> argv;
+  for (std::string &word : words)
+    argv.push_back(&word[0]);
+  argv.push_back(nullptr);
+
+  Progress progress("compiling");
+  pid_t child;
+  // posix_spawnp looks a name up in PATH only if it has no slash.
+  if (int error = posix_spawnp(&child, compiler.c_str(), nullptr, nullptr,
+                               argv.data(), environ))
+    return attnrtSetError(ATTN_IO_ERROR, "cannot run the compiler '%s': %s",
+                          compiler.c_str(), strerror(error));
+  int result = 0;
+  while (waitpid(child, &result, 0) < 0)
+    if (errno != EINTR)
+      return attnrtSetError(ATTN_IO_ERROR, "cannot wait for '%s': %s",
+                            compiler.c_str(), strerror(errno));
+  if (WIFSIGNALED(result))
+    return attnrtSetError(ATTN_INVALID_ARGUMENT,
+                          "'%s' was ended by signal %d (%s)", compiler.c_str(),
+                          WTERMSIG(result), strsignal(WTERMSIG(result)));
+  if (WEXITSTATUS(result) != 0)
+    return attnrtSetError(
+        ATTN_INVALID_ARGUMENT, "'%s' failed on '%s' with exit code %d",
+        compiler.c_str(), options.input.c_str(), WEXITSTATUS(result));
+  return ATTN_OK;
+}
+
+int32_t Artifact::verify(const std::string &name) const {
+  const char *file = name.c_str();
+  if (artifact->abi_version != ATTN_RUNTIME_ABI_VERSION)
+    return attnrtSetError(ATTN_VERSION_MISMATCH,
+                          "%s: artifact has ABI version %u, expected %u", file,
+                          artifact->abi_version, ATTN_RUNTIME_ABI_VERSION);
+  if (!artifact->target || artifact->num_functions < 0 ||
+      (artifact->num_functions > 0 && !artifact->functions))
+    return attnrtSetError(ATTN_INVALID_ARGUMENT, "%s: malformed artifact",
+                          file);
+  for (int32_t i = 0; i < artifact->num_functions; ++i) {
+    const attn_function &function = artifact->functions[i];
+    bool valid = function.name && function.call && function.num_args >= 0 &&
+                 (function.num_args == 0 || function.args);
+    for (int32_t arg = 0; valid && arg < function.num_args; ++arg) {
+      const attn_tensor_spec &spec = function.args[arg];
+      valid = spec.name && attnDTypeSize(spec.dtype) > 0 && spec.rank >= 0 &&
+              (spec.rank == 0 || spec.dims);
+      for (int32_t dim = 0; valid && dim < spec.rank; ++dim)
+        valid = ATTN_DIM_SYMBOL(spec.dims[dim]) < function.num_symbols;
+    }
+    if (!valid)
+      return attnrtSetError(ATTN_INVALID_ARGUMENT,
+                            "%s: malformed artifact: function %d ('%s')", file,
+                            i, function.name ? function.name : "");
+  }
+  return ATTN_OK;
+}
+
+int32_t Artifact::open(const std::string &path,
+                       const std::string &displayName) {
+  if (access(path.c_str(), R_OK) != 0)
+    return attnrtSetError(ATTN_IO_ERROR, "%s: cannot open: %s",
+                          displayName.c_str(), strerror(errno));
+  // Without a slash dlopen would search the system's directories.
+  std::string withSlash =
+      path.find('/') == std::string::npos ? "./" + path : path;
+  void *library = dlopen(withSlash.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    return attnrtSetError(ATTN_IO_ERROR, "%s: cannot load: %s",
+                          displayName.c_str(), dlerror());
+  artifact = static_cast<const struct attn_artifact *>(
+      dlsym(library, ATTN_ARTIFACT_SYMBOL));
+  if (!artifact)
+    return attnrtSetError(ATTN_INVALID_ARGUMENT,
+                          "%s: not an artifact: it has no symbol '%s'",
+                          displayName.c_str(), ATTN_ARTIFACT_SYMBOL);
+  if (int32_t status = verify(displayName))
+    return status;
+  target = artifact->target;
+  return ATTN_OK;
+}
+
+int32_t Artifact::load(const Options &options, Artifact &result) {
+  const std::string &input = options.input;
+  if (!endsWith(input, ".mlir") && !endsWith(input, ".mlirbc")) {
+    if (int32_t status = result.open(input, input))
+      return status;
+    if (options.target != "auto" && options.target != result.target)
+      return attnrtSetError(ATTN_INVALID_ARGUMENT,
+                            "%s: artifact is for target '%s', expected '%s'",
+                            input.c_str(), result.target.c_str(),
+                            options.target.c_str());
+    return ATTN_OK;
+  }
+
+  if (access(input.c_str(), R_OK) != 0)
+    return attnrtSetError(ATTN_IO_ERROR, "%s: cannot open: %s", input.c_str(),
+                          strerror(errno));
+  std::string target = options.target;
+  if (target == "auto")
+    if (int32_t status = chooseTarget(options.device, target))
+      return status;
+  TemporaryDirectory directory;
+  if (int32_t status = directory.create())
+    return status;
+  std::string library = directory.getPath() + "/artifact.so";
+  if (int32_t status = compile(options, target, library))
+    return status;
+  return result.open(library, input);
+}
+
+int32_t Artifact::getFunction(const std::string &name,
+                              const attn_function **function) const {
+  std::string names;
+  for (int32_t i = 0; i < artifact->num_functions; ++i) {
+    const attn_function &candidate = artifact->functions[i];
+    if (name == candidate.name ||
+        (name.empty() && artifact->num_functions == 1)) {
+      *function = &candidate;
+      return ATTN_OK;
+    }
+    names += (names.empty() ? "'" : ", '") + std::string(candidate.name) + "'";
+  }
+  if (names.empty())
+    return attnrtSetError(ATTN_INVALID_ARGUMENT,
+                          "the artifact has no functions");
+  if (name.empty())
+    return attnrtSetError(ATTN_INVALID_ARGUMENT,
+                          "the artifact has several functions, choose one with "
+                          "--function: %s",
+                          names.c_str());
+  return attnrtSetError(ATTN_INVALID_ARGUMENT,
+                        "the artifact has no function '%s'; it has %s",
+                        name.c_str(), names.c_str());
+}

@@ -1,0 +1,45 @@
+//===- Artifact.h - Artifacts that attn-run loads ---------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Loads a compiled artifact, compiling a module first if that is what it is
+// given.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_TOOLS_ATTN_RUN_ARTIFACT_H
+#define ATTN_TOOLS_ATTN_RUN_ARTIFACT_H
+
+#include "Options.h"
+
+namespace attnrt {
+
+/// A loaded artifact. It stays loaded to the end of the process.
+class Artifact {
+public:
+  /// Loads what the options name.
+  static int32_t load(const Options &options, Artifact &result);
+
+  const struct attn_artifact &get() const { return *artifact; }
+  const std::string &getTarget() const { return target; }
+  bool isHost() const { return target == "host"; }
+
+  /// The function the options name, or the only one.
+  int32_t getFunction(const std::string &name,
+                      const attn_function **function) const;
+
+private:
+  int32_t open(const std::string &path, const std::string &displayName);
+  int32_t verify(const std::string &displayName) const;
+
+  const struct attn_artifact *artifact = nullptr;
+  std::string target;
+};
+
+} // namespace attnrt
+
+#endif // ATTN_TOOLS_ATTN_RUN_ARTIFACT_H

@@ -1,0 +1,279 @@
+//===- Options.cpp - Command line of attn-run -----------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Parses the command line by hand: attn-run must not need LLVM's command line
+// library.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Options.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+
+using namespace attnrt;
+
+static const char HelpText[] =
+    R"(usage: attn-run [options] MODULE
+
+Runs a function of a compiled artifact (a shared library) or of an MLIR module,
+which is compiled first. Needs neither LLVM nor MLIR: a module is compiled by
+running attn-compile, so that artifacts run on machines that have only the CUDA
+driver.
+
+MODULE                    a .mlir or .mlirbc file, or an artifact (.so)
+
+What to run
+  --list                  print the functions of the artifact and stop
+  --function=NAME         the function; may be left out if there is only one
+  --target=TARGET         what to compile a module for: host, sm_90a, sm_80, or
+                          auto (the default: sm_90a on a device of compute
+                          capability 9.0, sm_80 on any from 8.0, else host). For
+                          an artifact, what it must have been compiled for
+  --device=N              the CUDA device to run on (default 0)
+  --compiler=PATH         attn-compile (default: beside attn-run, then in PATH)
+  --compiler-option=OPT   passed on to attn-compile; may be repeated
+
+Arguments
+  --input=[ARG=]FILE      read an input from a .npy file. Without ARG=, files go
+                          to the inputs not named, in order. Floating point
+                          files are converted to the argument's dtype, rounding
+                          to nearest even; other dtypes must match
+  --shape=ARG=BxHxSxD     the shape of an argument
+  --shape=SIZE=N          a dynamic size by its name (see --list). Sizes that
+                          follow from others need not be given
+  --fill=ARG=HOW          fill an input by normal[:SCALE], uniform:LOW:HIGH
+                          (integers: HIGH excluded), zeros, ones, const:VALUE or
+                          iota. Default: normal for floating point, fair coins
+                          for i1, zeros for integers
+  --seed=N                seed of random inputs (default 0)
+  --layout=bhsd|bshd      memory order of rank-4 tensors: as their dimensions
+                          are written (the default), or with the second and
+                          third swapped
+  --output=[ARG=]FILE     write an output to a .npy file (bf16 as '<V2')
+  --output-f32            write bf16 and f16 outputs as f32
+
+What to do with the results
+  --check[=STEP]          compare with the f64 reference in the artifact, on
+                          rows 0, STEP, 2 STEP, ... (default: a step that keeps
+                          the reference to some seconds)
+  --tolerance=[ARG=]X     allowed relative error, of all outputs or of one
+  --bench[=N]             time N runs (default 20): CUDA events on a GPU, wall
+                          clock on the host
+  --warmup=N              runs before the timed ones (default 3)
+  --json                  print one JSON object instead of tables
+  --help, --version
+
+Outputs are filled with NaN (0xa5 bytes if they are integers) before the run.
+
+A check passes if for each output ||out - ref|| <= tol * ||ref||, no element is
+off by more than 4 * tol * (|ref| + rms(ref)), and infinities and NaNs are the
+same. The default tol goes by the least precise floating point dtype among the
+function's arguments: bf16 1e-2, f16 2e-3, f32 1e-5, f64 1e-10, and a quarter of
+it for an f32 or f64 output of a function on bf16 or f16. Integers must be equal.
+
+Exit codes: 0 success, 1 check failed, 2 wrong usage or input, 3 the device or
+the function failed.
+
+Environment: ATTN_NUM_THREADS (threads of host artifacts), ATTN_CUDA_DRIVER (the
+CUDA driver to load instead of libcuda.so.1), TMPDIR.
+)";
+
+ExitCode attnrt::getExitCode(int32_t status) {
+  switch (status) {
+  case ATTN_OK:
+    return ExitOk;
+  case ATTN_INVALID_ARGUMENT:
+  case ATTN_SHAPE_MISMATCH:
+  case ATTN_DTYPE_MISMATCH:
+  case ATTN_MISALIGNED:
+  case ATTN_BAD_STRIDES:
+  case ATTN_IO_ERROR:
+  case ATTN_VERSION_MISMATCH:
+    return ExitUsage;
+  default:
+    return ExitRuntime;
+  }
+}
+
+namespace {
+
+/// Handles the options one by one. Each handler returns an empty string or what
+/// was expected.
+class OptionParser {
+public:
+  explicit OptionParser(Options &options) : options(options) {}
+
+  std::optional<ExitCode> parse(int argc, char **argv);
+
+private:
+  std::string parseOption(const std::string &name, const std::string *value);
+  std::string parseValue(const std::string &name, const std::string &value);
+
+  Options &options;
+};
+
+} // namespace
+
+static NamedValue splitNamed(const std::string &text) {
+  size_t equals = text.find('=');
+  if (equals == std::string::npos)
+    return {"", text};
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+template <typename T>
+static bool parseInteger(const std::string &text, long long low, long long high,
+                         T &result) {
+  errno = 0;
+  char *end;
+  long long value = strtoll(text.c_str(), &end, 10);
+  if (text.empty() || *end || errno || value < low || value > high)
+    return false;
+  result = static_cast<T>(value);
+  return true;
+}
+
+std::string OptionParser::parseValue(const std::string &name,
+                                     const std::string &value) {
+  if (value.empty())
+    return "a value";
+  if (name == "function") {
+    options.function = value;
+  } else if (name == "target") {
+    options.target = value;
+  } else if (name == "compiler") {
+    options.compiler = value;
+  } else if (name == "compiler-option") {
+    options.compilerOptions.push_back(value);
+  } else if (name == "input") {
+    options.inputs.push_back(value);
+  } else if (name == "output") {
+    options.outputs.push_back(splitNamed(value));
+  } else if (name == "shape" || name == "fill") {
+    NamedValue named = splitNamed(value);
+    if (named.first.empty() || named.second.empty())
+      return name == "shape" ? "ARG=SIZExSIZEx... or NAME=SIZE" : "ARG=HOW";
+    (name == "shape" ? options.shapes : options.fills).push_back(named);
+  } else if (name == "tolerance") {
+    NamedValue named = splitNamed(value);
+    char *end;
+    double tolerance = strtod(named.second.c_str(), &end);
+    if (named.second.empty() || *end || !(tolerance >= 0))
+      return "[ARG=]NUMBER, not negative";
+    options.tolerances.emplace_back(named.first, tolerance);
+  } else if (name == "layout") {
+    if (value != "bhsd" && value != "bshd")
+      return "bhsd or bshd";
+    options.layout = value == "bshd" ? Layout::BSHD : Layout::BHSD;
+  } else if (name == "seed") {
+    if (!parseInteger(value, 0, INT64_MAX, options.seed))
+      return "a number from 0";
+  } else if (name == "device") {
+    if (!parseInteger(value, 0, INT32_MAX, options.device))
+      return "a number from 0";
+  } else if (name == "check") {
+    if (!parseInteger(value, 1, INT64_MAX, options.rowStep))
+      return "a number from 1";
+  } else if (name == "bench") {
+    if (!parseInteger(value, 1, 100000, options.repeats))
+      return "a number from 1 to 100000";
+  } else if (name == "warmup") {
+    if (!parseInteger(value, 0, 100000, options.warmup))
+      return "a number from 0 to 100000";
+  }
+  return "";
+}
+
+std::string OptionParser::parseOption(const std::string &name,
+                                      const std::string *value) {
+  const struct {
+    const char *name;
+    bool *flag;
+    bool takesValue;
+  } flags[] = {{"list", &options.list, false},
+               {"json", &options.json, false},
+               {"output-f32", &options.outputF32, false},
+               {"check", &options.check, true},
+               {"bench", &options.bench, true}};
+  for (const auto &entry : flags)
+    if (name == entry.name) {
+      *entry.flag = true;
+      if (!value)
+        return "";
+      if (!entry.takesValue)
+        return "no value";
+    }
+  if (!value)
+    return "a value";
+  return parseValue(name, *value);
+}
+
+static bool isOption(const std::string &name) {
+  for (const char *known :
+       {"list", "function", "target", "device", "compiler", "compiler-option",
+        "input", "shape", "fill", "seed", "layout", "output", "output-f32",
+        "check", "tolerance", "bench", "warmup", "json"})
+    if (name == known)
+      return true;
+  return false;
+}
+
+static ExitCode usageError(const std::string &message) {
+  fprintf(stderr, "attn-run: error: %s\n", message.c_str());
+  fprintf(stderr, "attn-run: note: see attn-run --help\n");
+  return ExitUsage;
+}
+
+std::optional<ExitCode> OptionParser::parse(int argc, char **argv) {
+  bool onlyFiles = false;
+  for (int i = 1; i < argc; ++i) {
+    std::string text = argv[i];
+    if (onlyFiles || text.size() < 2 || text[0] != '-') {
+      if (!options.input.empty())
+        return usageError("more than one module: '" + options.input +
+                          "' and '" + text + "'");
+      options.input = text;
+      continue;
+    }
+    if (text == "--") {
+      onlyFiles = true;
+      continue;
+    }
+    if (text == "--help" || text == "-h") {
+      fputs(HelpText, stdout);
+      return ExitOk;
+    }
+    if (text == "--version") {
+      printf("attn-run, runtime ABI version %u\n", attnrtAbiVersion());
+      return ExitOk;
+    }
+    size_t begin = text[1] == '-' ? 2 : 1;
+    size_t equals = text.find('=');
+    std::string name = text.substr(
+        begin, equals == std::string::npos ? equals : equals - begin);
+    std::string value =
+        equals == std::string::npos ? "" : text.substr(equals + 1);
+    if (!isOption(name))
+      return usageError("unknown option '" + text + "'");
+    std::string expected =
+        parseOption(name, equals == std::string::npos ? nullptr : &value);
+    if (!expected.empty())
+      return usageError("option '" + text + "': expected " + expected);
+  }
+  if (options.input.empty())
+    return usageError("no module given");
+  return std::nullopt;
+}
+
+std::optional<ExitCode> attnrt::parseOptions(int argc, char **argv,
+                                             Options &options) {
+  return OptionParser(options).parse(argc, argv);
+}

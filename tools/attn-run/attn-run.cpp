@@ -1,0 +1,29 @@
+//===- attn-run.cpp - Runs, checks and times compiled functions -----------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The main program. Like all of attn-run it uses neither LLVM nor MLIR, so that
+// artifacts run on machines without them.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Runner.h"
+
+#include <cstdio>
+
+int main(int argc, char **argv) {
+  attnrt::Options options;
+  if (auto exitCode = attnrt::parseOptions(argc, argv, options))
+    return *exitCode;
+  int exitCode = attnrt::runAll(options);
+  // A report that did not get out is not a success.
+  if (fflush(stdout) != 0 || ferror(stdout)) {
+    perror("attn-run: error: cannot write the report");
+    return attnrt::ExitRuntime;
+  }
+  return exitCode;
+}
