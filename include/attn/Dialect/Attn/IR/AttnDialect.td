@@ -30,7 +30,10 @@ def Attn_Dialect : Dialect {
     bufferisation, memrefs.
   }];
   let useDefaultAttributePrinterParser = 1;
-  let dependentDialects = ["arith::ArithDialect"];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+  let extraClassDeclaration = [{
+    void registerAttributes();
+  }];
 }
 
 class Attn_Op<string mnemonic, list<Trait> traits = []>

@@ -37,7 +37,7 @@ def Attn_RowTensor
            "3-D tensor or memref of f32 values">;
 
 def Attn_AttentionOp : Attn_Op<"attention", [
-    AttrSizedOperandSegments, SingleBlock, RecursiveMemoryEffects,
+    SingleBlock,
     DestinationStyleOpInterface,
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
     DeclareOpInterfaceMethods<ConditionallySpeculatable>,

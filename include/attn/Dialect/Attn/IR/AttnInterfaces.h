@@ -1,0 +1,61 @@
+//===- AttnInterfaces.h - Interfaces of the attn dialect -----*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Attribute interfaces of masks and schedules, and the values they exchange.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_DIALECT_ATTN_IR_ATTNINTERFACES_H
+#define ATTN_DIALECT_ATTN_IR_ATTNINTERFACES_H
+
+#include "mlir/IR/Attributes.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Value.h"
+#include "mlir/Pass/PassManager.h"
+
+#include <optional>
+
+namespace mlir::attn {
+
+/// One (query, key) pair and what a mask may depend on. All values have type
+/// `index`.
+struct MaskPosition {
+  Value batch;
+  Value head;
+  Value query;
+  Value key;
+  Value queryLength;
+  Value keyLength;
+};
+
+/// The queries `[first, last]`, both inclusive, of one tile. All values have
+/// type `index`.
+struct QueryRange {
+  Value first;
+  Value last;
+  Value queryLength;
+  Value keyLength;
+};
+
+/// Bounds of the keys that a tile of queries attends: none outside
+/// `[begin, end)`, all within `[fullBegin, fullEnd)`. A null bound stands for
+/// the loosest one: 0 for `begin`, the key length for `end`; null full bounds
+/// mean that the full range reaches as far as `begin` or `end` does on that
+/// side. All values have type `index`.
+struct KeyRange {
+  Value begin;
+  Value fullBegin;
+  Value fullEnd;
+  Value end;
+};
+
+} // namespace mlir::attn
+
+#include "attn/Dialect/Attn/IR/AttnAttrInterfaces.h.inc"
+
+#endif // ATTN_DIALECT_ATTN_IR_ATTNINTERFACES_H

@@ -1,0 +1,125 @@
+//===- AttnTileAttrs.td - Attributes of attn_tile ----------*- tablegen -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Layouts of register tiles, roles, and schedules.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_DIALECT_ATTNTILE_IR_ATTNTILEATTRS_TD
+#define ATTN_DIALECT_ATTNTILE_IR_ATTNTILEATTRS_TD
+
+include "attn/Dialect/Attn/IR/AttnInterfaces.td"
+include "attn/Dialect/AttnTile/IR/AttnTileDialect.td"
+include "attn/Dialect/AttnTile/IR/AttnTileInterfaces.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+
+class AttnTile_Attr<string name, string mnemonicName, list<Trait> traits = []>
+    : AttrDef<AttnTile_Dialect, name, traits> {
+  let mnemonic = mnemonicName;
+}
+
+def AttnTile_RowBlockLayoutAttr : AttnTile_Attr<"RowBlockLayout",
+    "row_blocks", [DeclareAttrInterfaceMethods<AttnTile_ThreadLayoutAttrInterface>]> {
+  let summary = "the accumulator layout of NVIDIA matrix instructions";
+  let description = [{
+    Each of `warps` warps owns 16 consecutive rows of every `16 * warps` rows;
+    in it, lane `l` holds rows `l / 4` and `l / 4 + 8` and, of every eight
+    columns, columns `2 * (l % 4)` and `2 * (l % 4) + 1`. This is the layout of
+    the accumulators of `mma.sync.m16n8k16` (one warp) and of
+    `wgmma.m64nNk16` (four warps), and of their A operand in registers.
+    PTX ISA, "Matrix fragments for mma.m16n8k16" and "Register fragments for
+    wgmma.mma_async.m64nNk16".
+
+    ```mlir
+    #attn_tile.row_blocks<warps = 8>
+    ```
+  }];
+  let parameters = (ins "int64_t":$warps);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def AttnTile_RoleKind : I32EnumAttr<"RoleKind", "what a role does", [
+      I32EnumAttrCase<"Producer", 0, "producer">,
+      I32EnumAttrCase<"Consumer", 1, "consumer">]> {
+  let cppNamespace = "::mlir::attn_tile";
+  let genSpecializedAttr = 0;
+}
+def AttnTile_RoleKindAttr
+    : EnumAttr<AttnTile_Dialect, AttnTile_RoleKind, "role_kind">;
+
+def AttnTile_TraversalKind : I32EnumAttr<"TraversalKind",
+    "order in which work items are visited", [
+      I32EnumAttrCase<"Grid", 0, "grid">,
+      I32EnumAttrCase<"Persistent", 1, "persistent">]> {
+  let cppNamespace = "::mlir::attn_tile";
+  let genSpecializedAttr = 0;
+}
+def AttnTile_TraversalKindAttr
+    : EnumAttr<AttnTile_Dialect, AttnTile_TraversalKind, "traversal">;
+
+def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
+    "warp_specialized", []> {
+  let summary = "one producer warpgroup and several consumer warpgroups";
+  let description = [{
+    Strategy for GPUs with asynchronous matrix products and bulk copies: one
+    producer warpgroup stages key and value tiles in pipes of `stages` stages;
+    `consumers` warpgroups share the `query_tile` rows, and keep the product
+    of the next key tile in flight during the softmax of this one (FlashAttention-3,
+    Shah et al. 2024). `ping_pong` lets two consumers take turns on the tensor
+    cores.
+
+    ```mlir
+    #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2,
+        consumers = 2, ping_pong = true, traversal = persistent>
+    ```
+  }];
+  let parameters = (ins "int64_t":$query_tile, "int64_t":$key_tile,
+                        "int64_t":$stages, "int64_t":$consumers,
+                        DefaultValuedParameter<"bool", "false">:$ping_pong,
+                        DefaultValuedParameter<"TraversalKind",
+                            "TraversalKind::Persistent">:$traversal);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def AttnTile_MultistageAttr : AttnTile_Attr<"Multistage", "multistage",
+    []> {
+  let summary = "one role that prefetches into pipes";
+  let description = [{
+    Strategy for GPUs whose matrix products are synchronous: all `warps` warps
+    copy and compute; copies run `stages - 1` steps ahead (FlashAttention-2,
+    Dao 2023).
+
+    ```mlir
+    #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 4>
+    ```
+  }];
+  let parameters = (ins "int64_t":$query_tile, "int64_t":$key_tile,
+                        "int64_t":$stages, "int64_t":$warps);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def AttnTile_SequentialAttr : AttnTile_Attr<"Sequential", "sequential",
+    []> {
+  let summary = "one task per work item, nothing asynchronous";
+  let description = [{
+    Strategy of the host target: each work item is one task of one thread.
+
+    ```mlir
+    #attn_tile.sequential<query_tile = 16, key_tile = 64>
+    ```
+  }];
+  let parameters = (ins "int64_t":$query_tile, "int64_t":$key_tile);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+#endif // ATTN_DIALECT_ATTNTILE_IR_ATTNTILEATTRS_TD

@@ -1,0 +1,62 @@
+//===- AttnTileInterfaces.td - Interfaces of attn_tile -----*- tablegen -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// How register tiles are spread over threads.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_DIALECT_ATTNTILE_IR_ATTNTILEINTERFACES_TD
+#define ATTN_DIALECT_ATTNTILE_IR_ATTNTILEINTERFACES_TD
+
+include "mlir/IR/OpBase.td"
+
+def AttnTile_ThreadLayoutAttrInterface
+    : AttrInterface<"ThreadLayoutAttrInterface"> {
+  let cppNamespace = "::mlir::attn_tile";
+  let description = [{
+    How the elements of a register tile are spread over the threads of a role:
+    a map (thread, register) -> (row, column) for `vector<MxN>`, and for
+    `vector<M>` or `vector<Mx1>`, a value per row, which every thread that owns
+    an element of the row holds a copy of. The map is separable: the row
+    depends on (thread, row register), the column on (thread, column register),
+    and register `r * numColumnRegisters + c` holds row register `r`, column
+    register `c`.
+  }];
+  let methods = [
+    InterfaceMethod<"Number of threads that share a tile.",
+      "int64_t", "getNumThreads", (ins)>,
+    InterfaceMethod<"Whether tiles of this shape can be spread.",
+      "bool", "supports", (ins "::llvm::ArrayRef<int64_t>":$shape)>,
+    InterfaceMethod<"Rows that one thread holds of a tile with `rows` rows.",
+      "int64_t", "getRowRegisters", (ins "int64_t":$rows)>,
+    InterfaceMethod<"Columns that one thread holds of each of its rows.",
+      "int64_t", "getColumnRegisters", (ins "int64_t":$columns)>,
+    InterfaceMethod<[{
+        The row of the thread's row register 0, as an `i32` computed from the
+        `i32` index of the thread within its role.
+      }],
+      "::mlir::Value", "emitBaseRow",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc,
+           "::mlir::Value":$thread)>,
+    InterfaceMethod<"Row of row register `r`, counted from the base row.",
+      "int64_t", "getRowOffset", (ins "int64_t":$r)>,
+    InterfaceMethod<"The column of the thread's column register 0, an `i32`.",
+      "::mlir::Value", "emitBaseColumn",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc,
+           "::mlir::Value":$thread)>,
+    InterfaceMethod<"Column of column register `c`, from the base column.",
+      "int64_t", "getColumnOffset", (ins "int64_t":$c)>,
+    InterfaceMethod<[{
+        Lane masks of the butterfly exchanges that combine the partial results
+        of the threads that own one row; all of them lie in one warp.
+      }],
+      "::llvm::SmallVector<int64_t>", "getRowShuffles", (ins)>,
+  ];
+}
+
+#endif // ATTN_DIALECT_ATTNTILE_IR_ATTNTILEINTERFACES_TD

@@ -1,0 +1,538 @@
+//===- AttnTileOps.td - Operations of attn_tile ------------*- tablegen -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The operations of a kernel on tiles.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_DIALECT_ATTNTILE_IR_ATTNTILEOPS_TD
+#define ATTN_DIALECT_ATTNTILE_IR_ATTNTILEOPS_TD
+
+include "attn/Dialect/AttnTile/IR/AttnTileAttrs.td"
+include "attn/Dialect/AttnTile/IR/AttnTileTypes.td"
+include "mlir/IR/OpAsmInterface.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/CallInterfaces.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/FunctionInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+def AttnTile_KernelOp : AttnTile_Op<"kernel", [
+    AffineScope, AutomaticAllocationScope, FunctionOpInterface,
+    IsolatedFromAbove, OpAsmOpInterface]> {
+  let summary = "a kernel as a program on tiles";
+  let description = [{
+    A function that one group of threads runs. As first written, its body holds
+    one `scf.forall` over the work items; a traversal pass replaces that by a
+    walk over the items of this group.
+
+    `layout` says how register tiles are spread over the threads of the group
+    (of each consumer role, once there are roles); it is absent on the host.
+    `warps` is the number of warps of the group.
+
+    ```mlir
+    attn_tile.kernel @fwd(%q: memref<?x32x?x128xbf16>) {
+      attn_tile.return
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name,
+                       TypeAttrOf<FunctionType>:$function_type,
+                       OptionalAttr<DictArrayAttr>:$arg_attrs,
+                       OptionalAttr<DictArrayAttr>:$res_attrs,
+                       OptionalAttr<AttnTile_ThreadLayoutAttrInterface>:$layout,
+                       OptionalAttr<Attn_ScheduleAttrInterface>:$schedule);
+  let regions = (region AnyRegion:$body);
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name,
+                                 "::mlir::FunctionType":$type)>];
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    /// FunctionOpInterface.
+    ::llvm::ArrayRef<::mlir::Type> getArgumentTypes() {
+      return getFunctionType().getInputs();
+    }
+    ::llvm::ArrayRef<::mlir::Type> getResultTypes() {
+      return getFunctionType().getResults();
+    }
+    ::mlir::Region *getCallableRegion() { return &getBody(); }
+  }];
+}
+
+def AttnTile_ReturnOp : AttnTile_Op<"return", [
+    Pure, HasParent<"KernelOp">, Terminator, ReturnLike]> {
+  let summary = "end of a kernel";
+  let description = [{
+    Ends the body of a kernel; kernels return nothing.
+
+    ```mlir
+    attn_tile.return
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+def AttnTile_LaunchOp : AttnTile_Op<"launch", [
+    AttrSizedOperandSegments, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "runs a kernel";
+  let description = [{
+    Runs a kernel with the given arguments. Without a grid the kernel walks its
+    work items by itself. With a grid, `grid` groups are launched, each of which
+    reads its place with `attn_tile.program_id`. With `groups_per_multiprocessor`
+    the first grid dimension is an upper bound: no more groups are launched than
+    fit on the device that many to a multiprocessor.
+
+    ```mlir
+    attn_tile.launch @fwd grid(%n, %c1, %c1) args(%q, %k) : memref<?xf32>, memref<?xf32>
+    ```
+  }];
+  let arguments = (ins SymbolRefAttr:$kernel, Variadic<Index>:$grid,
+                       Variadic<AnyType>:$kernel_operands,
+                       OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$groups_per_multiprocessor);
+  let assemblyFormat = [{
+    $kernel (`grid` `(` $grid^ `)`)?
+    (`groups_per_multiprocessor` `(` $groups_per_multiprocessor^ `)`)?
+    `args` `(` ($kernel_operands^ `:` type($kernel_operands))? `)` attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def AttnTile_ProgramIdOp : AttnTile_Op<"program_id", [
+    Pure, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
+  let summary = "this group's place in the grid";
+  let description = [{
+    ```mlir
+    %x = attn_tile.program_id 0
+    ```
+  }];
+  let arguments = (ins ConfinedAttr<I32Attr, [IntNonNegative, IntMaxValue<2>]>:$dim);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$dim attr-dict";
+}
+
+def AttnTile_NumProgramsOp : AttnTile_Op<"num_programs", [
+    Pure, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
+  let summary = "size of the grid";
+  let description = [{
+    ```mlir
+    %n = attn_tile.num_programs 0
+    ```
+  }];
+  let arguments = (ins ConfinedAttr<I32Attr, [IntNonNegative, IntMaxValue<2>]>:$dim);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$dim attr-dict";
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles and memory
+//===----------------------------------------------------------------------===//
+
+def AttnTile_LoadOp : AttnTile_Op<"load", [
+    AttrSizedOperandSegments, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "loads a tile";
+  let description = [{
+    Reads the tile that starts at `indices`; the tile's dimensions are the last
+    ones of the source. Elements outside of the source are zero.
+
+    `position` and `length` place the load in a stream of loads: this is tile
+    number `position` (from 0) of the `length` that the work item reads from
+    this source, in order. Pipes are built from streams.
+
+    ```mlir
+    %k = attn_tile.load %key[%b, %h, %j, %c0] stream(%t of %n)
+        : memref<?x8x?x128xbf16> -> vector<64x128xbf16>
+    ```
+  }];
+  let arguments = (ins AnyMemRef:$source, Variadic<Index>:$indices,
+                       Optional<Index>:$position, Optional<Index>:$length);
+  let results = (outs AnyVectorOfNonZeroRank:$result);
+  let assemblyFormat = [{
+    $source `[` $indices `]` (`stream` `(` $position^ `of` $length `)`)?
+    attr-dict `:` type($source) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def AttnTile_StoreOp : AttnTile_Op<"store", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "stores a tile";
+  let description = [{
+    Writes a tile at `indices`; the tile's dimensions are the last ones of the
+    destination. Elements outside of the destination are dropped.
+
+    ```mlir
+    attn_tile.store %o, %out[%b, %h, %i, %c0]
+        : vector<64x128xbf16>, memref<?x32x?x128xbf16>
+    ```
+  }];
+  let arguments = (ins AnyVectorOfNonZeroRank:$value, AnyMemRef:$dest,
+                       Variadic<Index>:$indices);
+  let assemblyFormat = [{
+    $value `,` $dest `[` $indices `]` attr-dict `:` type($value) `,` type($dest)
+  }];
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Scores
+//===----------------------------------------------------------------------===//
+
+def AttnTile_KeyTilesOp : AttnTile_Op<"key_tiles", [
+    Pure, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
+  let summary = "which key tiles a tile of queries needs";
+  let description = [{
+    Key tiles are visited from `last` downwards: step `t` visits tile
+    `last - t`. Steps `[0, lead)` and `[full, count)` visit tiles in which some
+    pairs may be masked, steps `[lead, full)` tiles in which no pair is; tiles
+    that are not visited hold no attended pair. `1 <= lead <= full <= count`: there
+    is always one step, and the first one is always treated as masked.
+
+    `mask` may be absent: then only the key length masks. `opaque` says that a
+    region masks as well, so that no tile is known to be full.
+
+    ```mlir
+    %last, %lead, %full, %count = attn_tile.key_tiles queries(%i, 128) keys(176)
+        lengths(%sq, %skv) mask(#attn.causal)
+    ```
+  }];
+  let arguments = (ins Index:$first_query, I64Attr:$query_tile, I64Attr:$key_tile,
+                       Index:$query_length, Index:$key_length,
+                       OptionalAttr<Attn_MaskAttrInterface>:$mask,
+                       UnitAttr:$opaque);
+  let results = (outs Index:$last, Index:$lead, Index:$full, Index:$count);
+  let assemblyFormat = [{
+    `queries` `(` $first_query `,` $query_tile `)` `keys` `(` $key_tile `)`
+    `lengths` `(` $query_length `,` $key_length `)` (`mask` `(` $mask^ `)`)?
+    (`opaque` $opaque^)? attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def AttnTile_MapOp : AttnTile_Op<"map", [
+    Pure, AllTypesMatch<["source", "result"]>, SingleBlock,
+    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
+  let summary = "applies a scalar region to each element of a tile";
+  let description = [{
+    The region gets an element and its position `(batch, head, query, key)`,
+    where element `(i, j)` of the tile is at `(batch, head, first_query + i,
+    first_key + j)`, and yields the new element. Elements whose query or key is
+    beyond its length are not mapped; the result has any value there.
+
+    ```mlir
+    %r = attn_tile.map %s at(%b, %h, %i, %j) lengths(%sq, %skv)
+        : vector<64x64xf32> {
+    ^bb0(%x: f32, %bb: index, %hh: index, %q: index, %k: index):
+      %y = math.tanh %x : f32
+      attn_tile.yield %y : f32
+    }
+    ```
+  }];
+  let arguments = (ins AnyVectorOfNonZeroRank:$source, Index:$batch, Index:$head,
+                       Index:$first_query, Index:$first_key,
+                       Index:$query_length, Index:$key_length);
+  let results = (outs AnyVectorOfNonZeroRank:$result);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $source `at` `(` $batch `,` $head `,` $first_query `,` $first_key `)`
+    `lengths` `(` $query_length `,` $key_length `)` attr-dict `:` type($source) $body
+  }];
+  let hasRegionVerifier = 1;
+}
+
+def AttnTile_MaskOp : AttnTile_Op<"mask", [
+    Pure, AllTypesMatch<["source", "result"]>, SingleBlock,
+    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
+  let summary = "sets masked scores to minus infinity";
+  let description = [{
+    Element `(i, j)` of the tile is at `(batch, head, first_query + i,
+    first_key + j)`. It is kept if its key is within the key length, the mask
+    attribute (if any) keeps it and the region (if any) yields true for it, and
+    is minus infinity otherwise. Rows beyond the query length have any value.
+
+    ```mlir
+    %r = attn_tile.mask %s at(%b, %h, %i, %j) lengths(%sq, %skv)
+        by(#attn.causal) : vector<64x64xf32>
+    ```
+  }];
+  let arguments = (ins AnyVectorOfNonZeroRank:$source, Index:$batch, Index:$head,
+                       Index:$first_query, Index:$first_key,
+                       Index:$query_length, Index:$key_length,
+                       OptionalAttr<Attn_MaskAttrInterface>:$mask);
+  let results = (outs AnyVectorOfNonZeroRank:$result);
+  let regions = (region MaxSizedRegion<1>:$keep);
+  let assemblyFormat = [{
+    $source `at` `(` $batch `,` $head `,` $first_query `,` $first_key `)`
+    `lengths` `(` $query_length `,` $key_length `)` (`by` `(` $mask^ `)`)?
+    attr-dict `:` type($source) (`keep` $keep^)?
+  }];
+  let hasRegionVerifier = 1;
+}
+
+def AttnTile_YieldOp : AttnTile_Op<"yield", [
+    Pure, ReturnLike, Terminator, ParentOneOf<["MapOp", "MaskOp"]>]> {
+  let summary = "result of the region of a map or mask";
+  let description = [{
+    ```mlir
+    attn_tile.yield %y : f32
+    ```
+  }];
+  let arguments = (ins AnyType:$value);
+  let assemblyFormat = "$value attr-dict `:` type($value)";
+}
+
+def AttnTile_PartialSumOp : AttnTile_Op<"partial_sum", [Pure,
+    AllTypesMatch<["acc", "result"]>]> {
+  let summary = "adds groups of columns";
+  let description = [{
+    `result[i, c] = acc[i, c] + sum over k of source[i, k * P + c]` for a result
+    with `P` columns. A row sum that runs over many tiles is kept as `P` partial
+    sums until its end, so that no exchange between threads is needed on the way.
+
+    ```mlir
+    %l1 = attn_tile.partial_sum %p into %l : vector<64x64xf32> into vector<64x8xf32>
+    ```
+  }];
+  let arguments = (ins VectorOfRankAndType<[2], [F32]>:$source,
+                       VectorOfRankAndType<[2], [F32]>:$acc);
+  let results = (outs VectorOfRankAndType<[2], [F32]>:$result);
+  let assemblyFormat =
+      "$source `into` $acc attr-dict `:` type($source) `into` type($acc)";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Pipes
+//===----------------------------------------------------------------------===//
+
+def AttnTile_CreatePipeOp : AttnTile_Op<"create_pipe", [
+    MemoryEffects<[MemAlloc]>]> {
+  let summary = "makes a pipe";
+  let description = [{
+    Reserves workgroup memory for the stages and barriers of a pipe, for as
+    long as the kernel runs.
+
+    ```mlir
+    %p = attn_tile.create_pipe : !attn_tile.pipe<64x128xbf16, stages = 2>
+    ```
+  }];
+  let results = (outs AttnTile_PipeType:$pipe);
+  let assemblyFormat = "attr-dict `:` type($pipe)";
+}
+
+class AttnTile_PipeAccessOp<string mnemonic> : AttnTile_Op<mnemonic, [
+    MemoryEffects<[MemRead, MemWrite]>,
+    TypesMatchWith<"buffer is one stage of the pipe", "pipe", "buffer",
+                   "::llvm::cast<PipeType>($_self).getBufferType()">]> {
+  let arguments = (ins AttnTile_PipeType:$pipe, Index:$position);
+  let results = (outs AttnTile_BufferType:$buffer);
+  let assemblyFormat = "$pipe `[` $position `]` attr-dict `:` type($pipe)";
+}
+
+def AttnTile_AcquireOp : AttnTile_PipeAccessOp<"acquire"> {
+  let summary = "waits until a stage is empty and takes it for writing";
+  let description = [{
+    Positions are acquired in order from 0, each one once. The buffer is given
+    up by exactly one `commit` in the same block.
+
+    ```mlir
+    %b = attn_tile.acquire %p[%t] : !attn_tile.pipe<64x128xbf16, stages = 2>
+    ```
+  }];
+}
+
+def AttnTile_WaitOp : AttnTile_PipeAccessOp<"wait"> {
+  let summary = "waits until a stage is full and takes it for reading";
+  let description = [{
+    Positions are waited for in order from 0, each one once. The buffer is given
+    up by exactly one `release` in the same block.
+
+    ```mlir
+    %b = attn_tile.wait %p[%t] : !attn_tile.pipe<64x128xbf16, stages = 2>
+    ```
+  }];
+}
+
+def AttnTile_CopyOp : AttnTile_Op<"copy", [
+    MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "starts a copy of a tile from global memory to a stage";
+  let description = [{
+    Asynchronous: the copy is complete when the `commit` of its buffer is seen
+    by a `wait`. The source is a memref or a tensor map; elements outside of it
+    are zero.
+
+    ```mlir
+    attn_tile.copy %k[%b, %h, %j, %c0] to %buffer
+        : memref<?x8x?x128xbf16> to !attn_tile.buffer<64x128xbf16>
+    ```
+  }];
+  let arguments = (ins AnyTypeOf<[AnyMemRef, AttnTile_TensorMapType]>:$source,
+                       Variadic<Index>:$indices, AttnTile_BufferType:$buffer);
+  let assemblyFormat = [{
+    $source `[` $indices `]` `to` $buffer attr-dict
+    `:` type($source) `to` type($buffer)
+  }];
+  let hasVerifier = 1;
+}
+
+def AttnTile_CommitOp : AttnTile_Op<"commit", [
+    MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "marks a stage full once the copies to it are complete";
+  let description = [{
+    ```mlir
+    attn_tile.commit %b : !attn_tile.buffer<64x128xbf16>
+    ```
+  }];
+  let arguments = (ins AttnTile_BufferType:$buffer);
+  let assemblyFormat = "$buffer attr-dict `:` type($buffer)";
+}
+
+def AttnTile_ReleaseOp : AttnTile_Op<"release", [
+    MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "marks a stage empty";
+  let description = [{
+    Products that read the buffer must have been waited for.
+
+    ```mlir
+    attn_tile.release %b : !attn_tile.buffer<64x128xbf16>
+    ```
+  }];
+  let arguments = (ins AttnTile_BufferType:$buffer);
+  let assemblyFormat = "$buffer attr-dict `:` type($buffer)";
+}
+
+def AttnTile_MakeTensorMapOp : AttnTile_Op<"make_tensor_map", [
+    MemoryEffects<[MemRead]>]> {
+  let summary = "describes a memref for bulk copies";
+  let description = [{
+    Host side; uses sizes and strides of the memref at run time.
+
+    ```mlir
+    %m = attn_tile.make_tensor_map %k
+        : memref<?x8x?x128xbf16> -> !attn_tile.tensor_map<4, 176x64xbf16>
+    ```
+  }];
+  let arguments = (ins AnyMemRef:$source);
+  let results = (outs AttnTile_TensorMapType:$map);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($map)";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Matrix products
+//===----------------------------------------------------------------------===//
+
+def AttnTile_MmaStartOp : AttnTile_Op<"mma_start", [
+    MemoryEffects<[MemRead]>]> {
+  let summary = "starts a matrix product";
+  let description = [{
+    Starts `acc + lhs * rhs` (or `lhs * rhs` without `acc`), with f32
+    accumulation. `lhs` is `MxK`, in registers or staged; `rhs` is staged as
+    `KxN`, or as `NxK` with `transpose_rhs`. Staged operands must stay until the
+    product has been waited for.
+
+    ```mlir
+    %s = attn_tile.mma_start %q, %k transpose_rhs
+        : !attn_tile.buffer<64x128xbf16>, !attn_tile.buffer<176x128xbf16>
+        -> !attn_tile.pending<vector<64x176xf32>>
+    %o = attn_tile.mma_start %p, %v acc %o0
+        : vector<64x176xbf16>, !attn_tile.buffer<176x128xbf16>
+        -> !attn_tile.pending<vector<64x128xf32>>
+    ```
+  }];
+  let arguments = (ins
+      AnyTypeOf<[AttnTile_BufferType, AnyVectorOfNonZeroRank]>:$lhs,
+      AttnTile_BufferType:$rhs,
+      Optional<VectorOfRankAndType<[2], [F32]>>:$acc,
+      UnitAttr:$transpose_rhs);
+  let results = (outs AttnTile_PendingType:$result);
+  let assemblyFormat = [{
+    $lhs `,` $rhs (`transpose_rhs` $transpose_rhs^)? (`acc` $acc^)? attr-dict
+    `:` type($lhs) `,` type($rhs) custom<AccType>(ref($acc), type($acc), type($result))
+  }];
+  let hasVerifier = 1;
+}
+
+def AttnTile_MmaWaitOp : AttnTile_Op<"mma_wait", [
+    MemoryEffects<[MemRead, MemWrite]>,
+    TypesMatchWith<"result is the pending value", "pending", "result",
+                   "::llvm::cast<PendingType>($_self).getValueType()">]> {
+  let summary = "waits for a matrix product";
+  let description = [{
+    Products complete in the order in which they were started; waiting for one
+    waits for all that were started before it.
+
+    ```mlir
+    %v = attn_tile.mma_wait %s : !attn_tile.pending<vector<64x176xf32>>
+    ```
+  }];
+  let arguments = (ins AttnTile_PendingType:$pending);
+  let results = (outs AnyVectorOfNonZeroRank:$result);
+  let assemblyFormat = "$pending attr-dict `:` type($pending)";
+}
+
+//===----------------------------------------------------------------------===//
+// Roles
+//===----------------------------------------------------------------------===//
+
+def AttnTile_RoleOp : AttnTile_Op<"role", [
+    HasParent<"KernelOp">, NoTerminator, SingleBlock, RecursiveMemoryEffects]> {
+  let summary = "what some of the warpgroups do";
+  let description = [{
+    The roles of a kernel run at the same time, each on warpgroups of its own
+    that are handed out in the order of the roles. They exchange data through
+    pipes. Every warpgroup of a role runs the whole body; register tiles are
+    spread over all of them. `registers` is what each thread may use.
+
+    ```mlir
+    attn_tile.role consumer warpgroups(2) registers(240) {
+    }
+    ```
+  }];
+  let arguments = (ins AttnTile_RoleKindAttr:$kind,
+                       ConfinedAttr<I64Attr, [IntPositive]>:$warpgroups,
+                       ConfinedAttr<I64Attr, [IntPositive]>:$registers);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $kind `warpgroups` `(` $warpgroups `)` `registers` `(` $registers `)`
+    attr-dict-with-keyword $body
+  }];
+  let hasVerifier = 1;
+}
+
+def AttnTile_AwaitTurnOp : AttnTile_Op<"await_turn", [
+    MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "waits until it is this warpgroup's turn";
+  let description = [{
+    The warpgroups of a role take turns, the first one first. Used to let one
+    warpgroup start its matrix products while the other is in its softmax.
+
+    ```mlir
+    attn_tile.await_turn
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+def AttnTile_PassTurnOp : AttnTile_Op<"pass_turn", [
+    MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "gives the turn to the next warpgroup";
+  let description = [{
+    ```mlir
+    attn_tile.pass_turn
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+#endif // ATTN_DIALECT_ATTNTILE_IR_ATTNTILEOPS_TD

@@ -1,0 +1,94 @@
+//===- AttnTileTypes.td - Types of attn_tile ---------------*- tablegen -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Pipes, staged tiles and values in flight.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_DIALECT_ATTNTILE_IR_ATTNTILETYPES_TD
+#define ATTN_DIALECT_ATTNTILE_IR_ATTNTILETYPES_TD
+
+include "attn/Dialect/AttnTile/IR/AttnTileDialect.td"
+include "mlir/IR/AttrTypeBase.td"
+
+class AttnTile_Type<string name, string mnemonicName>
+    : TypeDef<AttnTile_Dialect, name> {
+  let mnemonic = mnemonicName;
+}
+
+def AttnTile_BufferType : AttnTile_Type<"Buffer", "buffer"> {
+  let summary = "a tile staged in workgroup memory";
+  let description = [{
+    A 2-D tile in memory that the group shares. Its physical layout (padding,
+    swizzle, split into column blocks) belongs to the target, which is why this
+    is not a memref: no strided layout describes it, and no generic memref
+    operation may touch it.
+
+    ```mlir
+    !attn_tile.buffer<176x128xbf16>
+    ```
+  }];
+  let parameters = (ins ArrayRefParameter<"int64_t">:$shape,
+                        "::mlir::Type":$elementType);
+  let assemblyFormat = "`<` custom<TileShape>($shape, $elementType) `>`";
+  let genVerifyDecl = 1;
+}
+
+def AttnTile_PipeType : AttnTile_Type<"Pipe", "pipe"> {
+  let summary = "a ring of staged tiles with full and empty barriers";
+  let description = [{
+    `stages` buffers used in turn. Position `n` of the stream of tiles uses
+    stage `n mod stages`; producers `acquire` a position when it is empty and
+    `commit` it, consumers `wait` until it is full and `release` it.
+
+    ```mlir
+    !attn_tile.pipe<176x128xbf16, stages = 2>
+    ```
+  }];
+  let parameters = (ins ArrayRefParameter<"int64_t">:$shape,
+                        "::mlir::Type":$elementType, "int64_t":$stages);
+  let assemblyFormat =
+      "`<` custom<TileShape>($shape, $elementType) `,` `stages` `=` $stages `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// The type of one stage.
+    BufferType getBufferType();
+  }];
+}
+
+def AttnTile_PendingType : AttnTile_Type<"Pending", "pending"> {
+  let summary = "the result of a matrix product in flight";
+  let description = [{
+    Becomes a value by `attn_tile.mma_wait`; nothing else may use it.
+
+    ```mlir
+    !attn_tile.pending<vector<128x176xf32>>
+    ```
+  }];
+  let parameters = (ins "::mlir::VectorType":$valueType);
+  let assemblyFormat = "`<` $valueType `>`";
+}
+
+def AttnTile_TensorMapType : AttnTile_Type<"TensorMap", "tensor_map"> {
+  let summary = "a descriptor of a strided array for bulk copies";
+  let description = [{
+    Describes an array of rank `rank` in global memory and the box of it that
+    one bulk copy moves. Made on the host from sizes and strides known at run
+    time and passed to the kernel.
+
+    ```mlir
+    !attn_tile.tensor_map<4, 176x64xbf16>
+    ```
+  }];
+  let parameters = (ins "int64_t":$rank,
+                        ArrayRefParameter<"int64_t">:$box,
+                        "::mlir::Type":$elementType);
+  let assemblyFormat = "`<` $rank `,` custom<TileShape>($box, $elementType) `>`";
+}
+
+#endif // ATTN_DIALECT_ATTNTILE_IR_ATTNTILETYPES_TD

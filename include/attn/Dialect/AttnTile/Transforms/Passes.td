@@ -1,0 +1,119 @@
+//===- Passes.td - Passes on the attn_tile dialect -----------*- tablegen -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Kernel passes.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_DIALECT_ATTNTILE_TRANSFORMS_PASSES_TD
+#define ATTN_DIALECT_ATTNTILE_TRANSFORMS_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def AttnTilePeelMasksPass
+    : Pass<"attn-tile-peel-masks", "::mlir::attn_tile::KernelOp"> {
+  let summary = "split loops over key tiles so that full tiles carry no mask code";
+  let description = [{
+    A loop `for t = 0 to count` whose bound is the `count` of an
+    `attn_tile.key_tiles` becomes three consecutive loops over `[0, lead)`,
+    `[lead, full)` and `[full, count)`; the masks by position are erased from
+    the middle one. The `key_tiles` operation is then expanded to index
+    arithmetic, through the mask's `emitKeyRange`. A loop whose bounds fold to
+    the same value is removed.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
+def AttnTileRotateLoopsPass
+    : Pass<"attn-tile-rotate-loops", "::mlir::attn_tile::KernelOp"> {
+  let summary = "delay the last product of a step into the next step";
+  let description = [{
+    Software pipelining of a chain of loops over key tiles: the second matrix
+    product of step `t - 1` is moved to step `t`, right after the first product
+    of step `t`, so that both can be in flight during the softmax. The chain
+    gets a prologue (step 0 without its second product) and an epilogue (the
+    last second product).
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
+def AttnTileSetTraversalPass
+    : Pass<"attn-tile-set-traversal", "::mlir::ModuleOp"> {
+  let summary = "replace the work item loop by a walk of each group";
+  let description = [{
+    Replaces the `scf.forall` over work items of each kernel, and gives its
+    launches a grid. With `kind = grid`, each group runs one item; with
+    `kind = persistent`, as many groups as fit on the device walk over all
+    items. Items with more work come first.
+  }];
+  let options = [
+    Option<"kind", "kind", "::mlir::attn_tile::TraversalKind",
+           /*default=*/"::mlir::attn_tile::TraversalKind::Grid",
+           "Order in which items are visited",
+           [{::llvm::cl::values(
+               clEnumValN(::mlir::attn_tile::TraversalKind::Grid, "grid",
+                          "one group for each item"),
+               clEnumValN(::mlir::attn_tile::TraversalKind::Persistent,
+                          "persistent", "a group walks over several items"))}]>,
+  ];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect",
+                           "::mlir::memref::MemRefDialect"];
+}
+
+def AttnTileCreatePipesPass
+    : Pass<"attn-tile-create-pipes", "::mlir::attn_tile::KernelOp"> {
+  let summary = "stage the operands of matrix products through pipes";
+  let description = [{
+    Each tile load that only feeds `vector.contract` becomes a stage of a pipe:
+    `acquire`, `copy` and `commit`, then `wait`, the product as `mma_start` and
+    `mma_wait`, and `release`. Waits for products are moved down to the first
+    use of their result.
+  }];
+  let options = [
+    Option<"stages", "stages", "int64_t", /*default=*/"2",
+           "Stages of the pipes that are filled in loops">,
+  ];
+  let dependentDialects = ["::mlir::attn_tile::AttnTileDialect"];
+}
+
+def AttnTileSplitRolesPass
+    : Pass<"attn-tile-split-roles", "::mlir::attn_tile::KernelOp"> {
+  let summary = "split a kernel into a producer and a consumer role";
+  let description = [{
+    The producer keeps the control flow, and what acquires, fills and commits
+    pipes; the consumer keeps everything else.
+  }];
+  let options = [
+    Option<"consumers", "consumers", "int64_t", /*default=*/"2",
+           "Consumer warpgroups">,
+  ];
+  let dependentDialects = ["::mlir::attn_tile::AttnTileDialect"];
+}
+
+def AttnTilePingPongPass
+    : Pass<"attn-tile-ping-pong", "::mlir::attn_tile::KernelOp"> {
+  let summary = "let consumer warpgroups take turns in starting products";
+  let description = [{
+    Brackets the products that a consumer starts in each step with `await_turn`
+    and `pass_turn`, so that one warpgroup's products run during the other's
+    softmax (FlashAttention-3, Shah et al. 2024, section 3.1).
+  }];
+  let dependentDialects = ["::mlir::attn_tile::AttnTileDialect"];
+}
+
+def AttnTileUseTensorMapsPass
+    : Pass<"attn-tile-use-tensor-maps", "::mlir::ModuleOp"> {
+  let summary = "make copies to stages use tensor maps";
+  let description = [{
+    Replaces kernel arguments that are sources of copies by tensor maps made
+    beside the launch.
+  }];
+  let dependentDialects = ["::mlir::attn_tile::AttnTileDialect"];
+}
+
+#endif // ATTN_DIALECT_ATTNTILE_TRANSFORMS_PASSES_TD
