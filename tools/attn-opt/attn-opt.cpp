@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "attn/InitAllDialects.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
@@ -22,6 +23,7 @@ int main(int argc, char **argv) {
   mlir::registerAllExtensions(registry);
   mlir::attn::registerAllDialects(registry);
   mlir::registerAllPasses();
+  mlir::attn_tile::registerAttnTileRotateLoopsPass();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "Attn optimizer driver\n", registry));
 }

@@ -1,0 +1,339 @@
+//===- RotateLoops.cpp - Delay the last product of a step ----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Moves the second matrix product of each step over key tiles into the next
+// step. Both products of the new step are independent of one another and come
+// first, so that they can be in flight while the softmax runs.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/Remarks.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace mlir::attn_tile {
+#define GEN_PASS_DEF_ATTNTILEROTATELOOPSPASS
+#include "attn/Dialect/AttnTile/Transforms/Passes.h.inc"
+} // namespace mlir::attn_tile
+
+using namespace mlir;
+using namespace mlir::attn_tile;
+
+namespace {
+/// The parts of one step: the first product with what it needs, the last
+/// product with the staged operand it needs, and the rest.
+struct Step {
+  scf::ForOp loop;
+  vector::ContractionOp first;
+  vector::ContractionOp last;
+  /// Which of the carried values the last product computes.
+  unsigned accIndex = 0;
+  /// The first product and what it depends on.
+  SetVector<Operation *> firstOps;
+  /// What the right-hand side of the last product depends on.
+  SetVector<Operation *> lastOps;
+  /// The last product and those of `lastOps` that nothing else uses.
+  DenseSet<Operation *> delayed;
+  /// What depends on the result of the previous step's last product.
+  DenseSet<Operation *> afterLast;
+
+  Value getAccArg() { return loop.getRegionIterArg(accIndex); }
+  scf::YieldOp getYield() {
+    return cast<scf::YieldOp>(loop.getBody()->getTerminator());
+  }
+};
+} // namespace
+
+/// Calls `fn` on each value that `op` or an operation in it uses.
+static void forEachUsedValue(Operation *op, function_ref<void(Value)> fn) {
+  op->walk([&](Operation *nested) {
+    for (Value operand : nested->getOperands())
+      fn(operand);
+  });
+}
+
+/// Adds `op` and what it depends on in `block`, in order, to `slice`; values
+/// defined elsewhere and arguments of the block are added to `inputs`.
+static void collectSlice(Operation *op, Block *block,
+                         SetVector<Operation *> &slice,
+                         DenseSet<Value> &inputs) {
+  if (slice.contains(op))
+    return;
+  forEachUsedValue(op, [&](Value value) {
+    Operation *def = value.getDefiningOp();
+    if (def && def->getBlock() == block)
+      collectSlice(def, block, slice, inputs);
+    else
+      inputs.insert(value);
+  });
+  slice.insert(op);
+}
+
+/// Recognises the parts of a step; a reason is returned if there is one not to.
+static FailureOr<Step> analyzeStep(scf::ForOp loop, StringRef &reason) {
+  Step step;
+  step.loop = loop;
+  Block *body = loop.getBody();
+  for (Operation &op : body->without_terminator()) {
+    if (!isMemoryEffectFree(&op) &&
+        !hasSingleEffect<MemoryEffects::Read>(&op)) {
+      reason = "a step writes memory";
+      return failure();
+    }
+    if (auto product = dyn_cast<vector::ContractionOp>(op)) {
+      if (!step.first)
+        step.first = product;
+      step.last = product;
+    }
+  }
+  if (!step.first || step.first == step.last) {
+    reason = "a step has less than two products";
+    return failure();
+  }
+
+  Value result = step.last.getResult();
+  if (!result.hasOneUse() || *result.user_begin() != step.getYield()) {
+    reason = "the last product of a step is used in it";
+    return failure();
+  }
+  step.accIndex = result.use_begin()->getOperandNumber();
+
+  DenseSet<Value> inputs;
+  collectSlice(step.first, body, step.firstOps, inputs);
+  if (inputs.contains(step.getAccArg()) ||
+      step.firstOps.contains(step.last.getOperation())) {
+    reason = "the first product of a step depends on the last one";
+    return failure();
+  }
+  inputs.clear();
+  if (Operation *def = step.last.getRhs().getDefiningOp();
+      def && def->getBlock() == body)
+    collectSlice(def, body, step.lastOps, inputs);
+  for (BlockArgument argument : loop.getRegionIterArgs()) {
+    if (inputs.contains(argument) || step.last.getRhs() == argument) {
+      reason = "the right-hand side of the last product is computed from "
+               "carried values";
+      return failure();
+    }
+  }
+
+  step.delayed.insert(step.last);
+  for (Operation *op : llvm::reverse(step.lastOps)) {
+    if (!step.firstOps.contains(op) &&
+        llvm::all_of(op->getUsers(), [&](Operation *user) {
+          return step.delayed.contains(body->findAncestorOpInBlock(*user));
+        }))
+      step.delayed.insert(op);
+  }
+
+  for (Operation &op : body->without_terminator()) {
+    forEachUsedValue(&op, [&](Value value) {
+      Operation *def = value.getDefiningOp();
+      if (value == step.getAccArg() || (def && step.afterLast.contains(def)))
+        step.afterLast.insert(&op);
+    });
+  }
+  return step;
+}
+
+/// The loop that goes on where `loop` ends, if any.
+static scf::ForOp getNextLoop(scf::ForOp loop) {
+  for (Operation *user : loop->getUsers()) {
+    auto next = dyn_cast<scf::ForOp>(user);
+    if (next && next->getBlock() == loop->getBlock() &&
+        llvm::equal(next.getInitArgs(), loop.getResults()) &&
+        isEqualConstantIntOrValue(next.getLowerBound(), loop.getUpperBound()) &&
+        isEqualConstantIntOrValue(next.getStep(), loop.getStep()))
+      return next;
+  }
+  return nullptr;
+}
+
+/// Emits the last product of the step at `iv` from what was carried over.
+static Value emitLast(OpBuilder &builder, Step &step, Value iv, Value lhs,
+                      Value acc) {
+  IRMapping map;
+  map.map(step.loop.getInductionVar(), iv);
+  for (Operation *op : step.lastOps)
+    builder.clone(*op, map);
+  auto product = cast<vector::ContractionOp>(builder.clone(*step.last, map));
+  product.getLhsMutable().assign(lhs);
+  product.getAccMutable().assign(acc);
+  return product.getResult();
+}
+
+/// Emits the rest of a step: first what can go on while the previous step's
+/// last product is in flight, then what needs it.
+static void emitRest(OpBuilder &builder, Step &step, IRMapping &map) {
+  for (bool afterLast : {false, true})
+    for (Operation &op : step.loop.getBody()->without_terminator())
+      if (!step.firstOps.contains(&op) && !step.delayed.contains(&op) &&
+          step.afterLast.contains(&op) == afterLast)
+        builder.clone(op, map);
+}
+
+/// What a step hands to the next one: its carried values, with the accumulator
+/// before the last product instead of after it, and that product's left-hand
+/// side.
+static SmallVector<Value> getCarried(Step &step, const IRMapping &map) {
+  SmallVector<Value> carried;
+  for (Value value : step.getYield().getOperands())
+    carried.push_back(map.lookupOrDefault(value));
+  carried[step.accIndex] = map.lookupOrDefault(step.last.getAcc());
+  carried.push_back(map.lookupOrDefault(step.last.getLhs()));
+  return carried;
+}
+
+/// Emits the first step without its last product.
+static SmallVector<Value> emitPrologue(OpBuilder &builder, Step &step) {
+  scf::ForOp loop = step.loop;
+  IRMapping map;
+  map.map(loop.getInductionVar(), loop.getLowerBound());
+  map.map(loop.getRegionIterArgs(), loop.getInitArgs());
+  for (Operation *op : step.firstOps)
+    builder.clone(*op, map);
+  emitRest(builder, step, map);
+  SmallVector<Value> carried = getCarried(step, map);
+
+  // Nothing has been accumulated yet, so there is nothing to rescale. Should
+  // the factor not be a number, then neither are the probabilities, and the
+  // result of the row is the same.
+  Value &acc = carried[step.accIndex];
+  if (auto rescale = acc.getDefiningOp<arith::MulFOp>()) {
+    for (Value operand : rescale->getOperands()) {
+      if (!matchPattern(operand, m_AnyZeroFloat()))
+        continue;
+      acc = operand;
+      break;
+    }
+  }
+  for (Operation &op : llvm::reverse(loop.getBody()->without_terminator())) {
+    if (op.getNumResults() == 0)
+      continue;
+    Value copy = map.lookupOrNull(op.getResult(0));
+    if (copy && !llvm::is_contained(carried, copy) &&
+        isOpTriviallyDead(copy.getDefiningOp()))
+      copy.getDefiningOp()->erase();
+  }
+  return carried;
+}
+
+/// Emits the loop whose steps begin with the previous step's last product.
+static scf::ForOp emitLoop(OpBuilder &builder, Step &step, Value lowerBound,
+                           ValueRange inits) {
+  scf::ForOp loop = step.loop;
+  auto rotated = scf::ForOp::create(
+      builder, loop.getLoc(), lowerBound, loop.getUpperBound(), loop.getStep(),
+      inits,
+      [&](OpBuilder &body, Location loc, Value iv, ValueRange carriedIn) {
+        IRMapping map;
+        map.map(loop.getInductionVar(), iv);
+        map.map(loop.getRegionIterArgs(), carriedIn.drop_back());
+        for (Operation *op : step.firstOps)
+          body.clone(*op, map);
+        Value previous = arith::SubIOp::create(body, loc, iv, loop.getStep());
+        Value result = emitLast(body, step, previous, carriedIn.back(),
+                                carriedIn[step.accIndex]);
+        map.map(step.getAccArg(), result);
+        emitRest(body, step, map);
+        scf::YieldOp::create(body, loc, getCarried(step, map));
+      });
+  rotated->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
+  return rotated;
+}
+
+static void rotateChain(MutableArrayRef<Step> chain) {
+  scf::ForOp first = chain.front().loop;
+  Location loc = first.getLoc();
+  OpBuilder builder(first);
+  SmallVector<Value> carried = emitPrologue(builder, chain.front());
+
+  Value lowerBound = arith::AddIOp::create(builder, loc, first.getLowerBound(),
+                                           first.getStep());
+  for (Step &step : chain) {
+    builder.setInsertionPoint(step.loop);
+    scf::ForOp rotated = emitLoop(builder, step, lowerBound, carried);
+    carried.assign(rotated.result_begin(), rotated.result_end());
+    lowerBound = step.loop.getUpperBound();
+  }
+
+  Step &last = chain.back();
+  Value iv =
+      arith::SubIOp::create(builder, loc, lowerBound, last.loop.getStep());
+  Value lhs = carried.pop_back_val();
+  carried[last.accIndex] =
+      emitLast(builder, last, iv, lhs, carried[last.accIndex]);
+  last.loop.replaceAllUsesWith(carried);
+  for (Step &step : llvm::reverse(chain))
+    step.loop.erase();
+}
+
+namespace {
+struct AttnTileRotateLoopsPass
+    : public attn_tile::impl::AttnTileRotateLoopsPassBase<
+          AttnTileRotateLoopsPass> {
+  using Base::Base;
+
+  void runOnOperation() override;
+
+private:
+  void rotateFrom(scf::ForOp first);
+};
+} // namespace
+
+void AttnTileRotateLoopsPass::rotateFrom(scf::ForOp first) {
+  remark::RemarkOpts opts = remark::RemarkOpts::name("RotateLoops")
+                                .category(getArgument())
+                                .function(getOperation().getName());
+  SmallVector<Step> chain;
+  StringRef reason;
+  for (scf::ForOp loop = first; loop; loop = getNextLoop(loop)) {
+    FailureOr<Step> step = analyzeStep(loop, reason);
+    if (succeeded(step) && !chain.empty()) {
+      scf::ForOp previous = chain.back().loop;
+      if (step->accIndex != chain.back().accIndex ||
+          step->last.getLhs().getType() != chain.back().last.getLhs().getType())
+        reason = "the steps of consecutive loops differ";
+      else if (!llvm::all_of(previous->getUsers(), [&](Operation *user) {
+                 return user == loop.getOperation();
+               }))
+        reason = "results of a loop are used beside the loop that follows";
+    }
+    if (!reason.empty()) {
+      remark::missed(first.getLoc(), opts) << reason;
+      return;
+    }
+    chain.push_back(std::move(*step));
+  }
+  rotateChain(chain);
+  remark::passed(first.getLoc(), opts) << "rotated a chain of loops";
+}
+
+void AttnTileRotateLoopsPass::runOnOperation() {
+  SmallVector<scf::ForOp> heads;
+  getOperation().walk([&](scf::ForOp loop) {
+    if (loop.getNumRegionIterArgs() == 0 ||
+        loop.getBody()->getOps<vector::ContractionOp>().empty())
+      return;
+    for (Value init : loop.getInitArgs())
+      if (auto previous = init.getDefiningOp<scf::ForOp>();
+          previous && getNextLoop(previous) == loop)
+        return;
+    heads.push_back(loop);
+  });
+  for (scf::ForOp loop : heads)
+    rotateFrom(loop);
+}
