@@ -15,6 +15,7 @@
 
 #include "attn/Dialect/Attn/IR/AttnDialect.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
+#include "attn/Dialect/AttnTile/Transforms/ScheduleInterfaceImpl.h"
 #include "mlir/IR/DialectRegistry.h"
 
 namespace mlir::attn {
@@ -22,6 +23,7 @@ namespace mlir::attn {
 /// Adds the dialects of the project, and what they promise, to `registry`.
 inline void registerAllDialects(DialectRegistry &registry) {
   registry.insert<AttnDialect, attn_tile::AttnTileDialect>();
+  attn_tile::registerScheduleInterfaceExternalModels(registry);
 }
 
 } // namespace mlir::attn

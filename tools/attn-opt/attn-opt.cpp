@@ -10,8 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "attn/InitAllDialects.h"
+#include "attn/InitAllPasses.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
 #include "mlir/InitAllPasses.h"
@@ -23,7 +23,7 @@ int main(int argc, char **argv) {
   mlir::registerAllExtensions(registry);
   mlir::attn::registerAllDialects(registry);
   mlir::registerAllPasses();
-  mlir::attn_tile::registerAttnTileRotateLoopsPass();
+  mlir::attn::registerAllPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "Attn optimizer driver\n", registry));
 }

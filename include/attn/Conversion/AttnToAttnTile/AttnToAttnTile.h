@@ -1,0 +1,33 @@
+//===- AttnToAttnTile.h - Attention to tiled programs -----------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Writes the plain tiled program of an attention.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_CONVERSION_ATTNTOATTNTILE_ATTNTOATTNTILE_H
+#define ATTN_CONVERSION_ATTNTOATTNTILE_ATTNTOATTNTILE_H
+
+#include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/IR/SymbolTable.h"
+
+namespace mlir::attn {
+
+/// Replaces a bufferised attention that has a schedule by a launch of a new
+/// kernel, which is added to `symbols` before the function of the attention.
+/// Returns the kernel; on failure a diagnostic has been emitted and the IR is
+/// as it was.
+FailureOr<attn_tile::KernelOp> lowerAttentionToKernel(RewriterBase &rewriter,
+                                                      AttentionOp attention,
+                                                      SymbolTable &symbols);
+
+} // namespace mlir::attn
+
+#endif // ATTN_CONVERSION_ATTNTOATTNTILE_ATTNTOATTNTILE_H

@@ -1,0 +1,443 @@
+//===- AttnToAttnTile.cpp - Attention to tiled programs -------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Writes the plain tiled program of each attention: a loop over work items, in
+// it a loop over key tiles with the online softmax (Milakov and Gimelshein
+// 2018; Dao et al. 2022). docs/Architecture.md shows the program.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Conversion/AttnToAttnTile/AttnToAttnTile.h"
+#include "attn/Conversion/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "mlir/Transforms/RegionUtils.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <cmath>
+#include <limits>
+
+namespace mlir::attn {
+#define GEN_PASS_DEF_CONVERTATTNTOATTNTILEPASS
+#include "attn/Conversion/Passes.h.inc"
+} // namespace mlir::attn
+
+using namespace mlir;
+using namespace mlir::attn;
+
+/// Columns of the partial row sums.
+static constexpr int64_t numPartialSums = 8;
+
+/// Head dimensions of tiles are padded with zeros to a multiple of this, the
+/// depth of one step of the matrix instructions for 16-bit types.
+static constexpr int64_t headDimMultiple = 16;
+
+static constexpr double log2e = 1.4426950408889634074;
+
+namespace {
+/// Writes the kernel of one attention.
+class KernelWriter {
+public:
+  KernelWriter(OpBuilder &builder, AttentionOp attention,
+               attn_tile::KernelOp kernel, ValueRange captures);
+
+  void write();
+
+private:
+  using RowsCols = std::pair<int64_t, int64_t>;
+
+  /// Positions and operands of the work item that is being written.
+  struct WorkItem {
+    Value batch, head, keyHead, firstQuery;
+  };
+
+  /// What a step of the loop over key tiles carries on.
+  struct State {
+    Value rowMax, rowSums, acc;
+  };
+
+  void writeWorkItem(ValueRange ids);
+  State writeStep(const WorkItem &item, Value queryTile, Value step,
+                  Value count, Value last, State state);
+  void writeResults(const WorkItem &item, const State &state);
+  Value writeScores(const WorkItem &item, Value scores, Value firstKey);
+
+  /// Clones a region of the attention to the end of `target`, a region of an
+  /// `attn_tile` operation whose block arguments stand for those of `source`.
+  void cloneRegion(Region &source, Block *target, ValueRange arguments);
+
+  Value index(int64_t value) {
+    return arith::ConstantIndexOp::create(b, value);
+  }
+  VectorType f32Vector(ArrayRef<int64_t> shape) {
+    return VectorType::get(shape, b.getF32Type());
+  }
+  Value splat(ArrayRef<int64_t> shape, double value) {
+    auto type = f32Vector(shape);
+    return arith::ConstantOp::create(
+        b, type,
+        DenseElementsAttr::get(type, b.getF32FloatAttr(value).getValue()));
+  }
+  /// The size of a dimension, a constant if it is static.
+  Value size(Value memref, int64_t dim) {
+    auto type = cast<MemRefType>(memref.getType());
+    if (!type.isDynamicDim(dim))
+      return index(type.getDimSize(dim));
+    return memref::DimOp::create(b, memref, dim);
+  }
+  /// Repeats a row vector along `columns` columns.
+  Value broadcastRows(Value rows, int64_t columns) {
+    Value column =
+        vector::ShapeCastOp::create(b, f32Vector({queryTileSize, 1}), rows);
+    return vector::BroadcastOp::create(b, f32Vector({queryTileSize, columns}),
+                                       column);
+  }
+  Value contract(Value lhs, Value rhs, Value acc, bool transposeRhs);
+  Value loadTile(Value source, ValueRange indices, int64_t rows,
+                 int64_t columns, Value position, Value length);
+
+  ImplicitLocOpBuilder b;
+  AttentionOp attention;
+  attn_tile::KernelOp kernel;
+  IRMapping captured;
+
+  int64_t queryTileSize, keyTileSize, queryHeadDim, valueHeadDim;
+  Value query, key, value, out, lse;
+  Value queryLength, keyLength;
+  /// Whether scores need an `attn_tile.map`; if not, `exponentScale` takes the
+  /// scale in.
+  bool mapsScores;
+  /// exp(x) of a score is exp2(exponentScale * x) of what the tile holds.
+  double exponentScale;
+};
+} // namespace
+
+KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
+                           attn_tile::KernelOp kernel, ValueRange captures)
+    : b(attention.getLoc(), builder), attention(attention), kernel(kernel) {
+  auto schedule = attention.getScheduleAttr();
+  queryTileSize = schedule.getQueryTile();
+  keyTileSize = schedule.getKeyTile();
+  queryHeadDim = llvm::alignTo(attention.getQueryHeadDim(), headDimMultiple);
+  valueHeadDim = llvm::alignTo(attention.getValueHeadDim(), headDimMultiple);
+
+  double scale = attention.getScaleOrDefault();
+  mapsScores = !attention.getScoreRegion().empty() || !(scale > 0);
+  exponentScale = mapsScores ? log2e : scale * log2e;
+
+  Block &entry = kernel.getBody().front();
+  auto next = entry.args_begin();
+  query = *next++;
+  key = *next++;
+  value = *next++;
+  out = *next++;
+  if (attention.getLse())
+    lse = *next++;
+  for (Value capture : captures)
+    captured.map(capture, *next++);
+}
+
+void KernelWriter::write() {
+  b.setInsertionPointToEnd(&kernel.getBody().front());
+  // Constants that the regions capture; everything else is an argument.
+  for (Region *region :
+       {&attention.getScoreRegion(), &attention.getKeepRegion()})
+    visitUsedValuesDefinedAbove(*region, [&](OpOperand *use) {
+      if (!captured.contains(use->get()))
+        b.clone(*use->get().getDefiningOp(), captured);
+    });
+
+  Value batches = size(query, 0);
+  Value heads = size(query, 1);
+  queryLength = size(query, 2);
+  keyLength = size(key, 2);
+  Value rounded =
+      arith::AddIOp::create(b, queryLength, index(queryTileSize - 1));
+  Value tiles = arith::DivUIOp::create(b, rounded, index(queryTileSize));
+  auto forall =
+      scf::ForallOp::create(b, ArrayRef<OpFoldResult>{batches, heads, tiles},
+                            ValueRange(), std::nullopt);
+  attn_tile::ReturnOp::create(b);
+
+  b.setInsertionPointToStart(forall.getBody());
+  writeWorkItem(forall.getInductionVars());
+}
+
+void KernelWriter::writeWorkItem(ValueRange ids) {
+  WorkItem item;
+  item.batch = ids[0];
+  item.head = ids[1];
+  item.firstQuery = arith::MulIOp::create(b, ids[2], index(queryTileSize));
+  item.keyHead = item.head;
+  if (int64_t group = attention.getGroupSize(); group != 1)
+    item.keyHead = arith::DivUIOp::create(b, item.head, index(group));
+
+  Value zero = index(0), one = index(1);
+  Value queryTile =
+      loadTile(query, {item.batch, item.head, item.firstQuery, zero},
+               queryTileSize, queryHeadDim, zero, one);
+  auto tiles = attn_tile::KeyTilesOp::create(
+      b, item.firstQuery, queryTileSize, keyTileSize, queryLength, keyLength,
+      attention.getMaskAttr(),
+      /*opaque=*/!attention.getKeepRegion().empty());
+
+  Value init[] = {
+      splat(queryTileSize, -std::numeric_limits<double>::infinity()),
+      splat({queryTileSize, numPartialSums}, 0),
+      splat({queryTileSize, valueHeadDim}, 0)};
+  auto loop = scf::ForOp::create(b, zero, tiles.getCount(), one, init);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    ValueRange args = loop.getRegionIterArgs();
+    State state =
+        writeStep(item, queryTile, loop.getInductionVar(), tiles.getCount(),
+                  tiles.getLast(), {args[0], args[1], args[2]});
+    scf::YieldOp::create(b, ValueRange{state.rowMax, state.rowSums, state.acc});
+  }
+  writeResults(item, {loop.getResult(0), loop.getResult(1), loop.getResult(2)});
+}
+
+KernelWriter::State KernelWriter::writeStep(const WorkItem &item,
+                                            Value queryTile, Value step,
+                                            Value count, Value last,
+                                            State state) {
+  Value zero = index(0);
+  Value tile = arith::SubIOp::create(b, last, step);
+  Value firstKey = arith::MulIOp::create(b, tile, index(keyTileSize));
+
+  Value keyTile = loadTile(key, {item.batch, item.keyHead, firstKey, zero},
+                           keyTileSize, queryHeadDim, step, count);
+  Value raw =
+      contract(queryTile, keyTile, splat({queryTileSize, keyTileSize}, 0),
+               /*transposeRhs=*/true);
+  Value scores = writeScores(item, raw, firstKey);
+
+  // A row with nothing attended so far has a maximum of -inf; its exponents
+  // are taken relative to 0 instead, so that no inf - inf arises.
+  Value rowMax = vector::MultiDimReductionOp::create(
+      b, scores, state.rowMax, ArrayRef<bool>{false, true},
+      vector::CombiningKind::MAXNUMF);
+  Value lowest = splat(queryTileSize, -std::numeric_limits<double>::infinity());
+  Value factor = splat(queryTileSize, exponentScale);
+  Value empty =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, rowMax, lowest);
+  Value finiteMax =
+      arith::SelectOp::create(b, empty, splat(queryTileSize, 0), rowMax);
+  Value scaledMax = arith::MulFOp::create(b, finiteMax, factor);
+  Value oldMax = arith::MulFOp::create(b, state.rowMax, factor);
+  Value alpha = math::Exp2Op::create(
+      b, arith::SubFOp::create(b, oldMax, scaledMax).getResult());
+
+  Value negated = arith::NegFOp::create(b, scaledMax);
+  Value exponent = math::FmaOp::create(
+      b, scores, splat({queryTileSize, keyTileSize}, exponentScale),
+      broadcastRows(negated, keyTileSize));
+  Value probabilities = math::Exp2Op::create(b, exponent);
+
+  Value oldSums = arith::MulFOp::create(b, state.rowSums,
+                                        broadcastRows(alpha, numPartialSums));
+  Value rowSums = attn_tile::PartialSumOp::create(b, probabilities, oldSums);
+
+  Value oldAcc =
+      arith::MulFOp::create(b, state.acc, broadcastRows(alpha, valueHeadDim));
+  Value valueTile = loadTile(value, {item.batch, item.keyHead, firstKey, zero},
+                             keyTileSize, valueHeadDim, step, count);
+  Type element = cast<VectorType>(valueTile.getType()).getElementType();
+  if (!element.isF32())
+    probabilities = arith::TruncFOp::create(
+        b, VectorType::get({queryTileSize, keyTileSize}, element),
+        probabilities);
+  Value acc =
+      contract(probabilities, valueTile, oldAcc, /*transposeRhs=*/false);
+  return {rowMax, rowSums, acc};
+}
+
+Value KernelWriter::writeScores(const WorkItem &item, Value scores,
+                                Value firstKey) {
+  if (mapsScores) {
+    auto map = attn_tile::MapOp::create(b, scores, item.batch, item.head,
+                                        item.firstQuery, firstKey, queryLength,
+                                        keyLength);
+    OpBuilder::InsertionGuard guard(b);
+    Type indexType = b.getIndexType();
+    SmallVector<Type> types = {b.getF32Type(), indexType, indexType, indexType,
+                               indexType};
+    SmallVector<Location> locs(types.size(), b.getLoc());
+    Block *body = b.createBlock(&map.getBody(), {}, types, locs);
+    Value scale = arith::ConstantOp::create(
+        b, b.getF32FloatAttr(attention.getScaleOrDefault()));
+    Value scaled = arith::MulFOp::create(b, body->getArgument(0), scale);
+    if (attention.getScoreRegion().empty()) {
+      attn_tile::YieldOp::create(b, scaled);
+    } else {
+      SmallVector<Value> arguments(body->getArguments());
+      arguments[0] = scaled;
+      cloneRegion(attention.getScoreRegion(), body, arguments);
+    }
+    scores = map;
+  }
+
+  auto mask = attn_tile::MaskOp::create(b, scores, item.batch, item.head,
+                                        item.firstQuery, firstKey, queryLength,
+                                        keyLength, attention.getMaskAttr());
+  if (!attention.getKeepRegion().empty()) {
+    OpBuilder::InsertionGuard guard(b);
+    SmallVector<Type> types(4, b.getIndexType());
+    SmallVector<Location> locs(types.size(), b.getLoc());
+    Block *body = b.createBlock(&mask.getKeep(), {}, types, locs);
+    cloneRegion(attention.getKeepRegion(), body, body->getArguments());
+  }
+  return mask;
+}
+
+void KernelWriter::cloneRegion(Region &source, Block *target,
+                               ValueRange arguments) {
+  IRMapping mapping(captured);
+  mapping.map(source.getArguments(), arguments);
+  b.setInsertionPointToEnd(target);
+  for (Operation &op : source.front().without_terminator())
+    b.clone(op, mapping);
+  auto yield = cast<YieldOp>(source.front().getTerminator());
+  attn_tile::YieldOp::create(b, mapping.lookup(yield.getValue()));
+}
+
+void KernelWriter::writeResults(const WorkItem &item, const State &state) {
+  Value zero = splat(queryTileSize, 0);
+  Value sum = vector::MultiDimReductionOp::create(b, state.rowSums, zero,
+                                                  ArrayRef<bool>{false, true},
+                                                  vector::CombiningKind::ADD);
+  Value empty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, sum, zero);
+  Value inverse = arith::DivFOp::create(b, splat(queryTileSize, 1), sum);
+  inverse = arith::SelectOp::create(b, empty, zero, inverse);
+  Value result =
+      arith::MulFOp::create(b, state.acc, broadcastRows(inverse, valueHeadDim));
+  Type element = cast<MemRefType>(out.getType()).getElementType();
+  if (!element.isF32())
+    result = arith::TruncFOp::create(
+        b, VectorType::get({queryTileSize, valueHeadDim}, element), result);
+  attn_tile::StoreOp::create(
+      b, result, out,
+      ValueRange{item.batch, item.head, item.firstQuery, index(0)});
+  if (!lse)
+    return;
+
+  // The maximum is kept before scaling. A row with nothing attended has a
+  // maximum of -inf and a sum of 0, which give -inf.
+  Value scaledMax = state.rowMax;
+  if (!mapsScores)
+    scaledMax = arith::MulFOp::create(
+        b, scaledMax, splat(queryTileSize, attention.getScaleOrDefault()));
+  Value logSum = math::LogOp::create(b, sum);
+  attn_tile::StoreOp::create(
+      b, arith::AddFOp::create(b, scaledMax, logSum), lse,
+      ValueRange{item.batch, item.head, item.firstQuery});
+}
+
+Value KernelWriter::contract(Value lhs, Value rhs, Value acc,
+                             bool transposeRhs) {
+  AffineExpr m, n, k;
+  bindDims(b.getContext(), m, n, k);
+  SmallVector<AffineExpr> rhsMap = {k, n};
+  if (transposeRhs)
+    rhsMap = {n, k};
+  using vector::IteratorType;
+  return vector::ContractionOp::create(
+      b, lhs, rhs, acc, ArrayRef<ArrayRef<AffineExpr>>{{m, k}, rhsMap, {m, n}},
+      ArrayRef<IteratorType>{IteratorType::parallel, IteratorType::parallel,
+                             IteratorType::reduction});
+}
+
+Value KernelWriter::loadTile(Value source, ValueRange indices, int64_t rows,
+                             int64_t columns, Value position, Value length) {
+  Type element = cast<MemRefType>(source.getType()).getElementType();
+  return attn_tile::LoadOp::create(b, VectorType::get({rows, columns}, element),
+                                   source, indices, position, length);
+}
+
+//===----------------------------------------------------------------------===//
+// Entry points
+//===----------------------------------------------------------------------===//
+
+FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
+    RewriterBase &rewriter, AttentionOp attention, SymbolTable &symbols) {
+  if (!attention.isBufferized())
+    return attention.emitOpError("must be bufferised");
+  ScheduleAttrInterface schedule = attention.getScheduleAttr();
+  if (!schedule)
+    return attention.emitOpError("needs a schedule");
+  if (schedule.getKeyTile() % numPartialSums != 0)
+    return attention.emitOpError("key tile must be a multiple of ")
+           << numPartialSums << " (was " << schedule.getKeyTile() << ")";
+
+  SetVector<Value> used;
+  getUsedValuesDefinedAbove(attention->getRegions(), used);
+  SmallVector<Value> captures;
+  for (Value value : used) {
+    if (matchPattern(value, m_Constant()))
+      continue;
+    if (isa<TensorType>(value.getType()))
+      return attention.emitOpError("captures ")
+             << value.getType() << ", which must be bufferised";
+    captures.push_back(value);
+  }
+
+  SmallVector<Value> operands(attention->getOperands());
+  llvm::append_range(operands, captures);
+  std::string name = "attention_kernel";
+  Operation *place = attention;
+  while (place->getParentOp() != symbols.getOp())
+    place = place->getParentOp();
+  if (auto function = attention->getParentOfType<FunctionOpInterface>())
+    name = (function.getName() + "_kernel").str();
+
+  OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPoint(place);
+  auto kernel = attn_tile::KernelOp::create(
+      rewriter, attention.getLoc(), name,
+      rewriter.getFunctionType(TypeRange(ValueRange(operands)), {}));
+  kernel.setScheduleAttr(schedule);
+  // Only makes the name unique: the kernel has its place already.
+  symbols.insert(kernel);
+  KernelWriter(rewriter, attention, kernel, captures).write();
+
+  rewriter.setInsertionPoint(attention);
+  rewriter.replaceOpWithNewOp<attn_tile::LaunchOp>(
+      attention, SymbolRefAttr::get(kernel), /*grid=*/ValueRange(), operands,
+      /*groups_per_multiprocessor=*/IntegerAttr());
+  return kernel;
+}
+
+namespace {
+struct ConvertAttnToAttnTile
+    : attn::impl::ConvertAttnToAttnTilePassBase<ConvertAttnToAttnTile> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    SmallVector<AttentionOp> attentions;
+    getOperation().walk([&](AttentionOp op) { attentions.push_back(op); });
+    SymbolTableCollection tables;
+    IRRewriter rewriter(&getContext());
+    bool failedAny = false;
+    for (AttentionOp attention : attentions) {
+      SymbolTable &symbols =
+          tables.getSymbolTable(SymbolTable::getNearestSymbolTable(attention));
+      failedAny |= failed(lowerAttentionToKernel(rewriter, attention, symbols));
+    }
+    if (failedAny)
+      signalPassFailure();
+  }
+};
+} // namespace

@@ -1,0 +1,168 @@
+// RUN: attn-opt %s --convert-attn-to-attn-tile --split-input-file | FileCheck %s
+// RUN: attn-opt %s --convert-attn-to-attn-tile --split-input-file | attn-opt --split-input-file --verify-roundtrip -o /dev/null
+
+// CHECK: #[[LHS:.*]] = affine_map<(d0, d1, d2) -> (d0, d2)>
+// CHECK: #[[RHST:.*]] = affine_map<(d0, d1, d2) -> (d1, d2)>
+// CHECK: #[[OUT:.*]] = affine_map<(d0, d1, d2) -> (d0, d1)>
+// CHECK: #[[RHS:.*]] = affine_map<(d0, d1, d2) -> (d2, d1)>
+
+// CHECK-LABEL: attn_tile.kernel @causal_kernel(
+// CHECK-SAME:    %[[Q:.*]]: memref<?x8x?x128xbf16>, %[[K:.*]]: memref<?x2x?x128xbf16>, %[[V:.*]]: memref<?x2x?x64xbf16>,
+// CHECK-SAME:    %[[O:.*]]: memref<?x8x?x64xbf16>, %[[LSE:.*]]: memref<?x8x?xf32>)
+// CHECK-SAME:    schedule = #attn_tile.sequential<query_tile = 32, key_tile = 64>
+// CHECK:         %[[B:.*]] = memref.dim %[[Q]], %c0
+// CHECK:         %[[SQ:.*]] = memref.dim %[[Q]], %c2
+// CHECK:         %[[SKV:.*]] = memref.dim %[[K]], %c2
+// CHECK:         %[[ROUNDED:.*]] = arith.addi %[[SQ]], %c31
+// CHECK:         %[[TILES:.*]] = arith.divui %[[ROUNDED]], %c32
+// CHECK:         scf.forall (%[[b:.*]], %[[h:.*]], %[[i:.*]]) in (%[[B]], %c8, %[[TILES]]) {
+// CHECK:           %[[ROW:.*]] = arith.muli %[[i]], %c32
+// CHECK:           %[[HK:.*]] = arith.divui %[[h]], %c4
+// CHECK:           %[[QT:.*]] = attn_tile.load %[[Q]][%[[b]], %[[h]], %[[ROW]], %c0{{.*}}] stream(%c0{{.*}} of %c1{{.*}}) : {{.*}} -> vector<32x128xbf16>
+// CHECK:           %[[LAST:.*]], %{{.*}}, %{{.*}}, %[[COUNT:.*]] = attn_tile.key_tiles queries(%[[ROW]], 32) keys(64) lengths(%[[SQ]], %[[SKV]]) mask(#attn.causal)
+// CHECK:           %[[LOOP:.*]]:3 = scf.for %[[T:.*]] = %c0{{.*}} to %[[COUNT]] step %c1{{.*}} iter_args(%[[M:.*]] = %{{.*}}, %[[L:.*]] = %{{.*}}, %[[ACC:.*]] = %{{.*}})
+// CHECK:             %[[TILE:.*]] = arith.subi %[[LAST]], %[[T]]
+// CHECK:             %[[COL:.*]] = arith.muli %[[TILE]], %c64
+// CHECK:             %[[KT:.*]] = attn_tile.load %[[K]][%[[b]], %[[HK]], %[[COL]], %c0{{.*}}] stream(%[[T]] of %[[COUNT]])
+// CHECK:             %[[S:.*]] = vector.contract {indexing_maps = [#[[LHS]], #[[RHST]], #[[OUT]]]{{.*}}} %[[QT]], %[[KT]], %{{.*}} : vector<32x128xbf16>, vector<64x128xbf16> into vector<32x64xf32>
+// CHECK-NOT:         attn_tile.map
+// CHECK:             %[[S2:.*]] = attn_tile.mask %[[S]] at(%[[b]], %[[h]], %[[ROW]], %[[COL]]) lengths(%[[SQ]], %[[SKV]]) by(#attn.causal) : vector<32x64xf32>
+// CHECK:             %[[M1:.*]] = vector.multi_reduction <maxnumf>, %[[S2]], %[[M]] [1]
+// The factor is 1/sqrt(128) * log2(e).
+// CHECK:             %[[C:.*]] = arith.constant dense<0.1275174{{.*}}> : vector<32xf32>
+// CHECK:             %[[EMPTY:.*]] = arith.cmpf oeq, %[[M1]], %{{.*}}
+// CHECK:             %[[FINITE:.*]] = arith.select %[[EMPTY]], %{{.*}}, %[[M1]]
+// CHECK:             %[[MS:.*]] = arith.mulf %[[FINITE]], %[[C]]
+// CHECK:             %[[MOLD:.*]] = arith.mulf %[[M]], %[[C]]
+// CHECK:             %[[DIFF:.*]] = arith.subf %[[MOLD]], %[[MS]]
+// CHECK:             %[[ALPHA:.*]] = math.exp2 %[[DIFF]]
+// CHECK:             %[[NEG:.*]] = arith.negf %[[MS]]
+// CHECK:             %[[COLUMN:.*]] = vector.shape_cast %[[NEG]] : vector<32xf32> to vector<32x1xf32>
+// CHECK:             %[[WIDE:.*]] = vector.broadcast %[[COLUMN]] : vector<32x1xf32> to vector<32x64xf32>
+// CHECK:             %[[X:.*]] = math.fma %[[S2]], %{{.*}}, %[[WIDE]]
+// CHECK:             %[[P:.*]] = math.exp2 %[[X]]
+// CHECK:             %[[LA:.*]] = arith.mulf %[[L]], %{{.*}}
+// CHECK:             %[[L1:.*]] = attn_tile.partial_sum %[[P]] into %[[LA]] : vector<32x64xf32> into vector<32x8xf32>
+// CHECK:             %[[ACC1:.*]] = arith.mulf %[[ACC]], %{{.*}}
+// CHECK:             %[[VT:.*]] = attn_tile.load %[[V]][%[[b]], %[[HK]], %[[COL]], %c0{{.*}}] stream(%[[T]] of %[[COUNT]])
+// CHECK:             %[[P16:.*]] = arith.truncf %[[P]] : vector<32x64xf32> to vector<32x64xbf16>
+// CHECK:             %[[ACC2:.*]] = vector.contract {indexing_maps = [#[[LHS]], #[[RHS]], #[[OUT]]]{{.*}}} %[[P16]], %[[VT]], %[[ACC1]]
+// CHECK:             scf.yield %[[M1]], %[[L1]], %[[ACC2]]
+// CHECK:           %[[SUM:.*]] = vector.multi_reduction <add>, %[[LOOP]]#1, %{{.*}} [1]
+// CHECK:           %[[NOTHING:.*]] = arith.cmpf oeq, %[[SUM]]
+// CHECK:           %[[INV:.*]] = arith.divf %{{.*}}, %[[SUM]]
+// CHECK:           %[[SAFE:.*]] = arith.select %[[NOTHING]], %{{.*}}, %[[INV]]
+// CHECK:           %[[RES:.*]] = arith.mulf %[[LOOP]]#2
+// CHECK:           %[[RES16:.*]] = arith.truncf %[[RES]]
+// CHECK:           attn_tile.store %[[RES16]], %[[O]][%[[b]], %[[h]], %[[ROW]], %c0{{.*}}]
+// CHECK:           %[[MN:.*]] = arith.mulf %[[LOOP]]#0
+// CHECK:           %[[LOG:.*]] = math.log %[[SUM]]
+// CHECK:           %[[LSEV:.*]] = arith.addf %[[MN]], %[[LOG]]
+// CHECK:           attn_tile.store %[[LSEV]], %[[LSE]][%[[b]], %[[h]], %[[ROW]]]
+// CHECK:         attn_tile.return
+
+// CHECK-LABEL: func.func @causal
+// CHECK-NEXT:    attn_tile.launch @causal_kernel args(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} :
+// CHECK-NEXT:    return
+func.func @causal(%q: memref<?x8x?x128xbf16>, %k: memref<?x2x?x128xbf16>,
+                  %v: memref<?x2x?x64xbf16>, %o: memref<?x8x?x64xbf16>,
+                  %lse: memref<?x8x?xf32>) {
+  attn.attention
+      ins(%q, %k, %v : memref<?x8x?x128xbf16>, memref<?x2x?x128xbf16>, memref<?x2x?x64xbf16>)
+      outs(%o, %lse : memref<?x8x?x64xbf16>, memref<?x8x?xf32>)
+      mask(#attn.causal) schedule(#attn_tile.sequential<query_tile = 32, key_tile = 64>)
+  return
+}
+
+// -----
+
+// Regions: captures become arguments, constants are cloned. Padded head
+// dimensions. No group, no truncation for f32.
+
+// CHECK-LABEL: attn_tile.kernel @regions_kernel(
+// CHECK-SAME:    %[[Q:.*]]: memref<2x8x?x72xf32>, %{{.*}}: memref<2x8x?x72xf32>, %{{.*}}: memref<2x8x?x72xf32>, %{{.*}}: memref<2x8x?x72xf32>,
+// CHECK-SAME:    %[[BIAS:.*]]: memref<?x?xf32>, %[[N:.*]]: index)
+// CHECK:         %[[TWO:.*]] = arith.constant 2.000000e+00 : f32
+// CHECK:         scf.forall (%[[B:.*]], %[[H:.*]], %{{.*}}) in (%c2, %c8, %{{.*}})
+// CHECK-NOT:     arith.divui
+// CHECK:         attn_tile.load %[[Q]]{{.*}} -> vector<16x80xf32>
+// CHECK:         attn_tile.key_tiles {{.*}} lengths(%{{.*}}, %{{.*}}) opaque
+// CHECK:         %[[S:.*]] = vector.contract
+// CHECK:         %[[S1:.*]] = attn_tile.map %[[S]] at(%[[B]], %[[H]], {{.*}} {
+// CHECK-NEXT:    ^bb0(%[[X:.*]]: f32, %{{.*}}: index, %{{.*}}: index, %[[I:.*]]: index, %[[J:.*]]: index):
+// CHECK-NEXT:      %[[SCALE:.*]] = arith.constant 5.000000e-01 : f32
+// CHECK-NEXT:      %[[SCALED:.*]] = arith.mulf %[[X]], %[[SCALE]]
+// CHECK-NEXT:      %[[BV:.*]] = memref.load %[[BIAS]][%[[I]], %[[J]]]
+// CHECK-NEXT:      %[[SUM:.*]] = arith.addf %[[SCALED]], %[[BV]]
+// CHECK-NEXT:      %[[RES:.*]] = arith.mulf %[[SUM]], %[[TWO]]
+// CHECK-NEXT:      attn_tile.yield %[[RES]]
+// CHECK:         attn_tile.mask %[[S1]] {{.*}} keep {
+// CHECK-NEXT:    ^bb0(%{{.*}}: index, %{{.*}}: index, %{{.*}}: index, %[[J:.*]]: index):
+// CHECK-NEXT:      %[[KEEP:.*]] = arith.cmpi ult, %[[J]], %[[N]]
+// CHECK-NEXT:      attn_tile.yield %[[KEEP]]
+// CHECK:         dense<1.442695{{.*}}> : vector<16xf32>
+// CHECK-NOT:     arith.truncf
+// CHECK-LABEL: func.func @regions
+// CHECK:         attn_tile.launch @regions_kernel
+func.func @regions(%q: memref<2x8x?x72xf32>, %k: memref<2x8x?x72xf32>,
+                   %v: memref<2x8x?x72xf32>, %o: memref<2x8x?x72xf32>,
+                   %bias: memref<?x?xf32>, %n: index) {
+  %two = arith.constant 2.0 : f32
+  attn.attention
+      ins(%q, %k, %v : memref<2x8x?x72xf32>, memref<2x8x?x72xf32>, memref<2x8x?x72xf32>)
+      outs(%o : memref<2x8x?x72xf32>) scale(0.5)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %x = memref.load %bias[%i, %j] : memref<?x?xf32>
+        %y = arith.addf %s, %x : f32
+        %z = arith.mulf %y, %two : f32
+        attn.yield %z : f32
+      } keep {
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        %x = arith.cmpi ult, %j, %n : index
+        attn.yield %x : i1
+      }
+  return
+}
+
+// -----
+
+// A scale that is not positive is applied to the scores; f32 results of bf16
+// operands are stored as they are.
+
+// CHECK-LABEL: attn_tile.kernel @negative_scale_kernel
+// CHECK:         attn_tile.map
+// CHECK:           arith.constant -1.000000e+00 : f32
+// CHECK:           arith.mulf
+// CHECK-NEXT:      attn_tile.yield
+// CHECK:         dense<1.442695{{.*}}> : vector<16xf32>
+// CHECK:         attn_tile.store %{{.*}} : vector<16x64xf32>, memref<1x1x?x64xf32>
+func.func @negative_scale(%q: memref<1x1x?x64xbf16>, %o: memref<1x1x?x64xf32>) {
+  attn.attention
+      ins(%q, %q, %q : memref<1x1x?x64xbf16>, memref<1x1x?x64xbf16>, memref<1x1x?x64xbf16>)
+      outs(%o : memref<1x1x?x64xf32>) scale(-1.0)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
+  return
+}
+
+// -----
+
+// Two attentions of one function give two kernels.
+
+// CHECK: attn_tile.kernel @twice_kernel(
+// CHECK: attn_tile.kernel @[[SECOND:twice_kernel_[0-9]+]](
+// CHECK-LABEL: func.func @twice(
+// CHECK:   attn_tile.launch @twice_kernel args
+// CHECK:   attn_tile.launch @[[SECOND]] args
+func.func @twice(%q: memref<1x1x?x64xf32>, %o: memref<1x1x?x64xf32>) {
+  attn.attention
+      ins(%q, %q, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>)
+      outs(%o : memref<1x1x?x64xf32>)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
+  attn.attention
+      ins(%q, %q, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>)
+      outs(%o : memref<1x1x?x64xf32>)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
+  return
+}

@@ -1,0 +1,39 @@
+// RUN: attn-opt %s --convert-attn-to-attn-tile --split-input-file --verify-diagnostics
+
+func.func @tensors(%q: tensor<1x1x?x64xf32>, %o: tensor<1x1x?x64xf32>) -> tensor<1x1x?x64xf32> {
+  // expected-error @below {{'attn.attention' op must be bufferised}}
+  %r = attn.attention
+      ins(%q, %q, %q : tensor<1x1x?x64xf32>, tensor<1x1x?x64xf32>, tensor<1x1x?x64xf32>)
+      outs(%o : tensor<1x1x?x64xf32>)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
+      -> tensor<1x1x?x64xf32>
+  return %r : tensor<1x1x?x64xf32>
+}
+
+// -----
+
+func.func @no_schedule(%q: memref<1x1x?x64xf32>, %o: memref<1x1x?x64xf32>) {
+  // expected-error @below {{'attn.attention' op needs a schedule}}
+  attn.attention
+      ins(%q, %q, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>)
+      outs(%o : memref<1x1x?x64xf32>)
+  return
+}
+
+// -----
+
+func.func @captured_tensor(%q: memref<1x1x?x64xf32>, %o: memref<1x1x?x64xf32>,
+                           %slopes: tensor<1xf32>) {
+  // expected-error @below {{'attn.attention' op captures 'tensor<1xf32>', which must be bufferised}}
+  attn.attention
+      ins(%q, %q, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>)
+      outs(%o : memref<1x1x?x64xf32>)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %x = tensor.extract %slopes[%h] : tensor<1xf32>
+        %y = arith.addf %s, %x : f32
+        attn.yield %y : f32
+      }
+  return
+}
