@@ -2,13 +2,120 @@
 // RUN: attn-opt %s --mlir-print-op-generic | attn-opt | FileCheck %s
 
 // CHECK-LABEL: func @tensors
-// CHECK: %{{.*}} = attn.attention ins(%{{.*}}, %{{.*}}, %{{.*}} : tensor<?x8x?x64xbf16>, tensor<?x2x?x64xbf16>, tensor<?x2x?x64xbf16>) outs(%{{.*}} : tensor<?x8x?x64xbf16>) -> tensor<?x8x?x64xbf16>
+// CHECK-SAME: (%[[Q:.*]]: tensor<{{.*}}>, %[[K:.*]]: tensor<{{.*}}>, %[[V:.*]]: tensor<{{.*}}>, %[[O:.*]]: tensor<{{.*}}>)
+// CHECK: %[[R:.*]] = attn.attention ins(%[[Q]], %[[K]], %[[V]] : tensor<?x8x?x64xbf16>, tensor<?x2x?x64xbf16>, tensor<?x2x?x32xbf16>) outs(%[[O]] : tensor<?x8x?x32xbf16>) -> tensor<?x8x?x32xbf16>
+// CHECK: return %[[R]]
 func.func @tensors(%q: tensor<?x8x?x64xbf16>, %k: tensor<?x2x?x64xbf16>,
-                   %v: tensor<?x2x?x64xbf16>,
-                   %out: tensor<?x8x?x64xbf16>) -> tensor<?x8x?x64xbf16> {
+                   %v: tensor<?x2x?x32xbf16>,
+                   %out: tensor<?x8x?x32xbf16>) -> tensor<?x8x?x32xbf16> {
   %0 = attn.attention
       ins(%q, %k, %v : tensor<?x8x?x64xbf16>, tensor<?x2x?x64xbf16>,
-          tensor<?x2x?x64xbf16>)
-      outs(%out : tensor<?x8x?x64xbf16>) -> tensor<?x8x?x64xbf16>
-  return %0 : tensor<?x8x?x64xbf16>
+          tensor<?x2x?x32xbf16>)
+      outs(%out : tensor<?x8x?x32xbf16>) -> tensor<?x8x?x32xbf16>
+  return %0 : tensor<?x8x?x32xbf16>
+}
+
+// CHECK-LABEL: func @f32_out_and_lse
+// CHECK: %{{.*}}:2 = attn.attention ins({{.*}}) outs(%{{.*}}, %{{.*}} : tensor<2x4x8x16xf32>, tensor<2x4x8xf32>) scale(2.500000e-01) -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+func.func @f32_out_and_lse(%q: tensor<2x4x8x16xf16>, %k: tensor<2x4x8x16xf16>,
+                           %out: tensor<2x4x8x16xf32>, %lse: tensor<2x4x8xf32>)
+    -> (tensor<2x4x8x16xf32>, tensor<2x4x8xf32>) {
+  %0:2 = attn.attention
+      ins(%q, %k, %k : tensor<2x4x8x16xf16>, tensor<2x4x8x16xf16>,
+          tensor<2x4x8x16xf16>)
+      outs(%out, %lse : tensor<2x4x8x16xf32>, tensor<2x4x8xf32>)
+      scale(0.25) -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+  return %0#0, %0#1 : tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+}
+
+// Sizes need only agree as far as they are static.
+// CHECK-LABEL: func @static_and_dynamic
+// CHECK: attn.attention
+func.func @static_and_dynamic(%q: tensor<2x4x?x16xf32>, %k: tensor<?x4x9x16xf32>,
+                              %v: tensor<2x4x?x16xf32>,
+                              %out: tensor<?x4x8x16xf32>) -> tensor<?x4x8x16xf32> {
+  %0 = attn.attention
+      ins(%q, %k, %v : tensor<2x4x?x16xf32>, tensor<?x4x9x16xf32>,
+          tensor<2x4x?x16xf32>)
+      outs(%out : tensor<?x4x8x16xf32>) -> tensor<?x4x8x16xf32>
+  return %0 : tensor<?x4x8x16xf32>
+}
+
+// CHECK-LABEL: func @masks
+// CHECK: attn.attention {{.*}} mask(#attn.causal) ->
+// CHECK: attn.attention {{.*}} scale(-1.000000e+00) mask(#attn.sliding_window<left = 4, right = 0, alignment = top_left>) attributes {note = "kept"} ->
+func.func @masks(%q: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
+  %0 = attn.attention
+      ins(%q, %q, %q : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>,
+          tensor<2x4x8x16xf32>)
+      outs(%q : tensor<2x4x8x16xf32>) mask(#attn.causal)
+      -> tensor<2x4x8x16xf32>
+  %1 = attn.attention
+      ins(%q, %q, %q : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>,
+          tensor<2x4x8x16xf32>)
+      outs(%0 : tensor<2x4x8x16xf32>) scale(-1.0)
+      mask(#attn.sliding_window<left = 4, right = 0, alignment = top_left>)
+      attributes {note = "kept"}
+      -> tensor<2x4x8x16xf32>
+  return %1 : tensor<2x4x8x16xf32>
+}
+
+// CHECK-LABEL: func @regions
+// CHECK: attn.attention {{.*}} score {
+// CHECK-NEXT: ^bb0(%[[S:.*]]: f32, %{{.*}}: index, %[[H:.*]]: index, %{{.*}}: index, %{{.*}}: index):
+// CHECK-NEXT:   %[[SLOPE:.*]] = tensor.extract %{{.*}}[%[[H]]] : tensor<4xf32>
+// CHECK-NEXT:   %[[T:.*]] = arith.addf %[[S]], %[[SLOPE]] : f32
+// CHECK-NEXT:   attn.yield %[[T]] : f32
+// CHECK-NEXT: } keep {
+// CHECK-NEXT: ^bb0(%[[B:.*]]: index, %{{.*}}: index, %{{.*}}: index, %[[J:.*]]: index):
+// CHECK-NEXT:   %[[LENGTH:.*]] = tensor.extract %{{.*}}[%[[B]]] : tensor<2xindex>
+// CHECK-NEXT:   %[[C:.*]] = arith.cmpi slt, %[[J]], %[[LENGTH]] : index
+// CHECK-NEXT:   attn.yield %[[C]] : i1
+// CHECK-NEXT: } -> tensor<2x4x8x16xf32>
+func.func @regions(%q: tensor<2x4x8x16xf32>, %slopes: tensor<4xf32>,
+                   %lengths: tensor<2xindex>) -> tensor<2x4x8x16xf32> {
+  %0 = attn.attention
+      ins(%q, %q, %q : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>,
+          tensor<2x4x8x16xf32>)
+      outs(%q : tensor<2x4x8x16xf32>)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %slope = tensor.extract %slopes[%h] : tensor<4xf32>
+        %t = arith.addf %s, %slope : f32
+        attn.yield %t : f32
+      }
+      keep {
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        %length = tensor.extract %lengths[%b] : tensor<2xindex>
+        %c = arith.cmpi slt, %j, %length : index
+        attn.yield %c : i1
+      } -> tensor<2x4x8x16xf32>
+  return %0 : tensor<2x4x8x16xf32>
+}
+
+// Memrefs of any strides; regions may read memory, also in control flow.
+// CHECK-LABEL: func @memrefs
+// CHECK: attn.attention ins({{.*}} : memref<?x4x?x16xf32, strided<[?, ?, ?, ?], offset: ?>>, {{.*}}) outs(%{{.*}}, %{{.*}} : memref<?x4x?x16xf32>, memref<?x4x?xf32>) score {
+// CHECK: scf.if
+// CHECK: memref.load
+func.func @memrefs(%q: memref<?x4x?x16xf32, strided<[?, ?, ?, ?], offset: ?>>,
+                   %k: memref<?x4x?x16xf32>, %bias: memref<?xf32>,
+                   %out: memref<?x4x?x16xf32>, %lse: memref<?x4x?xf32>) {
+  attn.attention
+      ins(%q, %k, %k : memref<?x4x?x16xf32, strided<[?, ?, ?, ?], offset: ?>>,
+          memref<?x4x?x16xf32>, memref<?x4x?x16xf32>)
+      outs(%out, %lse : memref<?x4x?x16xf32>, memref<?x4x?xf32>)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %c = arith.cmpi sle, %j, %i : index
+        %t = scf.if %c -> f32 {
+          %x = memref.load %bias[%j] : memref<?xf32>
+          %y = arith.addf %s, %x : f32
+          scf.yield %y : f32
+        } else {
+          scf.yield %s : f32
+        }
+        attn.yield %t : f32
+      }
+  return
 }

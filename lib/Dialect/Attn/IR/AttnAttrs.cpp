@@ -1,4 +1,5 @@
-//===- AttnAttrs.cpp - Attributes of the attn dialect ----------------------===//
+//===- AttnAttrs.cpp - Attributes of the attn dialect
+//----------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -66,8 +67,8 @@ static Value emitDiagonal(OpBuilder &builder, Location loc, const Band &band,
 
 static Value emitBandPredicate(OpBuilder &builder, Location loc,
                                const Band &band, const MaskPosition &at) {
-  Value diagonal = emitDiagonal(builder, loc, band, at.query, at.queryLength,
-                                at.keyLength);
+  Value diagonal =
+      emitDiagonal(builder, loc, band, at.query, at.queryLength, at.keyLength);
   Value keep;
   if (band.right) {
     Value limit = addConstant(builder, loc, diagonal, *band.right);
@@ -122,13 +123,11 @@ static bool isInBand(const Band &band, int64_t query, int64_t key,
 /// A band keeps all pairs if it keeps the corners that are furthest from its
 /// diagonal, (0, keyLength - 1) and (queryLength - 1, 0); it keeps none if both
 /// of the nearest corners lie outside of it on the same side.
-static std::optional<bool> getBandConstant(const Band &band,
-                                           int64_t queryLength,
-                                           int64_t keyLength) {
+static std::optional<bool>
+getBandConstant(const Band &band, int64_t queryLength, int64_t keyLength) {
   Band right{std::nullopt, band.right, band.alignment};
   Band left{band.left, std::nullopt, band.alignment};
-  bool allRight =
-      isInBand(right, 0, keyLength - 1, queryLength, keyLength);
+  bool allRight = isInBand(right, 0, keyLength - 1, queryLength, keyLength);
   bool allLeft = isInBand(left, queryLength - 1, 0, queryLength, keyLength);
   if (allRight && allLeft)
     return true;
@@ -187,9 +186,8 @@ SlidingWindowAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   auto check = [&](StringRef name, std::optional<int64_t> side) {
     if (side && (*side < 0 || *side > maxWindow))
       return LogicalResult(emitError()
-                           << "sliding window '" << name
-                           << "' must lie in [0, " << maxWindow << "] (was "
-                           << *side << ")");
+                           << "sliding window '" << name << "' must lie in [0, "
+                           << maxWindow << "] (was " << *side << ")");
     return success();
   };
   if (failed(check("left", left)))

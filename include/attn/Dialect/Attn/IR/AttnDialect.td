@@ -30,7 +30,8 @@ def Attn_Dialect : Dialect {
     bufferisation, memrefs.
   }];
   let useDefaultAttributePrinterParser = 1;
-  let dependentDialects = ["::mlir::arith::ArithDialect"];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::tensor::TensorDialect"];
   let extraClassDeclaration = [{
     void registerAttributes();
   }];

@@ -44,7 +44,10 @@ def Attn_MaskAttrInterface : AttrInterface<"MaskAttrInterface"> {
         `[fullBegin, fullEnd)` by all of them, and
         `0 <= begin <= fullBegin`, `fullEnd <= end <= keyLength` hold whenever
         the ranges are not empty. Bounds may be loose: the widest answer,
-        `[0, keyLength)` with an empty full range, is always correct.
+        `[0, keyLength)` with an empty full range, is always correct. A null
+        `begin` stands for 0 and a null `end` for the key length; a null
+        `fullBegin` or `fullEnd` means that the full range reaches as far as
+        `begin` or `end` does on that side.
         Queries at or beyond the query length need not be considered.
       }],
       "::mlir::attn::KeyRange", "emitKeyRange",

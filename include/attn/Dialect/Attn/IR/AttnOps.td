@@ -17,6 +17,7 @@ include "attn/Dialect/Attn/IR/AttnAttrs.td"
 include "mlir/IR/OpAsmInterface.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"
 include "mlir/Interfaces/DestinationStyleOpInterface.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
 /// bf16, f16 or f32, four dimensions: batch, head, position, channel.
@@ -37,8 +38,9 @@ def Attn_RowTensor
            "3-D tensor or memref of f32 values">;
 
 def Attn_AttentionOp : Attn_Op<"attention", [
-    SingleBlock,
+    SingleBlock, RecursiveMemoryEffects,
     DestinationStyleOpInterface,
+    DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>,
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
     DeclareOpInterfaceMethods<ConditionallySpeculatable>,
     DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
@@ -68,11 +70,13 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     The softmax statistics, the accumulation and the log-sum-exp are f32. A row
     with no attended key gives `out = 0` and `lse = -inf`.
 
-    `scale` defaults to `1 / sqrt(Dqk)`. The mask is the conjunction of the
-    `mask` attribute and the `keep` region, each of which may be absent. Both
-    regions may use values defined outside of the operation, such as tensors
-    read with `tensor.extract`; index arithmetic in them is done with at least
-    32 bits, and positions are less than 2^31.
+    `scale` defaults to `1 / sqrt(Dqk)`; it may be applied at any point of the
+    computation of the product. The mask is the conjunction of the `mask`
+    attribute and the `keep` region, each of which may be absent. Both regions
+    may use values defined outside of the operation, such as tensors read with
+    `tensor.extract`. They may read memory but have no other effect, and do not
+    read the buffers that the operation writes. Index arithmetic in them is done
+    with at least 32 bits, and positions are less than 2^31.
 
     The operation is in destination style: on tensors it returns the new
     contents of its `outs`, on memrefs it writes them.
@@ -112,7 +116,6 @@ def Attn_AttentionOp : Attn_Op<"attention", [
   let hasVerifier = 1;
   let hasRegionVerifier = 1;
   let hasCanonicalizer = 1;
-  let hasFolder = 0;
   let extraClassDeclaration = [{
     /// The scale given, or 1 / sqrt(Dqk).
     float getScaleOrDefault();

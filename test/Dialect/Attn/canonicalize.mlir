@@ -1,0 +1,211 @@
+// RUN: attn-opt %s --canonicalize --split-input-file | FileCheck %s
+// RUN: attn-opt %s --resolve-ranked-shaped-type-result-dims --split-input-file | FileCheck %s --check-prefix=RESOLVE
+
+// CHECK-LABEL: func @default_scale
+// CHECK: attn.attention
+// CHECK-NOT: scale
+// CHECK: return
+func.func @default_scale(%q: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
+  %0 = attn.attention
+      ins(%q, %q, %q : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>,
+          tensor<2x4x8x16xf32>)
+      outs(%q : tensor<2x4x8x16xf32>) scale(0.25) -> tensor<2x4x8x16xf32>
+  return %0 : tensor<2x4x8x16xf32>
+}
+
+// CHECK-LABEL: func @other_scale
+// CHECK: attn.attention {{.*}} scale(1.250000e-01)
+func.func @other_scale(%q: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
+  %0 = attn.attention
+      ins(%q, %q, %q : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>,
+          tensor<2x4x8x16xf32>)
+      outs(%q : tensor<2x4x8x16xf32>) scale(0.125) -> tensor<2x4x8x16xf32>
+  return %0 : tensor<2x4x8x16xf32>
+}
+
+// -----
+
+// Regions that change nothing are dropped, with what only they use.
+// CHECK-LABEL: func @trivial_regions
+// CHECK-NEXT: attn.attention
+// CHECK-NOT: score
+// CHECK-NOT: keep
+// CHECK: return
+func.func @trivial_regions(%q: memref<2x4x8x16xf32>, %out: memref<2x4x8x16xf32>,
+                           %bias: memref<8xf32>) {
+  %true = arith.constant true
+  attn.attention
+      ins(%q, %q, %q : memref<2x4x8x16xf32>, memref<2x4x8x16xf32>,
+          memref<2x4x8x16xf32>)
+      outs(%out : memref<2x4x8x16xf32>)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %x = memref.load %bias[%j] : memref<8xf32>
+        attn.yield %s : f32
+      } keep {
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        attn.yield %true : i1
+      }
+  return
+}
+
+// -----
+
+// CHECK-LABEL: func @regions_with_effect
+// CHECK: attn.attention {{.*}} score {
+// CHECK: arith.negf
+// CHECK: keep {
+// CHECK: attn.yield %{{.*}} : i1
+func.func @regions_with_effect(%q: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
+  %false = arith.constant false
+  %0 = attn.attention
+      ins(%q, %q, %q : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>,
+          tensor<2x4x8x16xf32>)
+      outs(%q : tensor<2x4x8x16xf32>)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %t = arith.negf %s : f32
+        attn.yield %t : f32
+      } keep {
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        attn.yield %false : i1
+      } -> tensor<2x4x8x16xf32>
+  return %0 : tensor<2x4x8x16xf32>
+}
+
+// -----
+
+// A constant factor goes into the scale: 0.25 * 0.5, and from either side.
+// CHECK-LABEL: func @constant_factor
+// CHECK: attn.attention {{.*}} scale(1.250000e-01) -> tensor<2x4x8x16xf32>
+// CHECK: attn.attention {{.*}} scale(-2.000000e+00) -> tensor<2x4x8x16xf32>
+func.func @constant_factor(%q: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
+  %0 = attn.attention
+      ins(%q, %q, %q : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>,
+          tensor<2x4x8x16xf32>)
+      outs(%q : tensor<2x4x8x16xf32>)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %half = arith.constant 0.5 : f32
+        %t = arith.mulf %s, %half : f32
+        attn.yield %t : f32
+      } -> tensor<2x4x8x16xf32>
+  %1 = attn.attention
+      ins(%q, %q, %q : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>,
+          tensor<2x4x8x16xf32>)
+      outs(%0 : tensor<2x4x8x16xf32>) scale(4.0)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %half = arith.constant -0.5 : f32
+        %t = arith.mulf %half, %s : f32
+        attn.yield %t : f32
+      } -> tensor<2x4x8x16xf32>
+  return %1 : tensor<2x4x8x16xf32>
+}
+
+// The square of the score is no constant factor, and the scale stays finite.
+// CHECK-LABEL: func @no_constant_factor
+// CHECK: attn.attention {{.*}} score {
+// CHECK: arith.mulf
+// CHECK: attn.attention {{.*}} scale(9.99999968E+37) score {
+// CHECK: arith.mulf
+func.func @no_constant_factor(%q: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
+  %big = arith.constant 1.0e38 : f32
+  %0 = attn.attention
+      ins(%q, %q, %q : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>,
+          tensor<2x4x8x16xf32>)
+      outs(%q : tensor<2x4x8x16xf32>)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %t = arith.mulf %s, %s : f32
+        attn.yield %t : f32
+      } -> tensor<2x4x8x16xf32>
+  %1 = attn.attention
+      ins(%q, %q, %q : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>,
+          tensor<2x4x8x16xf32>)
+      outs(%0 : tensor<2x4x8x16xf32>) scale(1.0e38)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %t = arith.mulf %s, %big : f32
+        attn.yield %t : f32
+      } -> tensor<2x4x8x16xf32>
+  return %1 : tensor<2x4x8x16xf32>
+}
+
+// -----
+
+// One query at the bottom of the score matrix attends to all keys.
+// CHECK-LABEL: func @decode
+// CHECK: attn.attention
+// CHECK-NOT: mask
+// CHECK: return
+func.func @decode(%q: tensor<2x4x1x16xf32>, %k: tensor<2x4x8x16xf32>) -> tensor<2x4x1x16xf32> {
+  %0 = attn.attention
+      ins(%q, %k, %k : tensor<2x4x1x16xf32>, tensor<2x4x8x16xf32>,
+          tensor<2x4x8x16xf32>)
+      outs(%q : tensor<2x4x1x16xf32>) mask(#attn.causal)
+      -> tensor<2x4x1x16xf32>
+  return %0 : tensor<2x4x1x16xf32>
+}
+
+// CHECK-LABEL: func @masked
+// CHECK: attn.attention {{.*}} mask(#attn.causal<alignment = top_left>)
+// CHECK: attn.attention {{.*}} mask(#attn.causal)
+func.func @masked(%q: tensor<2x4x1x16xf32>, %k: tensor<2x4x8x16xf32>,
+                  %d: tensor<2x4x?x16xf32>)
+    -> (tensor<2x4x1x16xf32>, tensor<2x4x1x16xf32>) {
+  %0 = attn.attention
+      ins(%q, %k, %k : tensor<2x4x1x16xf32>, tensor<2x4x8x16xf32>,
+          tensor<2x4x8x16xf32>)
+      outs(%q : tensor<2x4x1x16xf32>) mask(#attn.causal<alignment = top_left>)
+      -> tensor<2x4x1x16xf32>
+  %1 = attn.attention
+      ins(%q, %d, %d : tensor<2x4x1x16xf32>, tensor<2x4x?x16xf32>,
+          tensor<2x4x?x16xf32>)
+      outs(%q : tensor<2x4x1x16xf32>) mask(#attn.causal)
+      -> tensor<2x4x1x16xf32>
+  return %0, %1 : tensor<2x4x1x16xf32>, tensor<2x4x1x16xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func @casts
+// CHECK-SAME: (%[[Q:.*]]: tensor<2x4x8x16xf32>)
+// CHECK: %[[R:.*]] = attn.attention ins(%[[Q]], %[[Q]], %[[Q]] : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>) outs(%[[Q]] : tensor<2x4x8x16xf32>) score {
+// CHECK: -> tensor<2x4x8x16xf32>
+// CHECK: tensor.cast %[[R]]
+func.func @casts(%q: tensor<2x4x8x16xf32>) -> tensor<?x4x?x16xf32> {
+  %c = tensor.cast %q : tensor<2x4x8x16xf32> to tensor<?x4x?x16xf32>
+  %0 = attn.attention
+      ins(%c, %c, %c : tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>,
+          tensor<?x4x?x16xf32>)
+      outs(%c : tensor<?x4x?x16xf32>)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %t = arith.negf %s : f32
+        attn.yield %t : f32
+      } -> tensor<?x4x?x16xf32>
+  return %0 : tensor<?x4x?x16xf32>
+}
+
+// -----
+
+// The sizes of a result are those of its init.
+// CHECK-LABEL: func @size_of_result
+// CHECK-SAME: (%[[Q:.*]]: tensor<?x4x?x16xf32>, %[[O:.*]]: tensor<?x4x?x16xf32>)
+// CHECK-NOT: attn.attention
+// CHECK: %[[D:.*]] = tensor.dim %[[O]]
+// CHECK: return %[[D]]
+// RESOLVE-LABEL: func @size_of_result
+// RESOLVE-SAME: (%{{.*}}: tensor<?x4x?x16xf32>, %[[O:.*]]: tensor<?x4x?x16xf32>)
+// RESOLVE: %[[D:.*]] = tensor.dim %[[O]]
+// RESOLVE: return %[[D]]
+func.func @size_of_result(%q: tensor<?x4x?x16xf32>, %o: tensor<?x4x?x16xf32>) -> index {
+  %c2 = arith.constant 2 : index
+  %0 = attn.attention
+      ins(%q, %q, %q : tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>,
+          tensor<?x4x?x16xf32>)
+      outs(%o : tensor<?x4x?x16xf32>) -> tensor<?x4x?x16xf32>
+  %d = tensor.dim %0, %c2 : tensor<?x4x?x16xf32>
+  return %d : index
+}

@@ -1,0 +1,664 @@
+// RUN: attn-opt %s --split-input-file --verify-diagnostics
+
+func.func @rank_of_query(%q: tensor<2x4x8xf32>,
+                         %k: tensor<2x2x32x16xf32>,
+                         %v: tensor<2x2x32x64xf32>,
+                         %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op operand #0 must be 4-D tensor or memref of bf16, f16 or f32 values, but got 'tensor<2x4x8xf32>'}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @element_type_of_query(%q: tensor<2x4x8x16xi8>,
+                                 %k: tensor<2x2x32x16xf32>,
+                                 %v: tensor<2x2x32x64xf32>,
+                                 %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op operand #0 must be 4-D tensor or memref of bf16, f16 or f32 values, but got 'tensor<2x4x8x16xi8>'}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xi8>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @unranked_key(%q: tensor<2x4x8x16xf32>,
+                        %k: tensor<*xf32>,
+                        %v: tensor<2x2x32x64xf32>,
+                        %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op operand #1 must be 4-D tensor or memref of bf16, f16 or f32 values, but got 'tensor<*xf32>'}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<*xf32>, tensor<2x2x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @rank_of_lse(%q: tensor<2x4x8x16xf32>,
+                       %k: tensor<2x2x32x16xf32>,
+                       %v: tensor<2x2x32x64xf32>,
+                       %o: tensor<2x4x8x64xf32>,
+                       %l: tensor<2x4x8x1xf32>) {
+  // expected-error @below {{'attn.attention' op operand #4 must be 3-D tensor or memref of f32 values, but got 'tensor<2x4x8x1xf32>'}}
+  %r:2 = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o, %l : tensor<2x4x8x64xf32>, tensor<2x4x8x1xf32>) -> tensor<2x4x8x64xf32>, tensor<2x4x8x1xf32>
+  return
+}
+
+// -----
+
+func.func @element_type_of_lse(%q: tensor<2x4x8x16xf32>,
+                               %k: tensor<2x2x32x16xf32>,
+                               %v: tensor<2x2x32x64xf32>,
+                               %o: tensor<2x4x8x64xf32>,
+                               %l: tensor<2x4x8xf16>) {
+  // expected-error @below {{'attn.attention' op operand #4 must be 3-D tensor or memref of f32 values, but got 'tensor<2x4x8xf16>'}}
+  %r:2 = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o, %l : tensor<2x4x8x64xf32>, tensor<2x4x8xf16>) -> tensor<2x4x8x64xf32>, tensor<2x4x8xf16>
+  return
+}
+
+// -----
+
+func.func @memref_key(%q: tensor<2x4x8x16xf32>,
+                      %k: memref<2x2x32x16xf32>,
+                      %v: tensor<2x2x32x64xf32>,
+                      %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op operands must be all tensors or all memrefs, but 'query' is 'tensor<2x4x8x16xf32>' and 'key' is 'memref<2x2x32x16xf32>'}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, memref<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @tensor_out(%q: memref<2x4x8x16xf32>,
+                      %k: memref<2x2x32x16xf32>,
+                      %v: memref<2x2x32x64xf32>,
+                      %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op operands must be all tensors or all memrefs, but 'query' is 'memref<2x4x8x16xf32>' and 'out' is 'tensor<2x4x8x64xf32>'}}
+  %r = attn.attention ins(%q, %k, %v : memref<2x4x8x16xf32>, memref<2x2x32x16xf32>, memref<2x2x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @element_type_of_key(%q: tensor<2x4x8x16xf32>,
+                               %k: tensor<2x2x32x16xf16>,
+                               %v: tensor<2x2x32x64xf32>,
+                               %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op element type of 'key' must be that of 'query', 'f32' (was 'f16')}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf16>, tensor<2x2x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @element_type_of_value(%q: tensor<2x4x8x16xf32>,
+                                 %k: tensor<2x2x32x16xf32>,
+                                 %v: tensor<2x2x32x64xbf16>,
+                                 %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op element type of 'value' must be that of 'query', 'f32' (was 'bf16')}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xbf16>)
+      outs(%o : tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @element_type_of_out(%q: tensor<2x4x8x16xbf16>,
+                               %k: tensor<2x2x32x16xbf16>,
+                               %v: tensor<2x2x32x64xbf16>,
+                               %o: tensor<2x4x8x64xf16>) {
+  // expected-error @below {{'attn.attention' op element type of 'out' must be that of 'query', 'bf16', or f32 (was 'f16')}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xbf16>, tensor<2x2x32x16xbf16>, tensor<2x2x32x64xbf16>)
+      outs(%o : tensor<2x4x8x64xf16>) -> tensor<2x4x8x64xf16>
+  return
+}
+
+// -----
+
+func.func @dynamic_query_heads(%q: tensor<2x?x8x16xf32>,
+                               %k: tensor<2x2x32x16xf32>,
+                               %v: tensor<2x2x32x64xf32>,
+                               %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op dimension 1 of 'query' must be static}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x?x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @dynamic_channels_of_value(%q: tensor<2x4x8x16xf32>,
+                                     %k: tensor<2x2x32x16xf32>,
+                                     %v: tensor<2x2x32x?xf32>,
+                                     %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op dimension 3 of 'value' must be static}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x?xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @dynamic_heads_of_lse(%q: tensor<2x4x8x16xf32>,
+                                %k: tensor<2x2x32x16xf32>,
+                                %v: tensor<2x2x32x64xf32>,
+                                %o: tensor<2x4x8x64xf32>,
+                                %l: tensor<2x?x8xf32>) {
+  // expected-error @below {{'attn.attention' op dimension 1 of 'lse' must be static}}
+  %r:2 = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o, %l : tensor<2x4x8x64xf32>, tensor<2x?x8xf32>) -> tensor<2x4x8x64xf32>, tensor<2x?x8xf32>
+  return
+}
+
+// -----
+
+func.func @no_key_heads(%q: tensor<2x4x8x16xf32>,
+                        %k: tensor<2x0x32x16xf32>,
+                        %v: tensor<2x2x32x64xf32>,
+                        %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op dimension 1 of 'key' must be at least 1 (was 0)}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x0x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @no_channels(%q: tensor<2x4x8x0xf32>,
+                       %k: tensor<2x2x32x0xf32>,
+                       %v: tensor<2x2x32x64xf32>,
+                       %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op dimension 3 of 'query' must be at least 1 (was 0)}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x0xf32>, tensor<2x2x32x0xf32>, tensor<2x2x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @batch_of_key(%q: tensor<2x4x8x16xf32>,
+                        %k: tensor<3x2x32x16xf32>,
+                        %v: tensor<2x2x32x64xf32>,
+                        %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op dimension 0 of 'key' must match dimension 0 of 'query', 2 (was 3)}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<3x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @batch_of_value(%q: tensor<2x4x8x16xf32>,
+                          %k: tensor<2x2x32x16xf32>,
+                          %v: tensor<3x2x32x64xf32>,
+                          %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op dimension 0 of 'value' must match dimension 0 of 'query', 2 (was 3)}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<3x2x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @batch_of_out(%q: tensor<2x4x8x16xf32>,
+                        %k: tensor<2x2x32x16xf32>,
+                        %v: tensor<2x2x32x64xf32>,
+                        %o: tensor<3x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op dimension 0 of 'out' must match dimension 0 of 'query', 2 (was 3)}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o : tensor<3x4x8x64xf32>) -> tensor<3x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @batch_of_lse(%q: tensor<2x4x8x16xf32>,
+                        %k: tensor<2x2x32x16xf32>,
+                        %v: tensor<2x2x32x64xf32>,
+                        %o: tensor<2x4x8x64xf32>,
+                        %l: tensor<3x4x8xf32>) {
+  // expected-error @below {{'attn.attention' op dimension 0 of 'lse' must match dimension 0 of 'query', 2 (was 3)}}
+  %r:2 = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o, %l : tensor<2x4x8x64xf32>, tensor<3x4x8xf32>) -> tensor<2x4x8x64xf32>, tensor<3x4x8xf32>
+  return
+}
+
+// -----
+
+func.func @heads_of_value(%q: tensor<2x4x8x16xf32>,
+                          %k: tensor<2x2x32x16xf32>,
+                          %v: tensor<2x4x32x64xf32>,
+                          %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op dimension 1 of 'value' must match dimension 1 of 'key', 2 (was 4)}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x4x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @length_of_value(%q: tensor<2x4x8x16xf32>,
+                           %k: tensor<2x2x32x16xf32>,
+                           %v: tensor<2x2x31x64xf32>,
+                           %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op dimension 2 of 'value' must match dimension 2 of 'key', 32 (was 31)}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x31x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @channels_of_key(%q: tensor<2x4x8x16xf32>,
+                           %k: tensor<2x2x32x64xf32>,
+                           %v: tensor<2x2x32x64xf32>,
+                           %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op dimension 3 of 'key' must match dimension 3 of 'query', 16 (was 64)}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x64xf32>, tensor<2x2x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @channels_of_out(%q: tensor<2x4x8x16xf32>,
+                           %k: tensor<2x2x32x16xf32>,
+                           %v: tensor<2x2x32x64xf32>,
+                           %o: tensor<2x4x8x16xf32>) {
+  // expected-error @below {{'attn.attention' op dimension 3 of 'out' must match dimension 3 of 'value', 64 (was 16)}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o : tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @heads_of_out(%q: tensor<2x4x8x16xf32>,
+                        %k: tensor<2x2x32x16xf32>,
+                        %v: tensor<2x2x32x64xf32>,
+                        %o: tensor<2x2x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op dimension 1 of 'out' must match dimension 1 of 'query', 4 (was 2)}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o : tensor<2x2x8x64xf32>) -> tensor<2x2x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @length_of_out(%q: tensor<2x4x8x16xf32>,
+                         %k: tensor<2x2x32x16xf32>,
+                         %v: tensor<2x2x32x64xf32>,
+                         %o: tensor<2x4x32x64xf32>) {
+  // expected-error @below {{'attn.attention' op dimension 2 of 'out' must match dimension 2 of 'query', 8 (was 32)}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o : tensor<2x4x32x64xf32>) -> tensor<2x4x32x64xf32>
+  return
+}
+
+// -----
+
+func.func @heads_of_lse(%q: tensor<2x4x8x16xf32>,
+                        %k: tensor<2x2x32x16xf32>,
+                        %v: tensor<2x2x32x64xf32>,
+                        %o: tensor<2x4x8x64xf32>,
+                        %l: tensor<2x2x8xf32>) {
+  // expected-error @below {{'attn.attention' op dimension 1 of 'lse' must match dimension 1 of 'query', 4 (was 2)}}
+  %r:2 = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o, %l : tensor<2x4x8x64xf32>, tensor<2x2x8xf32>) -> tensor<2x4x8x64xf32>, tensor<2x2x8xf32>
+  return
+}
+
+// -----
+
+func.func @length_of_lse(%q: tensor<2x4x8x16xf32>,
+                         %k: tensor<2x2x32x16xf32>,
+                         %v: tensor<2x2x32x64xf32>,
+                         %o: tensor<2x4x8x64xf32>,
+                         %l: tensor<2x4x32xf32>) {
+  // expected-error @below {{'attn.attention' op dimension 2 of 'lse' must match dimension 2 of 'query', 8 (was 32)}}
+  %r:2 = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o, %l : tensor<2x4x8x64xf32>, tensor<2x4x32xf32>) -> tensor<2x4x8x64xf32>, tensor<2x4x32xf32>
+  return
+}
+
+// -----
+
+func.func @head_groups(%q: tensor<2x4x8x16xf32>,
+                       %k: tensor<2x3x32x16xf32>,
+                       %v: tensor<2x3x32x64xf32>,
+                       %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op number of heads of 'query' must be a multiple of that of 'key', 3 (was 4)}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x3x32x16xf32>, tensor<2x3x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @infinite_scale(%q: tensor<2x4x8x16xf32>,
+                          %k: tensor<2x2x32x16xf32>,
+                          %v: tensor<2x2x32x64xf32>,
+                          %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op scale must be finite (was +Inf)}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) scale(0x7F800000) -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @no_result(%q: tensor<2x4x8x16xf32>,
+                     %k: tensor<2x2x32x16xf32>,
+                     %v: tensor<2x2x32x64xf32>,
+                     %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op expected the number of tensor results (0) to be equal to the number of output tensors (1)}}
+  attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>)
+  return
+}
+
+// -----
+
+func.func @result_of_lse(%q: tensor<2x4x8x16xf32>,
+                         %k: tensor<2x2x32x16xf32>,
+                         %v: tensor<2x2x32x64xf32>,
+                         %o: tensor<2x4x8x64xf32>,
+                         %l: tensor<2x4x8xf32>) {
+  // expected-error @below {{'attn.attention' op expected the number of tensor results (1) to be equal to the number of output tensors (2)}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o, %l : tensor<2x4x8x64xf32>, tensor<2x4x8xf32>) -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @result_type(%q: tensor<2x4x8x16xf32>,
+                       %k: tensor<2x2x32x16xf32>,
+                       %v: tensor<2x2x32x64xf32>,
+                       %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op expected type of operand #3 ('tensor<2x4x8x64xf32>') to match type of corresponding result ('tensor<?x4x8x64xf32>')}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) -> tensor<?x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @result_of_memrefs(%q: memref<2x4x8x16xf32>,
+                             %k: memref<2x2x32x16xf32>,
+                             %v: memref<2x2x32x64xf32>,
+                             %o: memref<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op expected the number of tensor results (1) to be equal to the number of output tensors (0)}}
+  %r = attn.attention ins(%q, %k, %v : memref<2x4x8x16xf32>, memref<2x2x32x16xf32>, memref<2x2x32x64xf32>)
+      outs(%o : memref<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @mask_without_interface(%q: tensor<2x4x8x16xf32>,
+                                  %k: tensor<2x2x32x16xf32>,
+                                  %v: tensor<2x2x32x64xf32>,
+                                  %o: tensor<2x4x8x64xf32>) {
+  // expected-error @+2 {{custom op 'attn.attention' invalid kind of attribute specified}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) mask(42 : i32) -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @schedule_without_interface(%q: tensor<2x4x8x16xf32>,
+                                      %k: tensor<2x2x32x16xf32>,
+                                      %v: tensor<2x2x32x64xf32>,
+                                      %o: tensor<2x4x8x64xf32>) {
+  // expected-error @+2 {{custom op 'attn.attention' invalid kind of attribute specified}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) schedule(unit) -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @score_arguments(%q: tensor<2x4x8x16xf32>,
+                           %k: tensor<2x2x32x16xf32>,
+                           %v: tensor<2x2x32x64xf32>,
+                           %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op score region must have arguments 'f32', 'index', 'index', 'index', 'index' (was 'f32', 'index')}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) score {
+      ^bb0(%s: f32, %b: index):
+        attn.yield %s : f32
+      } -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @score_argument_type(%q: tensor<2x4x8x16xf32>,
+                               %k: tensor<2x2x32x16xf32>,
+                               %v: tensor<2x2x32x64xf32>,
+                               %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op score region must have arguments 'f32', 'index', 'index', 'index', 'index' (was 'f16', 'index', 'index', 'index', 'index')}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) score {
+      ^bb0(%s: f16, %b: index, %h: index, %i: index, %j: index):
+        %e = arith.extf %s : f16 to f32
+        attn.yield %e : f32
+      } -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @score_yield(%q: tensor<2x4x8x16xf32>,
+                       %k: tensor<2x2x32x16xf32>,
+                       %v: tensor<2x2x32x64xf32>,
+                       %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op score region must yield 'f32' (was 'index')}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        attn.yield %i : index
+      } -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @score_terminator(%q: tensor<2x4x8x16xf32>,
+                            %k: tensor<2x2x32x16xf32>,
+                            %v: tensor<2x2x32x64xf32>,
+                            %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op score region must end with 'attn.yield' (was 'llvm.unreachable')}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        llvm.unreachable
+      } -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @keep_arguments(%q: tensor<2x4x8x16xf32>,
+                          %k: tensor<2x2x32x16xf32>,
+                          %v: tensor<2x2x32x64xf32>,
+                          %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op keep region must have arguments 'index', 'index', 'index', 'index' (was 'f32', 'index', 'index', 'index', 'index')}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) keep {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %t = arith.constant true
+        attn.yield %t : i1
+      } -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @keep_yield(%q: tensor<2x4x8x16xf32>,
+                      %k: tensor<2x2x32x16xf32>,
+                      %v: tensor<2x2x32x64xf32>,
+                      %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op keep region must yield 'i1' (was 'index')}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) keep {
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        attn.yield %i : index
+      } -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @store(%q: tensor<2x4x8x16xf32>,
+                 %k: tensor<2x2x32x16xf32>,
+                 %v: tensor<2x2x32x64xf32>,
+                 %o: tensor<2x4x8x64xf32>,
+                 %m: memref<?xf32>) {
+  // expected-error @below {{'attn.attention' op score region must only compute and read}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        // expected-note @below {{'memref.store' has side effects}}
+        memref.store %s, %m[%j] : memref<?xf32>
+        attn.yield %s : f32
+      } -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @allocation(%q: tensor<2x4x8x16xf32>,
+                      %k: tensor<2x2x32x16xf32>,
+                      %v: tensor<2x2x32x64xf32>,
+                      %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op keep region must only compute and read}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) keep {
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        // expected-note @below {{'memref.alloc' has side effects}}
+        %a = memref.alloc() : memref<i1>
+        %t = memref.load %a[] : memref<i1>
+        attn.yield %t : i1
+      } -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func private @f(f32) -> f32
+
+func.func @call(%q: tensor<2x4x8x16xf32>,
+                %k: tensor<2x2x32x16xf32>,
+                %v: tensor<2x2x32x64xf32>,
+                %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op score region must only compute and read}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        // expected-note @below {{'func.call' has unknown side effects}}
+        %t = func.call @f(%s) : (f32) -> f32
+        attn.yield %t : f32
+      } -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @nested_store(%q: tensor<2x4x8x16xf32>,
+                        %k: tensor<2x2x32x16xf32>,
+                        %v: tensor<2x2x32x64xf32>,
+                        %o: tensor<2x4x8x64xf32>,
+                        %m: memref<?xf32>) {
+  // expected-error @below {{'attn.attention' op score region must only compute and read}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %t = arith.cmpi sle, %j, %i : index
+        scf.if %t {
+        // expected-note @below {{'memref.store' has side effects}}
+          memref.store %s, %m[%j] : memref<?xf32>
+        }
+        attn.yield %s : f32
+      } -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @nested_attention(%q: tensor<2x4x8x16xf32>,
+                            %k: tensor<2x2x32x16xf32>,
+                            %v: tensor<2x2x32x64xf32>,
+                            %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op score region must only compute and read}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        // expected-note @below {{'attn.attention' is not allowed in a region of attention}}
+        %n = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
+            outs(%o : tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
+        attn.yield %s : f32
+      } -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @read_of_out(%q: memref<2x4x8x16xf32>,
+                       %k: memref<2x2x32x16xf32>,
+                       %v: memref<2x2x32x64xf32>,
+                       %o: memref<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op score region must only compute and read}}
+  attn.attention ins(%q, %k, %v : memref<2x4x8x16xf32>, memref<2x2x32x16xf32>, memref<2x2x32x64xf32>)
+      outs(%o : memref<2x4x8x64xf32>) score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        // expected-note @below {{'memref.load' reads a buffer that the operation writes}}
+        %t = memref.load %o[%b, %h, %i, %j] : memref<2x4x8x64xf32>
+        attn.yield %t : f32
+      }
+  return
+}
+
+// -----
+
+func.func @yield_outside() {
+  %c = arith.constant true
+  // expected-error @below {{'attn.yield' op expects parent op 'attn.attention'}}
+  attn.yield %c : i1
+}
+
+// -----
+
+func.func @empty_block(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
+                       %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op expects a non-empty block}}
+  %r = "attn.attention"(%q, %k, %v, %o) ({
+  ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+  }, {
+  }) : (tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @two_blocks(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
+                      %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op expects region #0 to have 0 or 1 blocks}}
+  %r = "attn.attention"(%q, %k, %v, %o) ({
+  ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+    cf.br ^bb1
+  ^bb1:
+    attn.yield %s : f32
+  }, {
+  }) : (tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
+  return
+}
