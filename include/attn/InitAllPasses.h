@@ -22,6 +22,7 @@ namespace mlir::attn {
 inline void registerAllPasses() {
   registerAttnConversionPasses();
   attn_tile::registerAttnTileRotateLoopsPass();
+  attn_tile::registerAttnTileSetTraversalPass();
 }
 
 } // namespace mlir::attn

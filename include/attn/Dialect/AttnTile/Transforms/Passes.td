@@ -49,7 +49,17 @@ def AttnTileSetTraversalPass
     Replaces the `scf.forall` over work items of each kernel, and gives its
     launches a grid. With `kind = grid`, each group runs one item; with
     `kind = persistent`, as many groups as fit on the device walk over all
-    items. Items with more work come first.
+    items, every other round backwards, and the streams of loads go on from one
+    item to the next.
+
+    Items with more work come first: the last dimension of the loop, the query
+    tile, counts down. `interleave` combinations of the other dimensions (batch
+    and head) are walked together, tile by tile: 1 walks one head after the
+    other, so that groups which run at the same time share keys and values; 0
+    walks all together, so that the last items to run are the shortest.
+
+    The sizes of the grid are computed from the operands of the launch, by the
+    operations with which the kernel computes the bounds of its loop.
   }];
   let options = [
     Option<"kind", "kind", "::mlir::attn_tile::TraversalKind",
@@ -60,6 +70,8 @@ def AttnTileSetTraversalPass
                           "one group for each item"),
                clEnumValN(::mlir::attn_tile::TraversalKind::Persistent,
                           "persistent", "a group walks over several items"))}]>,
+    Option<"interleave", "interleave", "int64_t", /*default=*/"1",
+           "Combinations of batch and head that are walked together (0: all)">,
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect",
                            "::mlir::memref::MemRefDialect"];

@@ -1,0 +1,98 @@
+// RUN: attn-opt %s -attn-tile-set-traversal | FileCheck %s --check-prefixes=CHECK,GRID
+// RUN: attn-opt %s -attn-tile-set-traversal=interleave=0 | FileCheck %s --check-prefixes=CHECK,LONGEST
+// RUN: attn-opt %s -attn-tile-set-traversal='kind=persistent interleave=4' \
+// RUN:   | FileCheck %s --check-prefixes=CHECK,PERSISTENT
+
+// CHECK-LABEL: attn_tile.kernel @items
+// CHECK-SAME:    %[[A:[a-z0-9]+]]: memref<?x?x?x8xf16>, %[[COUNT:[a-z0-9]+]]: index
+attn_tile.kernel @items(%a: memref<?x?x?x8xf16>, %count: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c16 = arith.constant 16 : index
+  %rows = memref.dim %a, %c2 : memref<?x?x?x8xf16>
+  %n = arith.ceildivsi %rows, %c16 : index
+  // CHECK-DAG:  %[[C0:.*]] = arith.constant 0 : index
+  // CHECK-DAG:  %[[C1:.*]] = arith.constant 1 : index
+  // CHECK:      %[[N:.*]] = arith.ceildivsi
+
+  // The query tile varies fastest and counts down.
+  // GRID:       %[[ITEM:.*]] = attn_tile.program_id 0
+  // GRID:       %[[TILE:.*]] = arith.remui %[[ITEM]], %[[N]]
+  // GRID:       %[[OUTER:.*]] = arith.divui %[[ITEM]], %[[N]]
+  // GRID:       %[[TOP:.*]] = arith.subi %[[N]], %{{.*}}
+  // GRID:       %[[I:.*]] = arith.subi %[[TOP]], %[[TILE]]
+  // GRID:       %[[H:.*]] = arith.remui %[[OUTER]], %[[HEADS:.*]]
+  // GRID:       %[[B:.*]] = arith.divui %[[OUTER]], %[[HEADS]]
+  // GRID:       %[[ROW:.*]] = arith.muli %[[I]]
+  // GRID:       attn_tile.load %[[A]][%[[B]], %[[H]], %[[ROW]], %[[C0]]] stream(%[[C0]] of %[[C1]])
+  // GRID:       scf.for %[[T:.*]] =
+  // GRID:         attn_tile.load {{.*}} stream(%[[T]] of %[[COUNT]])
+
+  // The query tile varies slowest.
+  // LONGEST:    %[[ITEM:.*]] = attn_tile.program_id 0
+  // LONGEST:    %[[PAIRS:.*]] = arith.muli
+  // LONGEST:    %[[TILE:.*]] = arith.divui %[[ITEM]], %[[PAIRS]]
+  // LONGEST:    %[[OUTER:.*]] = arith.remui %[[ITEM]], %[[PAIRS]]
+  // LONGEST:    %[[TOP:.*]] = arith.subi %[[N]], %{{.*}}
+  // LONGEST:    arith.subi %[[TOP]], %[[TILE]]
+  // LONGEST:    arith.remui %[[OUTER]], %[[HEADS:.*]]
+  // LONGEST:    arith.divui %[[OUTER]], %[[HEADS]]
+
+  // Each stream length has its own base, that grows from item to item.
+  // PERSISTENT: %[[TOTAL:.*]] = arith.muli %{{.*}}, %[[N]]
+  // PERSISTENT: %[[P:.*]] = attn_tile.program_id 0
+  // PERSISTENT: %[[G:.*]] = attn_tile.num_programs 0
+  // PERSISTENT: scf.for %[[W:.*]] = %[[P]] to %[[TOTAL]] step %[[G]]
+  // PERSISTENT-SAME: iter_args(%[[ONES:.*]] = %[[ZERO:.*]], %[[COUNTS:.*]] = %[[ZERO]])
+  // PERSISTENT: %[[FIRST:.*]] = arith.subi %[[W]], %[[P]]
+  // PERSISTENT: arith.divui %[[FIRST]], %[[G]]
+  // PERSISTENT: %[[MIRRORED:.*]] = arith.subi %{{.*}}, %[[P]]
+  // PERSISTENT: arith.select %{{.*}}, %[[MIRRORED]], %[[W]]
+  // PERSISTENT: %[[POSQ:.*]] = arith.addi %[[ONES]], %[[C0]]
+  // PERSISTENT: attn_tile.load {{.*}} stream(%[[POSQ]] of %[[C1]])
+  // PERSISTENT: scf.for %[[T:.*]] =
+  // PERSISTENT:   %[[POS:.*]] = arith.addi %[[COUNTS]], %[[T]]
+  // PERSISTENT:   attn_tile.load {{.*}} stream(%[[POS]] of %[[COUNT]])
+  // PERSISTENT: %[[ONES1:.*]] = arith.addi %[[ONES]], %{{.*}}
+  // PERSISTENT: %[[COUNTS1:.*]] = arith.addi %[[COUNTS]], %[[COUNT]]
+  // PERSISTENT: scf.yield %[[ONES1]], %[[COUNTS1]]
+
+  // CHECK:      attn_tile.return
+  %batch = memref.dim %a, %c0 : memref<?x?x?x8xf16>
+  %heads = memref.dim %a, %c1 : memref<?x?x?x8xf16>
+  scf.forall (%b, %h, %i) in (%batch, %heads, %n) {
+    %row = arith.muli %i, %c16 : index
+    %q = attn_tile.load %a[%b, %h, %row, %c0] stream(%c0 of %c1)
+        : memref<?x?x?x8xf16> -> vector<16x8xf16>
+    scf.for %t = %c0 to %count step %c1 {
+      %k = attn_tile.load %a[%b, %h, %t, %c0] stream(%t of %count)
+          : memref<?x?x?x8xf16> -> vector<16x8xf16>
+      attn_tile.store %k, %a[%b, %h, %row, %c0] : vector<16x8xf16>, memref<?x?x?x8xf16>
+    }
+    attn_tile.store %q, %a[%b, %h, %row, %c0] : vector<16x8xf16>, memref<?x?x?x8xf16>
+  }
+  attn_tile.return
+}
+
+// A kernel without a loop has one item.
+// CHECK-LABEL: attn_tile.kernel @one_item
+// CHECK-NEXT:    attn_tile.return
+attn_tile.kernel @one_item() {
+  attn_tile.return
+}
+
+// The sizes of the grid are computed from the operands of the launch.
+// CHECK-LABEL: func.func @launches
+// CHECK-SAME:    %[[A:.*]]: memref<?x?x?x8xf16>, %[[COUNT:.*]]: index
+// CHECK:         %[[ROWS:.*]] = memref.dim %[[A]]
+// CHECK:         %[[TILES:.*]] = arith.ceildivsi %[[ROWS]]
+// CHECK:         %[[TOTAL:.*]] = arith.muli %{{.*}}, %[[TILES]]
+// GRID:          attn_tile.launch @items grid(%[[TOTAL]], %[[ONE:.*]], %[[ONE]]) args(%[[A]], %[[COUNT]] :
+// PERSISTENT:    attn_tile.launch @items grid(%[[TOTAL]], %[[ONE:.*]], %[[ONE]]) groups_per_multiprocessor(1) args
+// CHECK:         attn_tile.launch @one_item grid(%{{.*}}, %{{.*}}, %{{.*}}) args()
+func.func @launches(%a: memref<?x?x?x8xf16>, %count: index) {
+  attn_tile.launch @items args(%a, %count : memref<?x?x?x8xf16>, index)
+  attn_tile.launch @one_item args()
+  return
+}
