@@ -1,4 +1,4 @@
-//===- InitAllDialects.h - Registration of dialects ---------------*- C++ -*-===//
+//===- InitAllDialects.h - Registration of dialects -------------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -13,18 +13,14 @@
 #ifndef ATTN_INITALLDIALECTS_H
 #define ATTN_INITALLDIALECTS_H
 
-#include "attn/Dialect/Attn/IR/AttnDialect.h"
-#include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
-#include "attn/Dialect/AttnTile/Transforms/ScheduleInterfaceImpl.h"
-#include "mlir/IR/DialectRegistry.h"
+namespace mlir {
+class DialectRegistry;
+} // namespace mlir
 
 namespace mlir::attn {
 
 /// Adds the dialects of the project, and what they promise, to `registry`.
-inline void registerAllDialects(DialectRegistry &registry) {
-  registry.insert<AttnDialect, attn_tile::AttnTileDialect>();
-  attn_tile::registerScheduleInterfaceExternalModels(registry);
-}
+void registerAllDialects(DialectRegistry &registry);
 
 } // namespace mlir::attn
 

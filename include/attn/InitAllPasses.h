@@ -1,4 +1,4 @@
-//===- InitAllPasses.h - Registration of passes -------------------*- C++ -*-===//
+//===- InitAllPasses.h - Registration of passes -----------------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -13,17 +13,10 @@
 #ifndef ATTN_INITALLPASSES_H
 #define ATTN_INITALLPASSES_H
 
-#include "attn/Conversion/Passes.h"
-#include "attn/Dialect/AttnTile/Transforms/Passes.h"
-
 namespace mlir::attn {
 
 /// Makes the passes of the project known to textual pipelines.
-inline void registerAllPasses() {
-  registerAttnConversionPasses();
-  attn_tile::registerAttnTileRotateLoopsPass();
-  attn_tile::registerAttnTileSetTraversalPass();
-}
+void registerAllPasses();
 
 } // namespace mlir::attn
 

@@ -1,0 +1,26 @@
+//===- InitAllDialects.cpp - Registration of dialects ---------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Adds the dialects of the project, and their external models, to a registry.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/InitAllDialects.h"
+#include "attn/Dialect/Attn/IR/AttnDialect.h"
+#include "attn/Dialect/Attn/Transforms/BufferizableOpInterfaceImpl.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
+#include "attn/Dialect/AttnTile/Transforms/ScheduleInterfaceImpl.h"
+#include "mlir/IR/DialectRegistry.h"
+
+using namespace mlir;
+
+void attn::registerAllDialects(DialectRegistry &registry) {
+  registry.insert<AttnDialect, attn_tile::AttnTileDialect>();
+  registerBufferizableOpInterfaceExternalModels(registry);
+  attn_tile::registerScheduleInterfaceExternalModels(registry);
+}

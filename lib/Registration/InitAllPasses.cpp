@@ -1,0 +1,23 @@
+//===- InitAllPasses.cpp - Registration of passes -------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Makes the passes of the project known to textual pipelines.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/InitAllPasses.h"
+#include "attn/Conversion/Passes.h"
+#include "attn/Dialect/AttnTile/Transforms/Passes.h"
+
+using namespace mlir;
+
+void attn::registerAllPasses() {
+  registerAttnConversionPasses();
+  attn_tile::registerAttnTileRotateLoopsPass();
+  attn_tile::registerAttnTileSetTraversalPass();
+}

@@ -1,0 +1,144 @@
+// RUN: attn-opt %s --one-shot-bufferize=bufferize-function-boundaries --canonicalize --split-input-file | FileCheck %s
+// RUN: attn-opt %s --one-shot-bufferize=bufferize-function-boundaries \
+// RUN:   --buffer-results-to-out-params="hoist-static-allocs hoist-dynamic-allocs modify-public-functions" \
+// RUN:   --canonicalize --split-input-file | FileCheck %s --check-prefix=PARAMS
+
+// A result in a fresh tensor becomes an argument; nothing is copied.
+// CHECK-LABEL: func @dynamic
+// CHECK-SAME: (%[[Q:[a-z0-9]+]]: memref<?x8x?x64xbf16, strided<[?, ?, ?, ?], offset: ?>>, %[[K:[a-z0-9]+]]: memref<?x2x?x64xbf16, strided<[?, ?, ?, ?], offset: ?>>)
+// CHECK-NOT: memref.copy
+// CHECK-DAG: %[[OUT:.*]] = memref.alloc(%{{.*}}) {{.*}} : memref<?x8x?x64xbf16>
+// CHECK-DAG: %[[LSE:.*]] = memref.alloc(%{{.*}}) {{.*}} : memref<?x8x?xf32>
+// CHECK: attn.attention ins(%[[Q]], %[[K]], %[[K]] : {{.*}}) outs(%[[OUT]], %[[LSE]] : memref<?x8x?x64xbf16>, memref<?x8x?xf32>) scale(2.000000e+00) mask(#attn.causal) attributes {note = "kept"}
+// CHECK-NOT: memref.copy
+// CHECK: return %[[OUT]], %[[LSE]]
+
+// PARAMS-LABEL: func @dynamic
+// PARAMS-SAME: (%[[Q:[a-z0-9]+]]: memref<?x8x?x64xbf16, strided<[?, ?, ?, ?], offset: ?>>, %[[K:[a-z0-9]+]]: memref<?x2x?x64xbf16, strided<[?, ?, ?, ?], offset: ?>>, %[[OUT:[a-z0-9]+]]: memref<?x8x?x64xbf16>, %[[LSE:[a-z0-9]+]]: memref<?x8x?xf32>) {
+// PARAMS-NEXT: attn.attention ins(%[[Q]], %[[K]], %[[K]] : {{.*}}) outs(%[[OUT]], %[[LSE]] :
+// PARAMS-NEXT: return
+func.func @dynamic(%q: tensor<?x8x?x64xbf16>, %k: tensor<?x2x?x64xbf16>)
+    -> (tensor<?x8x?x64xbf16>, tensor<?x8x?xf32>) {
+  %c0 = arith.constant 0 : index
+  %c2 = arith.constant 2 : index
+  %batch = tensor.dim %q, %c0 : tensor<?x8x?x64xbf16>
+  %length = tensor.dim %q, %c2 : tensor<?x8x?x64xbf16>
+  %out = tensor.empty(%batch, %length) : tensor<?x8x?x64xbf16>
+  %lse = tensor.empty(%batch, %length) : tensor<?x8x?xf32>
+  %0:2 = attn.attention
+      ins(%q, %k, %k : tensor<?x8x?x64xbf16>, tensor<?x2x?x64xbf16>,
+          tensor<?x2x?x64xbf16>)
+      outs(%out, %lse : tensor<?x8x?x64xbf16>, tensor<?x8x?xf32>)
+      scale(2.0) mask(#attn.causal) attributes {note = "kept"}
+      -> tensor<?x8x?x64xbf16>, tensor<?x8x?xf32>
+  return %0#0, %0#1 : tensor<?x8x?x64xbf16>, tensor<?x8x?xf32>
+}
+
+// -----
+
+// PARAMS-LABEL: func @static
+// PARAMS-SAME: (%[[Q:[a-z0-9]+]]: memref<2x8x8x64xf16, strided<[?, ?, ?, ?], offset: ?>>, %[[OUT:[a-z0-9]+]]: memref<2x8x8x64xf16>) {
+// PARAMS-NEXT: attn.attention ins(%[[Q]], %[[Q]], %[[Q]] : {{.*}}) outs(%[[OUT]] : memref<2x8x8x64xf16>)
+// PARAMS-NEXT: return
+func.func @static(%q: tensor<2x8x8x64xf16>) -> tensor<2x8x8x64xf16> {
+  %out = tensor.empty() : tensor<2x8x8x64xf16>
+  %0 = attn.attention
+      ins(%q, %q, %q : tensor<2x8x8x64xf16>, tensor<2x8x8x64xf16>,
+          tensor<2x8x8x64xf16>)
+      outs(%out : tensor<2x8x8x64xf16>) -> tensor<2x8x8x64xf16>
+  return %0 : tensor<2x8x8x64xf16>
+}
+
+// -----
+
+// Tensors that regions capture are read where they are.
+// CHECK-LABEL: func @captures
+// CHECK-SAME: %[[BIAS:[a-z0-9]+]]: memref<?x?xf32, strided<[?, ?], offset: ?>>, %[[LENGTHS:[a-z0-9]+]]: memref<2xindex, strided<[?], offset: ?>>)
+// CHECK-NOT: memref.copy
+// CHECK: attn.attention {{.*}} score {
+// CHECK-NEXT: ^bb0(%{{.*}}: f32, %{{.*}}: index, %{{.*}}: index, %[[I:.*]]: index, %[[J:.*]]: index):
+// CHECK-NEXT: memref.load %[[BIAS]][%[[I]], %[[J]]]
+// CHECK: keep {
+// CHECK-NEXT: ^bb0(%[[B:.*]]: index, %{{.*}}: index, %{{.*}}: index, %{{.*}}: index):
+// CHECK-NEXT: memref.load %[[LENGTHS]][%[[B]]]
+func.func @captures(%q: tensor<2x8x8x64xf16>, %bias: tensor<?x?xf32>,
+                    %lengths: tensor<2xindex>) -> tensor<2x8x8x64xf16> {
+  %out = tensor.empty() : tensor<2x8x8x64xf16>
+  %0 = attn.attention
+      ins(%q, %q, %q : tensor<2x8x8x64xf16>, tensor<2x8x8x64xf16>,
+          tensor<2x8x8x64xf16>)
+      outs(%out : tensor<2x8x8x64xf16>)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %x = tensor.extract %bias[%i, %j] : tensor<?x?xf32>
+        %t = arith.addf %s, %x : f32
+        attn.yield %t : f32
+      } keep {
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        %length = tensor.extract %lengths[%b] : tensor<2xindex>
+        %c = arith.cmpi slt, %j, %length : index
+        attn.yield %c : i1
+      } -> tensor<2x8x8x64xf16>
+  return %0 : tensor<2x8x8x64xf16>
+}
+
+// -----
+
+// The query is still read when the first rows of the result are written: the
+// result needs a buffer of its own, whose old contents nobody reads.
+// CHECK-LABEL: func @init_is_query
+// CHECK-SAME: (%[[Q:[a-z0-9]+]]: memref<2x8x8x64xf16
+// CHECK-NOT: memref.copy
+// CHECK: %[[OUT:.*]] = memref.alloc()
+// CHECK-NOT: memref.copy
+// CHECK: attn.attention ins(%[[Q]], %[[Q]], %[[Q]] : {{.*}}) outs(%[[OUT]] :
+// CHECK: return %[[OUT]]
+func.func @init_is_query(%q: tensor<2x8x8x64xf16> {bufferization.writable = true})
+    -> tensor<2x8x8x64xf16> {
+  %0 = attn.attention
+      ins(%q, %q, %q : tensor<2x8x8x64xf16>, tensor<2x8x8x64xf16>,
+          tensor<2x8x8x64xf16>)
+      outs(%q : tensor<2x8x8x64xf16>) -> tensor<2x8x8x64xf16>
+  return %0 : tensor<2x8x8x64xf16>
+}
+
+// -----
+
+// The same holds for a region that reads the init.
+// CHECK-LABEL: func @region_reads_init
+// CHECK-SAME: (%{{.*}}: memref<{{.*}}>, %[[INIT:[a-z0-9]+]]: memref<2x8x8x64xf32
+// CHECK: %[[OUT:.*]] = memref.alloc()
+// CHECK: attn.attention {{.*}} outs(%[[OUT]] :
+// CHECK: memref.load %[[INIT]]
+func.func @region_reads_init(%q: tensor<2x8x8x64xf32>, %init: tensor<2x8x8x64xf32>)
+    -> tensor<2x8x8x64xf32> {
+  %c0 = arith.constant 0 : index
+  %0 = attn.attention
+      ins(%q, %q, %q : tensor<2x8x8x64xf32>, tensor<2x8x8x64xf32>,
+          tensor<2x8x8x64xf32>)
+      outs(%init : tensor<2x8x8x64xf32>)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %x = tensor.extract %init[%b, %h, %i, %c0] : tensor<2x8x8x64xf32>
+        %t = arith.addf %s, %x : f32
+        attn.yield %t : f32
+      } -> tensor<2x8x8x64xf32>
+  return %0 : tensor<2x8x8x64xf32>
+}
+
+// -----
+
+// An argument that nobody else reads is overwritten in place.
+// CHECK-LABEL: func @in_place
+// CHECK-SAME: (%[[Q:[a-z0-9]+]]: memref<{{.*}}>, %[[INIT:[a-z0-9]+]]: memref<2x8x8x64xf16
+// CHECK-NOT: memref.alloc
+// CHECK-NOT: memref.copy
+// CHECK: attn.attention {{.*}} outs(%[[INIT]] :
+func.func @in_place(%q: tensor<2x8x8x64xf16>, %init: tensor<2x8x8x64xf16>)
+    -> tensor<2x8x8x64xf16> {
+  %0 = attn.attention
+      ins(%q, %q, %q : tensor<2x8x8x64xf16>, tensor<2x8x8x64xf16>,
+          tensor<2x8x8x64xf16>)
+      outs(%init : tensor<2x8x8x64xf16>) -> tensor<2x8x8x64xf16>
+  return %0 : tensor<2x8x8x64xf16>
+}
