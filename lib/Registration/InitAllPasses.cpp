@@ -18,6 +18,8 @@ using namespace mlir;
 
 void attn::registerAllPasses() {
   registerAttnConversionPasses();
+  attn_tile::registerAttnTileExpandKeyTilesPass();
+  attn_tile::registerAttnTilePeelMasksPass();
   attn_tile::registerAttnTileRotateLoopsPass();
   attn_tile::registerAttnTileSetTraversalPass();
 }

@@ -12,6 +12,8 @@
 
 #include "attn/Dialect/AttnTile/Transforms/ScheduleInterfaceImpl.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
@@ -31,16 +33,22 @@ struct TiledSchedule
 };
 
 struct SequentialSchedule : TiledSchedule<SequentialSchedule, SequentialAttr> {
-  void buildKernelPipeline(Attribute, OpPassManager &) const {}
+  void buildKernelPipeline(Attribute, OpPassManager &pm) const {
+    pm.addNestedPass<KernelOp>(createAttnTilePeelMasksPass());
+  }
 };
 
 struct MultistageSchedule : TiledSchedule<MultistageSchedule, MultistageAttr> {
-  void buildKernelPipeline(Attribute, OpPassManager &) const {}
+  void buildKernelPipeline(Attribute, OpPassManager &pm) const {
+    pm.addNestedPass<KernelOp>(createAttnTilePeelMasksPass());
+  }
 };
 
 struct WarpSpecializedSchedule
     : TiledSchedule<WarpSpecializedSchedule, WarpSpecializedAttr> {
-  void buildKernelPipeline(Attribute, OpPassManager &) const {}
+  void buildKernelPipeline(Attribute, OpPassManager &pm) const {
+    pm.addNestedPass<KernelOp>(createAttnTilePeelMasksPass());
+  }
 };
 } // namespace
 

@@ -27,6 +27,20 @@ def AttnTilePeelMasksPass
     the same value is removed.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+  let statistics = [
+    Statistic<"numLoops", "num-loops", "Number of loops over key tiles written">,
+  ];
+}
+
+def AttnTileExpandKeyTilesPass
+    : Pass<"attn-tile-expand-key-tiles", "::mlir::attn_tile::KernelOp"> {
+  let summary = "expand key tile ranges to index arithmetic";
+  let description = [{
+    Replaces each `attn_tile.key_tiles` by index arithmetic, through the mask's
+    `emitKeyRange`, and leaves loops as they are. For kernels whose masks are
+    not peeled.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
 def AttnTileRotateLoopsPass

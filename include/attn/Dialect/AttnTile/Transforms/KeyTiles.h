@@ -1,0 +1,28 @@
+//===- KeyTiles.h - Expansion of key tile ranges ------------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Turns `attn_tile.key_tiles` into index arithmetic.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_DIALECT_ATTNTILE_TRANSFORMS_KEYTILES_H
+#define ATTN_DIALECT_ATTNTILE_TRANSFORMS_KEYTILES_H
+
+#include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "mlir/IR/PatternMatch.h"
+
+namespace mlir::attn_tile {
+
+/// Replaces `op` by index arithmetic, folded where its operands are constants.
+/// `full` and `count` become the same value if the mask has no bound on the
+/// left, `lead`, `full` and `count` if the operation is opaque.
+void expandKeyTiles(RewriterBase &rewriter, KeyTilesOp op);
+
+} // namespace mlir::attn_tile
+
+#endif // ATTN_DIALECT_ATTNTILE_TRANSFORMS_KEYTILES_H

@@ -1,0 +1,112 @@
+//===- PeelMasks.cpp - Mask-free loops over full key tiles ----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Splits each loop over key tiles in three, of which the middle one visits the
+// tiles that no mask cuts.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Dialect/AttnTile/Transforms/KeyTiles.h"
+#include "attn/Dialect/AttnTile/Transforms/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/IR/PatternMatch.h"
+
+namespace mlir::attn_tile {
+#define GEN_PASS_DEF_ATTNTILEPEELMASKSPASS
+#include "attn/Dialect/AttnTile/Transforms/Passes.h.inc"
+} // namespace mlir::attn_tile
+
+using namespace mlir;
+using namespace mlir::attn_tile;
+
+/// Whether `loop` visits all steps of `tiles`.
+static bool isLoopOver(scf::ForOp loop, KeyTilesOp tiles) {
+  return loop.getUpperBound() == tiles.getCount() &&
+         isConstantIntValue(loop.getLowerBound(), 0) &&
+         isConstantIntValue(loop.getStep(), 1);
+}
+
+/// Erases what the masks of `loop` do by position. A mask by another attribute
+/// than that of `tiles` stays.
+static void erasePositionMasks(RewriterBase &rewriter, scf::ForOp loop,
+                               KeyTilesOp tiles) {
+  SmallVector<MaskOp> masks;
+  loop.walk([&](MaskOp mask) {
+    if (!mask.getMaskAttr() || mask.getMaskAttr() == tiles.getMaskAttr())
+      masks.push_back(mask);
+  });
+  for (MaskOp mask : masks) {
+    if (mask.getKeep().empty())
+      rewriter.replaceOp(mask, mask.getSource());
+    else
+      rewriter.modifyOpInPlace(mask, [&] { mask.removeMaskAttr(); });
+  }
+}
+
+/// Appends a copy of `loop`, which follows it, over the steps from its upper
+/// bound to `end`, and hands its results to the former users of those of
+/// `loop`.
+static scf::ForOp appendLoop(RewriterBase &rewriter, scf::ForOp loop,
+                             Value end) {
+  rewriter.setInsertionPointAfter(loop);
+  auto next = cast<scf::ForOp>(rewriter.clone(*loop));
+  rewriter.replaceAllUsesWith(loop.getResults(), next.getResults());
+  next.setLowerBound(loop.getUpperBound());
+  next.setUpperBound(end);
+  next.getInitArgsMutable().assign(loop.getResults());
+  return next;
+}
+
+/// Removes `loop` if it makes no step. Returns whether it did.
+static bool removeIfEmpty(RewriterBase &rewriter, scf::ForOp loop) {
+  std::optional<int64_t> begin = getConstantIntValue(loop.getLowerBound());
+  std::optional<int64_t> end = getConstantIntValue(loop.getUpperBound());
+  if (loop.getLowerBound() != loop.getUpperBound() &&
+      !(begin && end && *begin >= *end))
+    return false;
+  rewriter.replaceOp(loop, loop.getInitArgs());
+  return true;
+}
+
+namespace {
+struct PeelMasks : attn_tile::impl::AttnTilePeelMasksPassBase<PeelMasks> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    SmallVector<KeyTilesOp> worklist;
+    getOperation().walk([&](KeyTilesOp op) { worklist.push_back(op); });
+    IRRewriter rewriter(&getContext());
+    for (KeyTilesOp tiles : worklist)
+      peel(rewriter, tiles);
+  }
+
+private:
+  void peel(RewriterBase &rewriter, KeyTilesOp tiles) {
+    SmallVector<scf::ForOp> loops;
+    for (Operation *user : tiles.getCount().getUsers())
+      if (auto loop = dyn_cast<scf::ForOp>(user))
+        if (isLoopOver(loop, tiles) && !llvm::is_contained(loops, loop))
+          loops.push_back(loop);
+
+    SmallVector<scf::ForOp> parts;
+    for (scf::ForOp lead : loops) {
+      lead.setUpperBound(tiles.getLead());
+      scf::ForOp full = appendLoop(rewriter, lead, tiles.getFull());
+      scf::ForOp trail = appendLoop(rewriter, full, tiles.getCount());
+      erasePositionMasks(rewriter, full, tiles);
+      parts.append({lead, full, trail});
+    }
+    expandKeyTiles(rewriter, tiles);
+    for (scf::ForOp loop : parts)
+      if (!removeIfEmpty(rewriter, loop))
+        ++numLoops;
+  }
+};
+} // namespace

@@ -1,0 +1,155 @@
+// RUN: attn-opt %s --pass-pipeline='builtin.module(attn_tile.kernel(attn-tile-peel-masks))' --split-input-file | FileCheck %s
+// RUN: attn-opt %s --pass-pipeline='builtin.module(attn_tile.kernel(attn-tile-expand-key-tiles))' --split-input-file | FileCheck %s --check-prefix=EXPAND
+
+// No bound on the left: two loops; the second has no mask.
+
+// CHECK-LABEL: attn_tile.kernel @causal(
+// CHECK-SAME:    %[[S:.*]]: vector<32x64xf32>, %[[ROW:.*]]: index, %[[SQ:.*]]: index, %[[SKV:.*]]: index
+// CHECK-NOT:     attn_tile.key_tiles
+// CHECK:         %[[END:.*]] = arith.addi %[[ROW]], %c32
+// CHECK:         %[[CUT:.*]] = arith.minsi %[[END]], %[[SQ]]
+// CHECK:         %[[LASTQ:.*]] = arith.subi %[[CUT]], %c1
+// CHECK:         %[[COUNT:.*]] = arith.maxsi %[[TILES:.*]], %c1
+// CHECK:         %[[TOP:.*]] = arith.maxsi %[[TILES]], %c1
+// CHECK:         %[[LAST:.*]] = arith.subi %[[TOP]], %c1
+// CHECK:         %[[LEAD:.*]] = arith.minsi %{{.*}}, %[[COUNT]]
+// CHECK:         %[[LOOP1:.*]] = scf.for %[[T:.*]] = %c0{{.*}} to %[[LEAD]] step %c1{{.*}} iter_args(%[[M:.*]] = %{{.*}})
+// CHECK:           arith.subi %[[LAST]], %[[T]]
+// CHECK:           %[[MASKED:.*]] = attn_tile.mask %[[S]]
+// CHECK:           vector.multi_reduction <maxnumf>, %[[MASKED]], %[[M]]
+// CHECK:         %[[LOOP2:.*]] = scf.for %{{.*}} = %[[LEAD]] to %[[COUNT]] step %c1{{.*}} iter_args(%[[M:.*]] = %[[LOOP1]])
+// CHECK-NOT:       attn_tile.mask
+// CHECK:           vector.multi_reduction <maxnumf>, %[[S]], %[[M]]
+// CHECK-NOT:     scf.for
+// CHECK:         attn_tile.store %[[LOOP2]]
+
+// EXPAND-LABEL: attn_tile.kernel @causal(
+// EXPAND-NOT:     attn_tile.key_tiles
+// EXPAND:         %[[COUNT:.*]] = arith.maxsi %{{.*}}, %c1
+// EXPAND:         scf.for %{{.*}} = %c0{{.*}} to %[[COUNT]] step
+// EXPAND:           attn_tile.mask
+// EXPAND-NOT:     scf.for
+// EXPAND:         attn_tile.return
+attn_tile.kernel @causal(%s: vector<32x64xf32>, %row: index, %sq: index,
+                         %skv: index, %out: memref<32xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %last, %lead, %full, %count = attn_tile.key_tiles queries(%row, 32) keys(64)
+      lengths(%sq, %skv) mask(#attn.causal)
+  %m0 = arith.constant dense<0xFF800000> : vector<32xf32>
+  %m = scf.for %t = %c0 to %count step %c1 iter_args(%m1 = %m0) -> vector<32xf32> {
+    %tile = arith.subi %last, %t : index
+    %col = arith.muli %tile, %c64 : index
+    %masked = attn_tile.mask %s at(%c0, %c0, %row, %col) lengths(%sq, %skv)
+        by(#attn.causal) : vector<32x64xf32>
+    %m2 = vector.multi_reduction <maxnumf>, %masked, %m1 [1]
+        : vector<32x64xf32> to vector<32xf32>
+    scf.yield %m2 : vector<32xf32>
+  }
+  attn_tile.store %m, %out[%c0] : vector<32xf32>, memref<32xf32>
+  attn_tile.return
+}
+
+// -----
+
+// Bounds on both sides: three loops.
+
+// CHECK-LABEL: attn_tile.kernel @window(
+// CHECK:         scf.for %{{.*}} = %c0{{.*}} to %[[LEAD:.*]] step
+// CHECK:           attn_tile.mask
+// CHECK:         scf.for %{{.*}} = %[[LEAD]] to %[[FULL:.*]] step
+// CHECK-NOT:       attn_tile.mask
+// CHECK:         scf.for %{{.*}} = %[[FULL]] to %{{.*}} step
+// CHECK:           attn_tile.mask
+attn_tile.kernel @window(%s: vector<32x64xf32>, %row: index, %sq: index,
+                         %skv: index, %out: memref<32x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %last, %lead, %full, %count = attn_tile.key_tiles queries(%row, 32) keys(64)
+      lengths(%sq, %skv) mask(#attn.sliding_window<left = 200, right = 0>)
+  scf.for %t = %c0 to %count step %c1 {
+    %masked = attn_tile.mask %s at(%c0, %c0, %row, %t) lengths(%sq, %skv)
+        by(#attn.sliding_window<left = 200, right = 0>) : vector<32x64xf32>
+    attn_tile.store %masked, %out[%c0, %c0] : vector<32x64xf32>, memref<32x64xf32>
+  }
+  attn_tile.return
+}
+
+// -----
+
+// A region may mask anywhere: one loop.
+
+// CHECK-LABEL: attn_tile.kernel @opaque(
+// CHECK:         scf.for
+// CHECK:           attn_tile.mask {{.*}} keep
+// CHECK-NOT:     scf.for
+// CHECK:         attn_tile.return
+attn_tile.kernel @opaque(%s: vector<32x64xf32>, %row: index, %sq: index,
+                         %skv: index, %out: memref<32x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %last, %lead, %full, %count = attn_tile.key_tiles queries(%row, 32) keys(64)
+      lengths(%sq, %skv) opaque
+  scf.for %t = %c0 to %count step %c1 {
+    %masked = attn_tile.mask %s at(%c0, %c0, %row, %t) lengths(%sq, %skv)
+        : vector<32x64xf32> keep {
+    ^bb0(%b: index, %h: index, %i: index, %j: index):
+      %keep = arith.cmpi ne, %i, %j : index
+      attn_tile.yield %keep : i1
+    }
+    attn_tile.store %masked, %out[%c0, %c0] : vector<32x64xf32>, memref<32x64xf32>
+  }
+  attn_tile.return
+}
+
+// -----
+
+// Static lengths: the bounds fold. Keys [0, 192) make one masked step, as the
+// first one always is, and two unmasked ones.
+
+// CHECK-LABEL: attn_tile.kernel @static(
+// CHECK-DAG:     %[[ONE:.*]] = arith.constant 1 : index
+// CHECK-DAG:     %[[THREE:.*]] = arith.constant 3 : index
+// CHECK-NOT:     arith.addi
+// CHECK:         scf.for %{{.*}} = %c0{{.*}} to %[[ONE]] step
+// CHECK:           attn_tile.mask
+// CHECK:         scf.for %{{.*}} = %[[ONE]] to %[[THREE]] step
+// CHECK-NOT:     attn_tile.mask
+// CHECK:         attn_tile.return
+attn_tile.kernel @static(%s: vector<32x64xf32>, %out: memref<32x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c192 = arith.constant 192 : index
+  %last, %lead, %full, %count = attn_tile.key_tiles queries(%c0, 32) keys(64)
+      lengths(%c192, %c192)
+  scf.for %t = %c0 to %count step %c1 {
+    %masked = attn_tile.mask %s at(%c0, %c0, %c0, %t) lengths(%c192, %c192)
+        : vector<32x64xf32>
+    attn_tile.store %masked, %out[%c0, %c0] : vector<32x64xf32>, memref<32x64xf32>
+  }
+  attn_tile.return
+}
+
+// -----
+
+// Not applied to a loop that does not visit all steps.
+
+// CHECK-LABEL: attn_tile.kernel @part(
+// CHECK:         scf.for
+// CHECK:           attn_tile.mask
+// CHECK-NOT:     scf.for
+// CHECK:         attn_tile.return
+attn_tile.kernel @part(%s: vector<32x64xf32>, %row: index, %sq: index,
+                       %skv: index, %out: memref<32x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %last, %lead, %full, %count = attn_tile.key_tiles queries(%row, 32) keys(64)
+      lengths(%sq, %skv)
+  scf.for %t = %c1 to %count step %c1 {
+    %masked = attn_tile.mask %s at(%c0, %c0, %row, %t) lengths(%sq, %skv)
+        : vector<32x64xf32>
+    attn_tile.store %masked, %out[%c0, %c0] : vector<32x64xf32>, memref<32x64xf32>
+  }
+  attn_tile.return
+}
