@@ -18,6 +18,7 @@ using namespace mlir;
 
 void attn::registerAllPasses() {
   registerAttnConversionPasses();
+  attn_tile::registerAttnTileCreatePipesPass();
   attn_tile::registerAttnTileExpandKeyTilesPass();
   attn_tile::registerAttnTilePeelMasksPass();
   attn_tile::registerAttnTileRotateLoopsPass();

@@ -49,8 +49,7 @@ attn_tile.kernel @items(%a: memref<?x?x?x8xf16>, %count: index) {
   // PERSISTENT: arith.divui %[[FIRST]], %[[G]]
   // PERSISTENT: %[[MIRRORED:.*]] = arith.subi %{{.*}}, %[[P]]
   // PERSISTENT: arith.select %{{.*}}, %[[MIRRORED]], %[[W]]
-  // PERSISTENT: %[[POSQ:.*]] = arith.addi %[[ONES]], %[[C0]]
-  // PERSISTENT: attn_tile.load {{.*}} stream(%[[POSQ]] of %[[C1]])
+  // PERSISTENT: attn_tile.load {{.*}} stream(%[[ONES]] of %[[C1]])
   // PERSISTENT: scf.for %[[T:.*]] =
   // PERSISTENT:   %[[POS:.*]] = arith.addi %[[COUNTS]], %[[T]]
   // PERSISTENT:   attn_tile.load {{.*}} stream(%[[POS]] of %[[COUNT]])

@@ -95,14 +95,53 @@ def AttnTileCreatePipesPass
     : Pass<"attn-tile-create-pipes", "::mlir::attn_tile::KernelOp"> {
   let summary = "stage the operands of matrix products through pipes";
   let description = [{
-    Each tile load that only feeds `vector.contract` becomes a stage of a pipe:
-    `acquire`, `copy` and `commit`, then `wait`, the product as `mma_start` and
-    `mma_wait`, and `release`. Waits for products are moved down to the first
-    use of their result.
+    Each tile load of a stream that only feeds `vector.contract` becomes a stage
+    of a pipe: `acquire`, `copy` and `commit` where the load was, `wait` before
+    the first product, the products as `mma_start` and `mma_wait`, and
+    `release`. Loads of the same tile shape from the same source, for the same
+    side of products, share a pipe. The right-hand side of a product must be
+    staged; the left-hand side may stay in registers. A product that starts from
+    a zero accumulator gets none.
+
+    Each product starts where it was and is waited for before the first use of
+    its result, in the order of the starts; a stage is released after the last
+    product that reads it has been waited for:
+
+    ```mlir
+    %k = attn_tile.load %key[%j, %c0] stream(%t of %n)
+        : memref<?x64xbf16> -> vector<64x64xbf16>
+    %s = vector.contract {...} %q, %k, %zero
+    %m = vector.multi_reduction <maxnumf>, %s, %m0 [1]
+    ```
+
+    becomes
+
+    ```mlir
+    %b0 = attn_tile.acquire %pipe[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+    attn_tile.copy %key[%j, %c0] to %b0
+        : memref<?x64xbf16> to !attn_tile.buffer<64x64xbf16>
+    attn_tile.commit %b0 : !attn_tile.buffer<64x64xbf16>
+    %b1 = attn_tile.wait %pipe[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+    %p = attn_tile.mma_start %q, %b1 transpose_rhs
+        : vector<64x64xbf16>, !attn_tile.buffer<64x64xbf16>
+        -> !attn_tile.pending<vector<64x64xf32>>
+    %s = attn_tile.mma_wait %p : !attn_tile.pending<vector<64x64xf32>>
+    attn_tile.release %b1 : !attn_tile.buffer<64x64xbf16>
+    %m = vector.multi_reduction <maxnumf>, %s, %m0 [1]
+    ```
+
+    The loop over work items must have been replaced by a walk before, since
+    positions in pipes count over all items of a group.
   }];
   let options = [
     Option<"stages", "stages", "int64_t", /*default=*/"2",
            "Stages of the pipes that are filled in loops">,
+    Option<"queryStages", "query-stages", "int64_t", /*default=*/"1",
+           "Stages of the pipes that are filled once for each work item">,
+  ];
+  let statistics = [
+    Statistic<"numPipes", "num-pipes", "Number of pipes created">,
+    Statistic<"numProducts", "num-products", "Number of products on stages">,
   ];
   let dependentDialects = ["::mlir::attn_tile::AttnTileDialect"];
 }

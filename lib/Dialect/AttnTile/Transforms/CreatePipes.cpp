@@ -1,0 +1,301 @@
+//===- CreatePipes.cpp - Stage operands of products through pipes --------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Turns loads of tiles that matrix products read into stages of pipes, and the
+// products into asynchronous ones.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/Passes.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/Remarks.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace mlir::attn_tile {
+#define GEN_PASS_DEF_ATTNTILECREATEPIPESPASS
+#include "attn/Dialect/AttnTile/Transforms/Passes.h.inc"
+} // namespace mlir::attn_tile
+
+using namespace mlir;
+using namespace mlir::attn_tile;
+
+namespace {
+/// Loads that share a pipe.
+struct Stream {
+  Value source;
+  Type tile;
+  bool isLhs;
+  SmallVector<LoadOp> loads;
+};
+
+/// Whether a product reads its right-hand side as `NxK`.
+enum class RhsForm { None, KxN, NxK };
+} // namespace
+
+/// How `product` reads its right-hand side, or `None` if it is not a product of
+/// two matrices with f32 accumulation.
+static RhsForm getRhsForm(vector::ContractionOp product) {
+  MLIRContext *context = product.getContext();
+  AffineExpr m, n, k;
+  bindDims(context, m, n, k);
+  auto map = [&](AffineExpr row, AffineExpr column) {
+    return AffineMap::get(3, 0, {row, column}, context);
+  };
+  auto result = dyn_cast<VectorType>(product.getResultType());
+  if (!result || result.getRank() != 2 || !result.getElementType().isF32() ||
+      product.getKind() != vector::CombiningKind::ADD ||
+      product.getLhsType().getElementType() !=
+          product.getRhsType().getElementType())
+    return RhsForm::None;
+  SmallVector<AffineMap> maps = product.getIndexingMapsArray();
+  if (maps[0] != map(m, k) || maps[2] != map(m, n))
+    return RhsForm::None;
+  if (maps[1] == map(k, n))
+    return RhsForm::KxN;
+  return maps[1] == map(n, k) ? RhsForm::NxK : RhsForm::None;
+}
+
+/// The loads that can be staged: those of streams of matrices that are read
+/// by products alone, which themselves have a staged right-hand side.
+static SetVector<LoadOp> collectLoads(KernelOp kernel) {
+  SetVector<LoadOp> loads;
+  kernel.walk([&](LoadOp load) {
+    auto tile = cast<VectorType>(load.getResult().getType());
+    if (load.getPosition() && tile.getRank() == 2 &&
+        !load.getResult().use_empty())
+      loads.insert(load);
+  });
+  auto canStage = [&](LoadOp load) {
+    return llvm::all_of(load.getResult().getUses(), [&](OpOperand &use) {
+      auto product = dyn_cast<vector::ContractionOp>(use.getOwner());
+      if (!product || use.getOperandNumber() > 1 ||
+          getRhsForm(product) == RhsForm::None)
+        return false;
+      auto rhs = product.getRhs().getDefiningOp<LoadOp>();
+      return rhs && loads.contains(rhs);
+    });
+  };
+  // Each load that is dropped may take products from others.
+  while (loads.remove_if([&](LoadOp load) { return !canStage(load); }))
+    ;
+  return loads;
+}
+
+/// The operation of `block` that is or holds the first of `ops`, or the last.
+static Operation *getFirstIn(Block *block, ArrayRef<Operation *> ops) {
+  Operation *first = nullptr;
+  for (Operation *op : ops) {
+    Operation *ancestor = block->findAncestorOpInBlock(*op);
+    if (!first || ancestor->isBeforeInBlock(first))
+      first = ancestor;
+  }
+  return first;
+}
+
+static Operation *getLastIn(Block *block, ArrayRef<Operation *> ops) {
+  Operation *last = nullptr;
+  for (Operation *op : ops) {
+    Operation *ancestor = block->findAncestorOpInBlock(*op);
+    if (!last || last->isBeforeInBlock(ancestor))
+      last = ancestor;
+  }
+  return last;
+}
+
+/// Groups loads by the pipe they share.
+static FailureOr<SmallVector<Stream>> collectStreams(ArrayRef<LoadOp> loads) {
+  SmallVector<Stream> streams;
+  for (LoadOp load : loads) {
+    Type tile = load.getResult().getType();
+    bool isLhs = load.getResult().use_begin()->getOperandNumber() == 0;
+    auto *stream = llvm::find_if(streams, [&](const Stream &other) {
+      return other.source == load.getSource() && other.tile == tile &&
+             other.isLhs == isLhs;
+    });
+    if (stream == streams.end()) {
+      streams.push_back({load.getSource(), tile, isLhs, {load}});
+      continue;
+    }
+    LoadOp first = stream->loads.front();
+    if (!isEqualConstantIntOrValue(first.getLength(), load.getLength())) {
+      load.emitOpError("length of the stream must be that of the other loads "
+                       "from its source")
+              .attachNote(first.getLoc())
+          << "see another load here";
+      return failure();
+    }
+    stream->loads.push_back(load);
+  }
+  return streams;
+}
+
+/// Replaces `load` by the stage that `pipe` has for it.
+static WaitOp stageLoad(LoadOp load, Value pipe) {
+  OpBuilder builder(load);
+  Location loc = load.getLoc();
+  Value position = load.getPosition();
+  auto type = cast<PipeType>(pipe.getType());
+  Value target =
+      AcquireOp::create(builder, loc, type.getBufferType(), pipe, position);
+  CopyOp::create(builder, loc, load.getSource(), load.getIndices(), target);
+  CommitOp::create(builder, loc, target);
+  builder.setInsertionPoint(
+      getFirstIn(load->getBlock(), to_vector(load.getResult().getUsers())));
+  return WaitOp::create(builder, loc, type.getBufferType(), pipe, position);
+}
+
+/// Starts the product `product` on the stages of its operands.
+static MmaStartOp startProduct(vector::ContractionOp product,
+                               const DenseMap<Value, WaitOp> &stages) {
+  OpBuilder builder(product);
+  auto lookup = [&](Value operand) -> Value {
+    WaitOp stage = stages.lookup(operand);
+    return stage ? stage.getBuffer() : operand;
+  };
+  Value acc = product.getAcc();
+  if (matchPattern(acc, m_AnyZeroFloat()))
+    acc = nullptr;
+  auto pending = PendingType::get(product.getContext(),
+                                  cast<VectorType>(product.getResultType()));
+  return MmaStartOp::create(builder, product.getLoc(), pending,
+                            lookup(product.getLhs()), lookup(product.getRhs()),
+                            acc, getRhsForm(product) == RhsForm::NxK);
+}
+
+/// Waits for the products of one block, each as late as possible: not after the
+/// first use of its result, nor after a wait for a later product, nor after
+/// code that starts products of its own.
+static SmallVector<MmaWaitOp>
+waitForProducts(ArrayRef<vector::ContractionOp> products,
+                ArrayRef<MmaStartOp> starts) {
+  Block *block = starts.front()->getBlock();
+  SmallVector<Operation *> points(starts.size());
+  Operation *limit = block->getTerminator();
+  for (size_t i = starts.size(); i-- > 0;) {
+    for (Operation *op = starts[i]->getNextNode(); op != limit;
+         op = op->getNextNode()) {
+      bool startsProducts = false;
+      for (Region &region : op->getRegions())
+        region.walk([&](MmaStartOp) { startsProducts = true; });
+      if (startsProducts) {
+        limit = op;
+        break;
+      }
+    }
+    if (!products[i]->use_empty()) {
+      Operation *use = getFirstIn(block, to_vector(products[i]->getUsers()));
+      if (use->isBeforeInBlock(limit))
+        limit = use;
+    }
+    points[i] = limit;
+  }
+  SmallVector<MmaWaitOp> waits;
+  for (auto [i, point] : llvm::enumerate(points)) {
+    OpBuilder builder(point);
+    MmaStartOp start = starts[i];
+    waits.push_back(
+        MmaWaitOp::create(builder, start.getLoc(), start.getResult()));
+  }
+  return waits;
+}
+
+namespace {
+struct AttnTileCreatePipesPass
+    : public attn_tile::impl::AttnTileCreatePipesPassBase<
+          AttnTileCreatePipesPass> {
+  using Base::Base;
+
+  void runOnOperation() override;
+};
+} // namespace
+
+void AttnTileCreatePipesPass::runOnOperation() {
+  KernelOp kernel = getOperation();
+  if (stages <= 0 || queryStages <= 0) {
+    kernel.emitError("pipes need at least one stage (asked for ")
+        << stages << " and " << queryStages << ")";
+    return signalPassFailure();
+  }
+  SetVector<LoadOp> loads = collectLoads(kernel);
+  if (loads.empty()) {
+    remark::missed(kernel.getLoc(), remark::RemarkOpts::name("CreatePipes")
+                                        .category(getArgument())
+                                        .function(kernel.getName()))
+        << "no stream of tiles feeds products alone";
+    return;
+  }
+  WalkResult walk = kernel.walk([](scf::ForallOp forall) {
+    forall.emitOpError("must be replaced by a walk over work items before "
+                       "pipes are created");
+    return WalkResult::interrupt();
+  });
+  if (walk.wasInterrupted())
+    return signalPassFailure();
+  FailureOr<SmallVector<Stream>> streams = collectStreams(loads.getArrayRef());
+  if (failed(streams))
+    return signalPassFailure();
+
+  // The products, by block and in order.
+  llvm::MapVector<Block *, SmallVector<vector::ContractionOp>> products;
+  kernel.walk([&](vector::ContractionOp product) {
+    auto rhs = product.getRhs().getDefiningOp<LoadOp>();
+    if (rhs && loads.contains(rhs))
+      products[product->getBlock()].push_back(product);
+  });
+
+  DenseMap<Value, Value> pipes;
+  auto builder = OpBuilder::atBlockBegin(&kernel.getBody().front());
+  for (Stream &stream : *streams) {
+    LoadOp first = stream.loads.front();
+    auto tile = cast<VectorType>(stream.tile);
+    bool once = isConstantIntValue(first.getLength(), 1);
+    auto type =
+        PipeType::get(&getContext(), tile.getShape(), tile.getElementType(),
+                      once ? queryStages : stages);
+    Value pipe = CreatePipeOp::create(builder, first.getLoc(), type);
+    for (LoadOp load : stream.loads)
+      pipes[load.getResult()] = pipe;
+    ++numPipes;
+  }
+  DenseMap<Value, WaitOp> buffers;
+  for (LoadOp load : loads)
+    buffers[load.getResult()] = stageLoad(load, pipes[load.getResult()]);
+
+  DenseMap<Value, SmallVector<Operation *>> readers;
+  SmallVector<SmallVector<MmaStartOp>> starts;
+  for (auto &[block, contractions] : products) {
+    SmallVector<MmaStartOp> &started = starts.emplace_back();
+    for (vector::ContractionOp product : contractions)
+      started.push_back(startProduct(product, buffers));
+  }
+  for (auto [entry, started] : llvm::zip(products, starts)) {
+    SmallVector<MmaWaitOp> waits = waitForProducts(entry.second, started);
+    for (auto [product, wait] : llvm::zip(entry.second, waits)) {
+      for (Value operand : {product.getLhs(), product.getRhs()})
+        readers[operand].push_back(wait);
+      product->replaceAllUsesWith(ValueRange(wait.getResult()));
+      ++numProducts;
+    }
+  }
+  for (LoadOp load : loads) {
+    WaitOp stage = buffers[load.getResult()];
+    builder.setInsertionPointAfter(
+        getLastIn(stage->getBlock(), readers[load.getResult()]));
+    ReleaseOp::create(builder, load.getLoc(), stage.getBuffer());
+  }
+  for (auto &[block, contractions] : products)
+    for (vector::ContractionOp product : contractions)
+      product.erase();
+  for (LoadOp load : loads)
+    load.erase();
+}

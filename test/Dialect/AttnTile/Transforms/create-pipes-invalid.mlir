@@ -1,0 +1,44 @@
+// RUN: attn-opt %s -attn-tile-create-pipes -split-input-file -verify-diagnostics
+
+#lhs = affine_map<(m, n, k) -> (m, k)>
+#values = affine_map<(m, n, k) -> (k, n)>
+#result = affine_map<(m, n, k) -> (m, n)>
+
+attn_tile.kernel @items(%v: memref<?x16xf16>, %p: vector<16x8xf16>, %acc: vector<16x16xf32>,
+                        %out: memref<?x16xf32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  // expected-error @below {{'scf.forall' op must be replaced by a walk over work items before pipes are created}}
+  scf.forall (%i) in (%n) {
+    %vt = attn_tile.load %v[%i, %c0] stream(%c0 of %c1) : memref<?x16xf16> -> vector<8x16xf16>
+    %o = vector.contract {indexing_maps = [#lhs, #values, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %p, %vt, %acc : vector<16x8xf16>, vector<8x16xf16> into vector<16x16xf32>
+    attn_tile.store %o, %out[%i, %c0] : vector<16x16xf32>, memref<?x16xf32>
+  }
+  attn_tile.return
+}
+
+// -----
+
+#lhs = affine_map<(m, n, k) -> (m, k)>
+#values = affine_map<(m, n, k) -> (k, n)>
+#result = affine_map<(m, n, k) -> (m, n)>
+
+attn_tile.kernel @lengths(%v: memref<?x16xf16>, %p: vector<16x8xf16>, %acc: vector<16x16xf32>,
+                          %out: memref<?x16xf32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  // expected-note @below {{see another load here}}
+  %v0 = attn_tile.load %v[%c0, %c0] stream(%c0 of %c1) : memref<?x16xf16> -> vector<8x16xf16>
+  %o0 = vector.contract {indexing_maps = [#lhs, #values, #result],
+      iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+      %p, %v0, %acc : vector<16x8xf16>, vector<8x16xf16> into vector<16x16xf32>
+  // expected-error @below {{'attn_tile.load' op length of the stream must be that of the other loads from its source}}
+  %v1 = attn_tile.load %v[%c1, %c0] stream(%c1 of %n) : memref<?x16xf16> -> vector<8x16xf16>
+  %o1 = vector.contract {indexing_maps = [#lhs, #values, #result],
+      iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+      %p, %v1, %o0 : vector<16x8xf16>, vector<8x16xf16> into vector<16x16xf32>
+  attn_tile.store %o1, %out[%c0, %c0] : vector<16x16xf32>, memref<?x16xf32>
+  attn_tile.return
+}

@@ -1,0 +1,126 @@
+// RUN: attn-opt %s -attn-tile-create-pipes -split-input-file | FileCheck %s
+// RUN: attn-opt %s -attn-tile-create-pipes='stages=3 query-stages=2' -split-input-file \
+// RUN:   | FileCheck %s --check-prefix=STAGES
+// RUN: attn-opt %s -attn-tile-create-pipes -split-input-file \
+// RUN:   --remarks-filter='attn-tile.*' --remark-format=emitRemark 2>&1 >/dev/null \
+// RUN:   | FileCheck %s --check-prefix=REMARK
+
+#lhs = affine_map<(m, n, k) -> (m, k)>
+#keys = affine_map<(m, n, k) -> (n, k)>
+#values = affine_map<(m, n, k) -> (k, n)>
+#result = affine_map<(m, n, k) -> (m, n)>
+
+// One pipe for each source: the loads of keys before and in the loop share one.
+
+// CHECK-LABEL: attn_tile.kernel @rotated
+// CHECK-SAME:    %[[Q:[a-z0-9]+]]: memref<?x16xf16>, %[[K:[a-z0-9]+]]: memref<?x16xf16>, %[[V:[a-z0-9]+]]: memref<?x16xf16>
+// CHECK-NEXT:    %[[QPIPE:.*]] = attn_tile.create_pipe : <16x16xf16, stages = 1>
+// CHECK-NEXT:    %[[KPIPE:.*]] = attn_tile.create_pipe : <8x16xf16, stages = 2>
+// CHECK-NEXT:    %[[VPIPE:.*]] = attn_tile.create_pipe : <8x16xf16, stages = 2>
+// CHECK-NOT:     attn_tile.create_pipe
+// STAGES:        attn_tile.create_pipe : <16x16xf16, stages = 2>
+// STAGES-NEXT:   attn_tile.create_pipe : <8x16xf16, stages = 3>
+// STAGES-NEXT:   attn_tile.create_pipe : <8x16xf16, stages = 3>
+attn_tile.kernel @rotated(%q: memref<?x16xf16>, %k: memref<?x16xf16>, %v: memref<?x16xf16>,
+                          %out: memref<?x16xf32>, %count: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %zero = arith.constant dense<0.0> : vector<16x8xf32>
+  %acc0 = arith.constant dense<1.0> : vector<16x16xf32>
+  // CHECK-DAG:  %[[C0:.*]] = arith.constant 0 : index
+  // CHECK-DAG:  %[[ACC0:.*]] = arith.constant dense<1.000000e+00>
+  // CHECK:      %[[QA:.*]] = attn_tile.acquire %[[QPIPE]][%[[C0]]]
+  // CHECK-NEXT: attn_tile.copy %[[Q]][%[[C0]], %[[C0]]] to %[[QA]]
+  // CHECK-NEXT: attn_tile.commit %[[QA]]
+  // CHECK-NEXT: %[[KA:.*]] = attn_tile.acquire %[[KPIPE]][%[[C0]]]
+  // CHECK-NEXT: attn_tile.copy %[[K]][%[[C0]], %[[C0]]] to %[[KA]]
+  // CHECK-NEXT: attn_tile.commit %[[KA]]
+  // CHECK-NEXT: %[[QT:.*]] = attn_tile.wait %[[QPIPE]][%[[C0]]]
+  // CHECK-NEXT: %[[KT:.*]] = attn_tile.wait %[[KPIPE]][%[[C0]]]
+  // CHECK-NEXT: %[[START:.*]] = attn_tile.mma_start %[[QT]], %[[KT]] transpose_rhs :
+  // CHECK-NEXT: %[[S:.*]] = attn_tile.mma_wait %[[START]]
+  // CHECK-NEXT: attn_tile.release %[[KT]]
+  // CHECK-NEXT: %[[P0:.*]] = arith.truncf %[[S]]
+  %qt = attn_tile.load %q[%c0, %c0] stream(%c0 of %c1) : memref<?x16xf16> -> vector<16x16xf16>
+  %kt0 = attn_tile.load %k[%c0, %c0] stream(%c0 of %count) : memref<?x16xf16> -> vector<8x16xf16>
+  %s0 = vector.contract {indexing_maps = [#lhs, #keys, #result],
+      iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+      %qt, %kt0, %zero : vector<16x16xf16>, vector<8x16xf16> into vector<16x8xf32>
+  %p0 = arith.truncf %s0 : vector<16x8xf32> to vector<16x8xf16>
+  // CHECK-NEXT: %[[LOOP:.*]]:2 = scf.for %[[T:.*]] = %[[C1:.*]] to {{.*}} iter_args(%[[P:.*]] = %[[P0]], %[[ACC:.*]] = %[[ACC0]])
+  %done:2 = scf.for %t = %c1 to %count step %c1 iter_args(%p = %p0, %acc = %acc0)
+      -> (vector<16x8xf16>, vector<16x16xf32>) {
+    // Both products are in flight, and each is waited for when it is used.
+    // CHECK:        %[[KT:.*]] = attn_tile.wait %[[KPIPE]][%[[T]]]
+    // CHECK-NEXT:   %[[SSTART:.*]] = attn_tile.mma_start %[[QT]], %[[KT]] transpose_rhs :
+    // CHECK-NEXT:   %[[PREVIOUS:.*]] = arith.subi %[[T]]
+    // CHECK-NEXT:   attn_tile.acquire %[[VPIPE]][%[[PREVIOUS]]]
+    // CHECK-NEXT:   attn_tile.copy
+    // CHECK-NEXT:   attn_tile.commit
+    // CHECK-NEXT:   %[[VT:.*]] = attn_tile.wait %[[VPIPE]][%[[PREVIOUS]]]
+    // CHECK-NEXT:   %[[OSTART:.*]] = attn_tile.mma_start %[[P]], %[[VT]] acc %[[ACC]] :
+    // CHECK-NEXT:   %[[S:.*]] = attn_tile.mma_wait %[[SSTART]]
+    // CHECK-NEXT:   attn_tile.release %[[KT]]
+    // CHECK-NEXT:   math.exp2 %[[S]]
+    // CHECK-NEXT:   arith.truncf
+    // CHECK-NEXT:   %[[O:.*]] = attn_tile.mma_wait %[[OSTART]]
+    // CHECK-NEXT:   attn_tile.release %[[VT]]
+    // CHECK-NEXT:   arith.negf %[[O]]
+    %kt = attn_tile.load %k[%t, %c0] stream(%t of %count) : memref<?x16xf16> -> vector<8x16xf16>
+    %s = vector.contract {indexing_maps = [#lhs, #keys, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %qt, %kt, %zero : vector<16x16xf16>, vector<8x16xf16> into vector<16x8xf32>
+    %previous = arith.subi %t, %c1 : index
+    %vt = attn_tile.load %v[%previous, %c0] stream(%previous of %count) : memref<?x16xf16> -> vector<8x16xf16>
+    %o = vector.contract {indexing_maps = [#lhs, #values, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %p, %vt, %acc : vector<16x8xf16>, vector<8x16xf16> into vector<16x16xf32>
+    %e = math.exp2 %s : vector<16x8xf32>
+    %p1 = arith.truncf %e : vector<16x8xf32> to vector<16x8xf16>
+    %scaled = arith.negf %o : vector<16x16xf32>
+    scf.yield %p1, %scaled : vector<16x8xf16>, vector<16x16xf32>
+  }
+  // CHECK:      attn_tile.release %[[QT]]
+  // CHECK:      %[[VT:.*]] = attn_tile.wait %[[VPIPE]]
+  // CHECK-NEXT: %[[START:.*]] = attn_tile.mma_start %[[LOOP]]#0, %[[VT]] acc %[[LOOP]]#1
+  // CHECK-NEXT: %[[O:.*]] = attn_tile.mma_wait %[[START]]
+  // CHECK-NEXT: attn_tile.release %[[VT]]
+  // CHECK-NEXT: attn_tile.store %[[O]]
+  %last = arith.subi %count, %c1 : index
+  %vt = attn_tile.load %v[%last, %c0] stream(%last of %count) : memref<?x16xf16> -> vector<8x16xf16>
+  %o = vector.contract {indexing_maps = [#lhs, #values, #result],
+      iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+      %done#0, %vt, %done#1 : vector<16x8xf16>, vector<8x16xf16> into vector<16x16xf32>
+  attn_tile.store %o, %out[%c0, %c0] : vector<16x16xf32>, memref<?x16xf32>
+  attn_tile.return
+}
+
+// -----
+
+#lhs = affine_map<(m, n, k) -> (m, k)>
+#values = affine_map<(m, n, k) -> (k, n)>
+#result = affine_map<(m, n, k) -> (m, n)>
+
+// Left alone: the right-hand side is needed in registers, so the left-hand side
+// of the same product cannot be staged either.
+
+// REMARK: Remark="no stream of tiles feeds products alone"
+
+// CHECK-LABEL: attn_tile.kernel @registers
+// CHECK-NOT:     attn_tile.create_pipe
+// CHECK:         attn_tile.load
+// CHECK:         attn_tile.load
+// CHECK:         vector.contract
+attn_tile.kernel @registers(%a: memref<?x16xf16>, %out: memref<?x16xf32>, %other: memref<?x16xf16>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %zero = arith.constant dense<0.0> : vector<16x16xf32>
+  %x = attn_tile.load %a[%c0, %c0] stream(%c0 of %c1) : memref<?x16xf16> -> vector<16x16xf16>
+  %y = attn_tile.load %other[%c0, %c0] stream(%c0 of %c1) : memref<?x16xf16> -> vector<16x16xf16>
+  %o = vector.contract {indexing_maps = [#lhs, #values, #result],
+      iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+      %x, %y, %zero : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
+  attn_tile.store %o, %out[%c0, %c0] : vector<16x16xf32>, memref<?x16xf32>
+  attn_tile.store %y, %other[%c0, %c0] : vector<16x16xf16>, memref<?x16xf16>
+  attn_tile.return
+}
