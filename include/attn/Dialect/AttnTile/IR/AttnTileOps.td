@@ -320,14 +320,23 @@ def AttnTile_CreatePipeOp : AttnTile_Op<"create_pipe", [
   let summary = "makes a pipe";
   let description = [{
     Reserves workgroup memory for the stages and barriers of a pipe, for as
-    long as the kernel runs.
+    long as the kernel runs. `attn-tile-allocate-pipes` says where: the first
+    stage at byte `offset`, the first stage's barriers at byte `barriers`.
 
     ```mlir
     %p = attn_tile.create_pipe : !attn_tile.pipe<64x128xbf16, stages = 2>
+    %p = attn_tile.create_pipe at(1024) barriers(0)
+        : !attn_tile.pipe<64x128xbf16, stages = 2>
     ```
   }];
+  let arguments = (ins
+      OptionalAttr<ConfinedAttr<I64Attr, [IntNonNegative]>>:$offset,
+      OptionalAttr<ConfinedAttr<I64Attr, [IntNonNegative]>>:$barriers);
   let results = (outs AttnTile_PipeType:$pipe);
-  let assemblyFormat = "attr-dict `:` type($pipe)";
+  let assemblyFormat = [{
+    (`at` `(` $offset^ `)`)? (`barriers` `(` $barriers^ `)`)? attr-dict
+    `:` type($pipe)
+  }];
 }
 
 class AttnTile_PipeAccessOp<string mnemonic> : AttnTile_Op<mnemonic, [

@@ -1,0 +1,38 @@
+//===- AttnTileToNVVM.h - Kernels to NVVM ---------------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Entry point of the lowering of kernels to per-thread code.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_CONVERSION_ATTNTILETONVVM_ATTNTILETONVVM_H
+#define ATTN_CONVERSION_ATTNTILETONVVM_ATTNTILETONVVM_H
+
+#include "mlir/Support/LLVM.h"
+#include "llvm/ADT/StringRef.h"
+
+namespace mlir {
+namespace attn_tile {
+class KernelOp;
+} // namespace attn_tile
+
+namespace attn {
+class TargetInfo;
+
+/// Discardable attributes of a lowered kernel function.
+constexpr StringLiteral kBlockSizeAttrName = "attn_tile.block_size";
+constexpr StringLiteral kSharedBytesAttrName = "attn_tile.shared_bytes";
+
+/// Places the pipes of `kernel` in shared memory; returns the bytes used.
+FailureOr<int64_t> allocatePipes(attn_tile::KernelOp kernel,
+                                 const TargetInfo &target);
+
+} // namespace attn
+} // namespace mlir
+
+#endif // ATTN_CONVERSION_ATTNTILETONVVM_ATTNTILETONVVM_H

@@ -1,0 +1,144 @@
+//===- TargetInfo.h - What a GPU target provides --------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The interface between the lowering of kernels and one GPU architecture: sizes,
+// and how staged tiles, barriers and matrix products are written in its
+// instructions. Everything that depends on the architecture is behind it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_TARGET_TARGETINFO_H
+#define ATTN_TARGET_TARGETINFO_H
+
+#include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "mlir/IR/Builders.h"
+
+#include <memory>
+
+namespace mlir::attn {
+
+/// A staged tile after lowering: addresses in shared memory, as `i32`.
+struct StagedTile {
+  /// First byte of the stage.
+  Value address;
+  /// Barriers of the stage; what they are belongs to the target.
+  Value full;
+  Value empty;
+};
+
+/// Where the code that is being emitted runs.
+struct ThreadPosition {
+  /// Index of the thread within its role, `i32`.
+  Value thread;
+  /// Index of the warpgroup within its role, `i32`, equal in all threads of a
+  /// warp and known to be.
+  Value warpgroup;
+};
+
+/// One GPU architecture. Methods that emit code put it at the builder's
+/// insertion point; `i32` is the type of all addresses and positions.
+class TargetInfo {
+public:
+  virtual ~TargetInfo();
+
+  /// Name on command lines and in artifacts, and what LLVM calls the chip.
+  virtual StringRef getName() const = 0;
+  /// Features of LLVM's NVPTX back end, such as "+ptx90".
+  virtual StringRef getFeatures() const = 0;
+
+  //===--------------------------------------------------------------------===//
+  // Capacities
+  //===--------------------------------------------------------------------===//
+
+  /// Shared memory that one group may use, in bytes.
+  virtual int64_t getSharedMemoryBytes() const = 0;
+  /// 32-bit registers of one multiprocessor.
+  virtual int64_t getRegisters() const { return 65536; }
+
+  //===--------------------------------------------------------------------===//
+  // Staged tiles
+  //===--------------------------------------------------------------------===//
+
+  /// Checks that a tile can be staged; the error names what is in the way.
+  virtual LogicalResult
+  verifyStagedTile(attn_tile::BufferType type,
+                   function_ref<InFlightDiagnostic()> emitError) const = 0;
+  /// Bytes that a staged tile takes, padding included; a multiple of
+  /// `getStageAlignment`.
+  virtual int64_t getStageBytes(attn_tile::BufferType type) const = 0;
+  virtual int64_t getStageAlignment() const = 0;
+  /// Bytes of the barriers of one stage: full and empty, in this order, in
+  /// halves of equal size.
+  virtual int64_t getBarrierBytes() const = 0;
+
+  /// Whether one thread of a producer role does all of its work.
+  virtual bool isProducerSingleThread() const = 0;
+
+  /// Prepares the barriers of one stage; run by one thread. `consumers` counts
+  /// the warpgroups that release the stage.
+  virtual void emitInitBarriers(OpBuilder &builder, Location loc,
+                                const StagedTile &stage,
+                                int64_t consumers) const = 0;
+  /// Makes prepared barriers known to all threads; run by all of them.
+  virtual void emitInitDone(OpBuilder &builder, Location loc) const = 0;
+
+  /// Waits until the stage is empty; `parity` is that of the use, from 0.
+  virtual void emitAcquire(OpBuilder &builder, Location loc,
+                           const StagedTile &stage, Value parity,
+                           attn_tile::BufferType type) const = 0;
+  /// Starts the copy of a tile. `source` is what the source of the copy was
+  /// converted to.
+  virtual LogicalResult emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
+                                 ValueRange source, ValueRange indices,
+                                 const StagedTile &stage,
+                                 const ThreadPosition &position) const = 0;
+  /// Announces the copies of the stage.
+  virtual void emitCommit(OpBuilder &builder, Location loc,
+                          const StagedTile &stage) const = 0;
+  /// Waits until the stage is full.
+  virtual void emitWait(OpBuilder &builder, Location loc,
+                        const StagedTile &stage, Value parity) const = 0;
+  /// Gives the stage back.
+  virtual void emitRelease(OpBuilder &builder, Location loc,
+                           const StagedTile &stage,
+                           const ThreadPosition &position) const = 0;
+
+  //===--------------------------------------------------------------------===//
+  // Matrix products
+  //===--------------------------------------------------------------------===//
+
+  /// Starts a product. `lhs` is a staged tile's three values or the registers
+  /// of a tile, `acc` is empty or the accumulator's registers. Returns the
+  /// registers of the result, not to be touched before `emitMmaWait`.
+  virtual FailureOr<SmallVector<Value>>
+  emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op, ValueRange lhs,
+               const StagedTile &rhs, ValueRange acc,
+               const ThreadPosition &position) const = 0;
+  /// Waits for a product after which `newer` others have been started.
+  virtual SmallVector<Value> emitMmaWait(OpBuilder &builder, Location loc,
+                                         ValueRange pending,
+                                         int64_t newer) const = 0;
+
+  //===--------------------------------------------------------------------===//
+  // Roles
+  //===--------------------------------------------------------------------===//
+
+  /// Sets what each thread of the role may use; `before` is what it has.
+  virtual void emitSetRegisters(OpBuilder &builder, Location loc,
+                                int64_t registers, int64_t before) const = 0;
+};
+
+/// Names of all targets that kernels can be lowered to, in a fixed order.
+ArrayRef<StringRef> getTargetNames();
+
+/// The target of that name, or null.
+std::unique_ptr<TargetInfo> createTargetInfo(StringRef name);
+
+} // namespace mlir::attn
+
+#endif // ATTN_TARGET_TARGETINFO_H

@@ -1,0 +1,77 @@
+//===- PTX.cpp - Pieces of inline PTX ---------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Builds inline assembly operations.
+//
+//===----------------------------------------------------------------------===//
+
+#include "PTX.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+
+static LLVM::InlineAsmOp createAsm(OpBuilder &builder, Location loc,
+                                   TypeRange results, StringRef code,
+                                   StringRef constraints, ValueRange operands) {
+  return LLVM::InlineAsmOp::create(
+      builder, loc, results, operands, code, constraints,
+      /*has_side_effects=*/true, /*is_align_stack=*/false,
+      LLVM::tailcallkind::TailCallKind::None,
+      LLVM::AsmDialectAttr::get(builder.getContext(),
+                                LLVM::AsmDialect::AD_ATT),
+      /*operand_attrs=*/ArrayAttr());
+}
+
+void ptx::emit(OpBuilder &builder, Location loc, StringRef code,
+               StringRef constraints, ValueRange operands) {
+  createAsm(builder, loc, {}, code, constraints, operands);
+}
+
+SmallVector<Value> ptx::emitWithResults(OpBuilder &builder, Location loc,
+                                        TypeRange types, StringRef code,
+                                        StringRef constraints,
+                                        ValueRange operands) {
+  Type resultType = types.front();
+  if (types.size() > 1)
+    resultType = LLVM::LLVMStructType::getLiteral(builder.getContext(),
+                                                  llvm::to_vector(types));
+  Value result =
+      createAsm(builder, loc, resultType, code, constraints, operands).getRes();
+  if (types.size() == 1)
+    return {result};
+  SmallVector<Value> values;
+  for (int64_t i = 0, e = types.size(); i < e; ++i)
+    values.push_back(LLVM::ExtractValueOp::create(builder, loc, result, i));
+  return values;
+}
+
+std::string ptx::registerList(unsigned first, unsigned count) {
+  std::string text = "{";
+  for (unsigned i = 0; i < count; ++i)
+    text += (i ? ",$" : "$") + std::to_string(first + i);
+  return text + "}";
+}
+
+std::string ptx::repeat(StringRef constraint, unsigned count) {
+  std::string text;
+  for (unsigned i = 0; i < count; ++i)
+    text += (i ? "," : "") + constraint.str();
+  return text;
+}
+
+std::string ptx::tied(unsigned count) {
+  std::string text;
+  for (unsigned i = 0; i < count; ++i)
+    text += (i ? "," : "") + std::to_string(i);
+  return text;
+}
+
+Value ptx::constant(OpBuilder &builder, Location loc, int32_t value) {
+  return LLVM::ConstantOp::create(builder, loc, builder.getI32Type(),
+                                  builder.getI32IntegerAttr(value));
+}

@@ -1,0 +1,45 @@
+//===- PTX.h - Pieces of inline PTX ---------------------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Helpers with which the targets write instructions that have no operation
+// upstream.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_LIB_TARGET_PTX_H
+#define ATTN_LIB_TARGET_PTX_H
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/Builders.h"
+
+namespace mlir::attn::ptx {
+
+/// Emits `code` with side effects and no result. Operands are `$0`, `$1`, ...
+void emit(OpBuilder &builder, Location loc, StringRef code,
+          StringRef constraints, ValueRange operands = {});
+
+/// Emits `code` whose first operands are results of `types`; returns them.
+SmallVector<Value> emitWithResults(OpBuilder &builder, Location loc,
+                                   TypeRange types, StringRef code,
+                                   StringRef constraints, ValueRange operands);
+
+/// The text `{$first,$first+1,...}` of `count` operands.
+std::string registerList(unsigned first, unsigned count);
+
+/// `count` constraints of the same kind, joined by commas: "=f,=f,...".
+std::string repeat(StringRef constraint, unsigned count);
+
+/// Constraints that tie inputs to the outputs `0` to `count - 1`.
+std::string tied(unsigned count);
+
+/// An `i32` constant.
+Value constant(OpBuilder &builder, Location loc, int32_t value);
+
+} // namespace mlir::attn::ptx
+
+#endif // ATTN_LIB_TARGET_PTX_H

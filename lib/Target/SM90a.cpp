@@ -1,0 +1,363 @@
+//===- SM90a.cpp - Hopper: TMA, mbarrier, wgmma -----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// How kernels are written in the instructions of sm_90a.
+//
+// A staged tile is cut into blocks of 64 columns of 16-bit values. A block is
+// rows x 128 bytes with the 128-byte swizzle that TMA writes and wgmma reads;
+// blocks follow one another. Columns beyond the tile's are zero. Matrix
+// descriptors: PTX ISA, section on asynchronous warpgroup-level matrix
+// instructions.
+//
+//===----------------------------------------------------------------------===//
+
+#include "PTX.h"
+#include "Targets.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+using attn_tile::BufferType;
+
+/// Columns and bytes of a row of one swizzled block.
+static constexpr int64_t blockColumns = 64;
+static constexpr int64_t blockRowBytes = 128;
+/// Rows of a staged tile that one warpgroup multiplies, and columns of one
+/// step of the contracted dimension.
+static constexpr int64_t warpgroupRows = 64;
+static constexpr int64_t contractStep = 16;
+
+namespace {
+class SM90aTarget : public TargetInfo {
+public:
+  StringRef getName() const override { return "sm_90a"; }
+  StringRef getFeatures() const override { return "+ptx90"; }
+  int64_t getSharedMemoryBytes() const override { return 227 * 1024; }
+
+  LogicalResult
+  verifyStagedTile(BufferType type,
+                   function_ref<InFlightDiagnostic()> emitError) const override;
+  int64_t getStageBytes(BufferType type) const override;
+  int64_t getStageAlignment() const override { return 1024; }
+  int64_t getBarrierBytes() const override { return 16; }
+  bool isProducerSingleThread() const override { return true; }
+
+  void emitInitBarriers(OpBuilder &builder, Location loc,
+                        const StagedTile &stage,
+                        int64_t consumers) const override;
+  void emitInitDone(OpBuilder &builder, Location loc) const override;
+  void emitAcquire(OpBuilder &builder, Location loc, const StagedTile &stage,
+                   Value parity, BufferType type) const override;
+  LogicalResult emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
+                         ValueRange source, ValueRange indices,
+                         const StagedTile &stage,
+                         const ThreadPosition &position) const override;
+  void emitCommit(OpBuilder &, Location, const StagedTile &) const override {
+    // The bulk copies signal the barrier themselves.
+  }
+  void emitWait(OpBuilder &builder, Location loc, const StagedTile &stage,
+                Value parity) const override;
+  void emitRelease(OpBuilder &builder, Location loc, const StagedTile &stage,
+                   const ThreadPosition &position) const override;
+  FailureOr<SmallVector<Value>>
+  emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op, ValueRange lhs,
+               const StagedTile &rhs, ValueRange acc,
+               const ThreadPosition &position) const override;
+  SmallVector<Value> emitMmaWait(OpBuilder &builder, Location loc,
+                                 ValueRange pending,
+                                 int64_t newer) const override;
+  void emitSetRegisters(OpBuilder &builder, Location loc, int64_t registers,
+                        int64_t before) const override;
+};
+} // namespace
+
+/// Number of 64-column blocks of a staged tile.
+static int64_t getNumBlocks(BufferType type) {
+  return llvm::divideCeil(type.getShape()[1], blockColumns);
+}
+
+/// Bytes of one block.
+static int64_t getBlockBytes(BufferType type) {
+  return type.getShape()[0] * blockRowBytes;
+}
+
+/// Spins until the phase of the given parity of a barrier has completed.
+static void emitBarrierWait(OpBuilder &builder, Location loc, Value barrier,
+                            Value parity) {
+  ptx::emit(builder, loc,
+            "{\n"
+            ".reg .pred done;\n"
+            "wait_${:uid}:\n"
+            "mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;\n"
+            "@!done bra wait_${:uid};\n"
+            "}",
+            "r,r,~{memory}", {barrier, parity});
+}
+
+/// The descriptor of the matrix at `address`: 128-byte swizzle, 1024 bytes
+/// between groups of eight rows, and the given leading byte offset.
+static Value emitDescriptor(OpBuilder &builder, Location loc, Value address,
+                            int64_t leadingBytes) {
+  uint64_t bits = (uint64_t(1) << 62) | (uint64_t(1024 >> 4) << 32) |
+                  (uint64_t(leadingBytes >> 4) << 16);
+  Value shifted = arith::ShRUIOp::create(builder, loc, address,
+                                         ptx::constant(builder, loc, 4));
+  Value masked = arith::AndIOp::create(builder, loc, shifted,
+                                       ptx::constant(builder, loc, 0x3fff));
+  Value wide =
+      arith::ExtUIOp::create(builder, loc, builder.getI64Type(), masked);
+  Value constant = arith::ConstantOp::create(
+      builder, loc, builder.getI64IntegerAttr(static_cast<int64_t>(bits)));
+  return arith::OrIOp::create(builder, loc, wide, constant);
+}
+
+LogicalResult SM90aTarget::verifyStagedTile(
+    BufferType type, function_ref<InFlightDiagnostic()> emitError) const {
+  if (!isa<BFloat16Type, Float16Type>(type.getElementType()))
+    return emitError() << "sm_90a stages tiles of bf16 or f16 values (was "
+                       << type.getElementType() << ")";
+  for (int64_t size : type.getShape())
+    if (size % 8 != 0 || size > 256)
+      return emitError() << "sm_90a stages tiles whose rows and columns are "
+                            "multiples of 8 and at most 256 (was "
+                         << type << ")";
+  return success();
+}
+
+int64_t SM90aTarget::getStageBytes(BufferType type) const {
+  return llvm::alignTo(getNumBlocks(type) * getBlockBytes(type),
+                       getStageAlignment());
+}
+
+void SM90aTarget::emitInitBarriers(OpBuilder &builder, Location loc,
+                                   const StagedTile &stage,
+                                   int64_t consumers) const {
+  StringRef code = "mbarrier.init.shared::cta.b64 [$0], $1;";
+  ptx::emit(builder, loc, code, "r,r",
+            {stage.full, ptx::constant(builder, loc, 1)});
+  ptx::emit(builder, loc, code, "r,r",
+            {stage.empty, ptx::constant(builder, loc, consumers)});
+}
+
+void SM90aTarget::emitInitDone(OpBuilder &builder, Location loc) const {
+  NVVM::FenceMbarrierInitOp::create(builder, loc);
+  NVVM::Barrier0Op::create(builder, loc);
+}
+
+void SM90aTarget::emitAcquire(OpBuilder &builder, Location loc,
+                              const StagedTile &stage, Value parity,
+                              BufferType type) const {
+  // A fresh barrier is in phase 0, so waiting for the phase before it, of
+  // parity 1, passes: the stage is empty at its first use.
+  Value opposite = arith::XOrIOp::create(builder, loc, parity,
+                                         ptx::constant(builder, loc, 1));
+  emitBarrierWait(builder, loc, stage.empty, opposite);
+  // Boxes count in full, also where they hang over the array's edge.
+  int64_t bytes = getNumBlocks(type) * getBlockBytes(type);
+  ptx::emit(builder, loc,
+            "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;",
+            "r,r,~{memory}",
+            {stage.full, ptx::constant(builder, loc, bytes)});
+}
+
+LogicalResult SM90aTarget::emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
+                                    ValueRange source, ValueRange indices,
+                                    const StagedTile &stage,
+                                    const ThreadPosition &) const {
+  Location loc = op.getLoc();
+  BufferType type = op.getBuffer().getType();
+  auto map = dyn_cast<attn_tile::TensorMapType>(op.getSource().getType());
+  if (!map)
+    return op.emitOpError("must copy through a tensor map on sm_90a");
+  if (map.getBox() != ArrayRef<int64_t>{type.getShape()[0], blockColumns})
+    return op.emitOpError("tensor map must have the box ")
+           << type.getShape()[0] << "x" << blockColumns << " on sm_90a";
+
+  unsigned rank = indices.size();
+  std::string coordinates;
+  for (unsigned i = 0; i < rank; ++i)
+    coordinates += (i ? ", $" : "$") + std::to_string(3 + i);
+  std::string code =
+      "cp.async.bulk.tensor." + std::to_string(rank) +
+      "d.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1, {" +
+      coordinates + "}], [$2];";
+  std::string constraints = "r,l,r," + ptx::repeat("r", rank) + ",~{memory}";
+  for (int64_t block = 0, e = getNumBlocks(type); block < e; ++block) {
+    Value address = arith::AddIOp::create(
+        builder, loc, stage.address,
+        ptx::constant(builder, loc, block * getBlockBytes(type)));
+    Value column = arith::AddIOp::create(
+        builder, loc, indices.back(),
+        ptx::constant(builder, loc, block * blockColumns));
+    SmallVector<Value> operands = {address, source.front(), stage.full, column};
+    llvm::append_range(operands, llvm::reverse(indices.drop_back()));
+    ptx::emit(builder, loc, code, constraints, operands);
+  }
+  return success();
+}
+
+void SM90aTarget::emitWait(OpBuilder &builder, Location loc,
+                           const StagedTile &stage, Value parity) const {
+  emitBarrierWait(builder, loc, stage.full, parity);
+}
+
+void SM90aTarget::emitRelease(OpBuilder &builder, Location loc,
+                              const StagedTile &stage,
+                              const ThreadPosition &position) const {
+  Value inWarpgroup = arith::AndIOp::create(
+      builder, loc, position.thread, ptx::constant(builder, loc, 127));
+  ptx::emit(builder, loc,
+            "{\n"
+            ".reg .pred first;\n"
+            "setp.eq.s32 first, $1, 0;\n"
+            "@first mbarrier.arrive.shared::cta.b64 _, [$0];\n"
+            "}",
+            "r,r,~{memory}", {stage.empty, inWarpgroup});
+}
+
+/// The place in the instruction's register list of each register of the layout.
+/// The instruction counts by pair of columns, then row, then column; the layout
+/// by row, then column.
+static SmallVector<unsigned> getInstructionOrder(unsigned numRegisters) {
+  SmallVector<unsigned> order;
+  for (unsigned row = 0; row < 2; ++row)
+    for (unsigned column = 0, e = numRegisters / 2; column < e; ++column)
+      order.push_back(column / 2 * 4 + row * 2 + column % 2);
+  return order;
+}
+
+FailureOr<SmallVector<Value>>
+SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
+                          ValueRange lhs, const StagedTile &rhs, ValueRange acc,
+                          const ThreadPosition &position) const {
+  Location loc = op.getLoc();
+  VectorType resultType = op.getResult().getType().getValueType();
+  BufferType rhsType = op.getRhs().getType();
+  int64_t columns = resultType.getDimSize(1);
+  int64_t contracted = rhsType.getShape()[op.getTransposeRhs() ? 1 : 0];
+  int64_t steps = llvm::divideCeil(contracted, contractStep);
+  unsigned numResults = warpgroupRows * columns / 128;
+  if (columns % 8 != 0 || columns > 256)
+    return op.emitOpError("result columns must be a multiple of 8 and at most "
+                          "256 on sm_90a (was ")
+           << columns << ")";
+  SmallVector<unsigned> order = getInstructionOrder(numResults);
+
+  // Operands of the assembly: results, tied accumulators, then descriptors and
+  // registers. Steps advance the descriptors, which count 16-byte units.
+  SmallVector<Value> operands(acc.size());
+  for (auto [place, value] : llvm::zip(order, acc))
+    operands[place] = value;
+  unsigned next = numResults + acc.size();
+  auto addOperand = [&](Value value) {
+    operands.push_back(value);
+    return next++;
+  };
+
+  std::string lhsConstraints;
+  auto lhsBuffer = dyn_cast<BufferType>(op.getLhs().getType());
+  unsigned lhsFirst = next;
+  if (lhsBuffer) {
+    Value offset = arith::MulIOp::create(
+        builder, loc, position.warpgroup,
+        ptx::constant(builder, loc, warpgroupRows * blockRowBytes));
+    Value address = arith::AddIOp::create(builder, loc, lhs[0], offset);
+    addOperand(emitDescriptor(builder, loc, address, /*leadingBytes=*/0));
+    lhsConstraints = "l";
+  } else {
+    if (static_cast<int64_t>(lhs.size()) != steps * 4)
+      return op.emitOpError("lhs in registers must have 64 rows for each "
+                            "warpgroup and contract a multiple of 16 on "
+                            "sm_90a");
+    for (Value pair : lhs)
+      addOperand(
+          LLVM::BitcastOp::create(builder, loc, builder.getI32Type(), pair));
+    lhsConstraints = ptx::repeat("r", lhs.size());
+  }
+  // A transposed right-hand side is K-major; otherwise columns are contiguous
+  // and the leading offset leads to the next 64 of them.
+  int64_t leadingBytes = op.getTransposeRhs() ? 0 : getBlockBytes(rhsType);
+  unsigned rhsOperand =
+      addOperand(emitDescriptor(builder, loc, rhs.address, leadingBytes));
+
+  StringRef element =
+      isa<BFloat16Type>(rhsType.getElementType()) ? "bf16" : "f16";
+  std::string code;
+  llvm::raw_string_ostream os(code);
+  os << "{\n.reg .pred first, rest;\n.reg .b64 a, b;\n"
+     << "setp.ne.b32 first, " << (acc.empty() ? 0 : 1) << ", 0;\n"
+     << "setp.ne.b32 rest, 1, 0;\n"
+     << "wgmma.fence.sync.aligned;\n";
+  for (int64_t step = 0; step < steps; ++step) {
+    auto advanceKMajor = [&](BufferType type) {
+      int64_t column = step * contractStep;
+      return (column / blockColumns * getBlockBytes(type) +
+              column % blockColumns * 2) >>
+             4;
+    };
+    if (lhsBuffer)
+      os << "add.s64 a, $" << lhsFirst << ", " << advanceKMajor(lhsBuffer)
+         << ";\n";
+    int64_t rhsAdvance = op.getTransposeRhs()
+                             ? advanceKMajor(rhsType)
+                             : (step * contractStep * blockRowBytes) >> 4;
+    os << "add.s64 b, $" << rhsOperand << ", " << rhsAdvance << ";\n";
+    os << "wgmma.mma_async.sync.aligned.m64n" << columns << "k16.f32."
+       << element << "." << element << " "
+       << ptx::registerList(0, numResults) << ", ";
+    if (lhsBuffer) {
+      os << "a";
+    } else {
+      // Registers are (row, column pair); the instruction takes two column
+      // pairs, of each of them both rows.
+      unsigned pairs = lhs.size() / 2;
+      unsigned first = lhsFirst + step * 2;
+      os << "{$" << first << ",$" << first + pairs << ",$" << first + 1
+         << ",$" << first + pairs + 1 << "}";
+    }
+    os << ", b, " << (step == 0 ? "first" : "rest") << ", 1, 1"
+       << (lhsBuffer ? ", 0" : "") << (op.getTransposeRhs() ? ", 0" : ", 1")
+       << ";\n";
+  }
+  os << "wgmma.commit_group.sync.aligned;\n}";
+
+  std::string constraints = ptx::repeat("=f", numResults);
+  if (!acc.empty())
+    constraints += "," + ptx::tied(numResults);
+  constraints += "," + lhsConstraints + ",l,~{memory}";
+  SmallVector<Type> types(numResults, builder.getF32Type());
+  SmallVector<Value> registers =
+      ptx::emitWithResults(builder, loc, types, code, constraints, operands);
+  return llvm::map_to_vector(order,
+                             [&](unsigned place) { return registers[place]; });
+}
+
+SmallVector<Value> SM90aTarget::emitMmaWait(OpBuilder &builder, Location loc,
+                                            ValueRange pending,
+                                            int64_t newer) const {
+  // The registers pass through the wait, so that no use moves above it.
+  std::string constraints = ptx::repeat("=f", pending.size()) + "," +
+                            ptx::tied(pending.size()) + ",~{memory}";
+  std::string code =
+      "wgmma.wait_group.sync.aligned " + std::to_string(newer) + ";";
+  return ptx::emitWithResults(builder, loc, pending.getTypes(), code,
+                              constraints, pending);
+}
+
+void SM90aTarget::emitSetRegisters(OpBuilder &builder, Location loc,
+                                   int64_t registers, int64_t before) const {
+  auto action = registers > before ? NVVM::SetMaxRegisterAction::increase
+                                   : NVVM::SetMaxRegisterAction::decrease;
+  NVVM::SetMaxRegisterOp::create(builder, loc, registers, action);
+}
+
+std::unique_ptr<TargetInfo> attn::createSM90aTarget() {
+  return std::make_unique<SM90aTarget>();
+}

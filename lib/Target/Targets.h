@@ -1,0 +1,24 @@
+//===- Targets.h - Constructors of the targets ----------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Declares the function that each target's file defines.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_LIB_TARGET_TARGETS_H
+#define ATTN_LIB_TARGET_TARGETS_H
+
+#include "attn/Target/TargetInfo.h"
+
+namespace mlir::attn {
+
+std::unique_ptr<TargetInfo> createSM90aTarget();
+
+} // namespace mlir::attn
+
+#endif // ATTN_LIB_TARGET_TARGETS_H
