@@ -262,7 +262,9 @@ void AttnTileCreatePipesPass::runOnOperation() {
     auto type =
         PipeType::get(&getContext(), tile.getShape(), tile.getElementType(),
                       once ? queryStages : stages);
-    Value pipe = CreatePipeOp::create(builder, first.getLoc(), type);
+    Value pipe = CreatePipeOp::create(builder, first.getLoc(), type,
+                                      /*offset=*/IntegerAttr(),
+                                      /*barriers=*/IntegerAttr());
     for (LoadOp load : stream.loads)
       pipes[load.getResult()] = pipe;
     ++numPipes;
