@@ -122,6 +122,9 @@ TEST(ParallelFor, SeveralCallers) {
 }
 
 TEST(ParallelFor, WorksInForkedChild) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer forbids threads after a fork";
+#endif
   ASSERT_TRUE(coversOnce(100));
   pid_t child = fork();
   if (child == 0)
