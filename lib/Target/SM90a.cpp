@@ -163,8 +163,7 @@ void SM90aTarget::emitAcquire(OpBuilder &builder, Location loc,
   int64_t bytes = getNumBlocks(type) * getBlockBytes(type);
   ptx::emit(builder, loc,
             "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;",
-            "r,r,~{memory}",
-            {stage.full, ptx::constant(builder, loc, bytes)});
+            "r,r,~{memory}", {stage.full, ptx::constant(builder, loc, bytes)});
 }
 
 LogicalResult SM90aTarget::emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
@@ -211,8 +210,8 @@ void SM90aTarget::emitWait(OpBuilder &builder, Location loc,
 void SM90aTarget::emitRelease(OpBuilder &builder, Location loc,
                               const StagedTile &stage,
                               const ThreadPosition &position) const {
-  Value inWarpgroup = arith::AndIOp::create(
-      builder, loc, position.thread, ptx::constant(builder, loc, 127));
+  Value inWarpgroup = arith::AndIOp::create(builder, loc, position.thread,
+                                            ptx::constant(builder, loc, 127));
   ptx::emit(builder, loc,
             "{\n"
             ".reg .pred first;\n"
@@ -310,8 +309,8 @@ SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
                              : (step * contractStep * blockRowBytes) >> 4;
     os << "add.s64 b, $" << rhsOperand << ", " << rhsAdvance << ";\n";
     os << "wgmma.mma_async.sync.aligned.m64n" << columns << "k16.f32."
-       << element << "." << element << " "
-       << ptx::registerList(0, numResults) << ", ";
+       << element << "." << element << " " << ptx::registerList(0, numResults)
+       << ", ";
     if (lhsBuffer) {
       os << "a";
     } else {
@@ -319,8 +318,8 @@ SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
       // pairs, of each of them both rows.
       unsigned pairs = lhs.size() / 2;
       unsigned first = lhsFirst + step * 2;
-      os << "{$" << first << ",$" << first + pairs << ",$" << first + 1
-         << ",$" << first + pairs + 1 << "}";
+      os << "{$" << first << ",$" << first + pairs << ",$" << first + 1 << ",$"
+         << first + pairs + 1 << "}";
     }
     os << ", b, " << (step == 0 ? "first" : "rest") << ", 1, 1"
        << (lhsBuffer ? ", 0" : "") << (op.getTransposeRhs() ? ", 0" : ", 1")

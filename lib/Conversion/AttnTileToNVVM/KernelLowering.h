@@ -1,0 +1,298 @@
+//===- KernelLowering.h - Lowering of one kernel ------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What the patterns that lower a kernel to a GPU share.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_LIB_CONVERSION_ATTNTILETONVVM_KERNELLOWERING_H
+#define ATTN_LIB_CONVERSION_ATTNTILETONVVM_KERNELLOWERING_H
+
+#include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Target/TargetInfo.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Transforms/DialectConversion.h"
+
+namespace mlir::attn {
+
+constexpr int64_t warpgroupSize = 128;
+
+/// What the patterns need to know of the kernel they are in.
+struct KernelContext {
+  KernelContext(const TargetInfo &target,
+                attn_tile::ThreadLayoutAttrInterface layout)
+      : target(target), layout(layout) {}
+
+  const TargetInfo &target;
+  attn_tile::ThreadLayoutAttrInterface layout;
+  /// Threads of the group.
+  int64_t numThreads = 0;
+  /// Warpgroups that release stages.
+  int64_t numConsumers = 0;
+  /// Index of the thread and of its warpgroup in the group, `i32`; the latter
+  /// is the same in all threads of a warp.
+  Value thread;
+  Value warpgroup;
+  /// First byte of shared memory, `i32`.
+  Value shared;
+  /// First warpgroup of each role.
+  DenseMap<Operation *, int64_t> firstWarpgroup;
+  /// Products started after the one that is waited for.
+  DenseMap<Operation *, int64_t> newerProducts;
+
+  bool isPacked(VectorType type) const {
+    return type.getRank() == 2 && type.getDimSize(1) > 1 &&
+           type.getElementType().isIntOrFloat() &&
+           isa<BFloat16Type, Float16Type>(type.getElementType());
+  }
+
+  int64_t getRows(VectorType type) const {
+    return layout.getRowRegisters(type.getDimSize(0));
+  }
+  int64_t getColumns(VectorType type) const {
+    return type.getRank() == 1 ? 1
+                               : layout.getColumnRegisters(type.getDimSize(1));
+  }
+
+  /// Index of the thread within the role that `op` is in.
+  ThreadPosition getPosition(OpBuilder &builder, Operation *op) const {
+    auto role = op->getParentOfType<attn_tile::RoleOp>();
+    int64_t first = role ? firstWarpgroup.lookup(role) : 0;
+    if (first == 0)
+      return {thread, warpgroup};
+    Location loc = op->getLoc();
+    auto subtract = [&](Value value, int64_t amount) -> Value {
+      Value constant = arith::ConstantIntOp::create(builder, loc, amount, 32);
+      return arith::SubIOp::create(builder, loc, value, constant);
+    };
+    return {subtract(thread, first * warpgroupSize),
+            subtract(warpgroup, first)};
+  }
+};
+
+/// Types of what one thread holds.
+class TileTypeConverter : public TypeConverter {
+public:
+  explicit TileTypeConverter(const KernelContext &context) {
+    addConversion([](Type type) { return type; });
+    addConversion([](IndexType type) -> Type {
+      return IntegerType::get(type.getContext(), 32);
+    });
+    addConversion([&context](VectorType type, SmallVectorImpl<Type> &types)
+                      -> std::optional<LogicalResult> {
+      return convertTile(context, type, types);
+    });
+    addConversion(
+        [&context](attn_tile::PendingType type, SmallVectorImpl<Type> &types)
+            -> std::optional<LogicalResult> {
+          return convertTile(context, type.getValueType(), types);
+        });
+    addConversion(
+        [](attn_tile::BufferType type,
+           SmallVectorImpl<Type> &types) -> std::optional<LogicalResult> {
+          types.append(3, IntegerType::get(type.getContext(), 32));
+          return success();
+        });
+    // Address of the first stage and of its barriers.
+    addConversion(
+        [](attn_tile::PipeType type,
+           SmallVectorImpl<Type> &types) -> std::optional<LogicalResult> {
+          types.append(2, IntegerType::get(type.getContext(), 32));
+          return success();
+        });
+    addConversion([](attn_tile::TensorMapType type) -> Type {
+      return LLVM::LLVMPointerType::get(type.getContext());
+    });
+    // Pointer, sizes and strides.
+    addConversion([](MemRefType type, SmallVectorImpl<Type> &types)
+                      -> std::optional<LogicalResult> {
+      types.push_back(LLVM::LLVMPointerType::get(type.getContext()));
+      types.append(2 * type.getRank(), IntegerType::get(type.getContext(), 64));
+      return success();
+    });
+  }
+
+private:
+  static std::optional<LogicalResult>
+  convertTile(const KernelContext &context, VectorType type,
+              SmallVectorImpl<Type> &types) {
+    if (!context.layout || !context.layout.supports(type.getShape()))
+      return failure();
+    int64_t count = context.getRows(type) * context.getColumns(type);
+    if (context.isPacked(type))
+      types.append(count / 2, VectorType::get(2, type.getElementType()));
+    else
+      types.append(count, type.getElementType());
+    return success();
+  }
+};
+
+/// A memref after conversion.
+struct LoweredMemRef {
+  LoweredMemRef(MemRefType type, ValueRange values)
+      : type(type), values(values) {}
+
+  Value getPointer() const { return values.front(); }
+
+  Value getSize(OpBuilder &builder, Location loc, int64_t dim) const {
+    if (type.isDynamicDim(dim))
+      return values[1 + dim];
+    return arith::ConstantIntOp::create(builder, loc, type.getDimSize(dim), 64);
+  }
+
+  /// The last stride, when dynamic, is 1: callers of kernels check that.
+  Value getStride(OpBuilder &builder, Location loc, int64_t dim) const {
+    SmallVector<int64_t> strides;
+    int64_t offset;
+    bool known = succeeded(type.getStridesAndOffset(strides, offset));
+    int64_t stride = known ? strides[dim] : ShapedType::kDynamic;
+    if (dim == type.getRank() - 1 && ShapedType::isDynamic(stride))
+      stride = 1;
+    if (ShapedType::isDynamic(stride))
+      return values[1 + type.getRank() + dim];
+    return arith::ConstantIntOp::create(builder, loc, stride, 64);
+  }
+
+  /// Pointer in global memory to the element at `indices` (`i32`).
+  Value emitAddress(OpBuilder &builder, Location loc,
+                    ValueRange indices) const {
+    Type i64 = builder.getI64Type();
+    Value offset;
+    for (auto [dim, index] : llvm::enumerate(indices)) {
+      Value wide = arith::ExtSIOp::create(builder, loc, i64, index);
+      Value stride = getStride(builder, loc, dim);
+      Value term = arith::MulIOp::create(builder, loc, wide, stride);
+      offset =
+          offset ? arith::AddIOp::create(builder, loc, offset, term).getResult()
+                 : term;
+    }
+    auto global = LLVM::LLVMPointerType::get(
+        builder.getContext(),
+        static_cast<unsigned>(NVVM::NVVMMemorySpace::Global));
+    Value base =
+        LLVM::AddrSpaceCastOp::create(builder, loc, global, getPointer());
+    if (!offset)
+      return base;
+    return LLVM::GEPOp::create(builder, loc, global, type.getElementType(),
+                               base, offset);
+  }
+
+  MemRefType type;
+  ValueRange values;
+};
+
+/// Base of patterns that need the kernel's context.
+template <typename OpTy>
+struct KernelPattern : public OpConversionPattern<OpTy> {
+  KernelPattern(const TypeConverter &converter, MLIRContext *mlirContext,
+                const KernelContext &context, PatternBenefit benefit = 1)
+      : OpConversionPattern<OpTy>(converter, mlirContext, benefit),
+        context(context) {}
+
+  using OneToNOpAdaptor = typename OpConversionPattern<OpTy>::OneToNOpAdaptor;
+
+  const KernelContext &context;
+};
+
+//===----------------------------------------------------------------------===//
+// Small pieces of code
+//===----------------------------------------------------------------------===//
+
+/// Whether `type` is a tile, whose conversion is a list of registers.
+inline bool isTile(Type type) {
+  auto vector = dyn_cast<VectorType>(type);
+  return vector && vector.getRank() <= 2;
+}
+
+inline Value createI32(OpBuilder &builder, Location loc, int64_t value) {
+  return arith::ConstantIntOp::create(builder, loc, value, 32);
+}
+
+inline Value emitAdd(OpBuilder &builder, Location loc, Value lhs, int64_t rhs) {
+  if (rhs == 0)
+    return lhs;
+  return arith::AddIOp::create(builder, loc, lhs, createI32(builder, loc, rhs));
+}
+
+inline Value emitLess(OpBuilder &builder, Location loc, Value lhs, Value rhs) {
+  return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, lhs,
+                               rhs);
+}
+
+/// Emits the body of `if (condition)`.
+inline void emitIf(OpBuilder &builder, Location loc, Value condition,
+                   function_ref<void(OpBuilder &)> emitBody) {
+  auto ifOp = scf::IfOp::create(builder, loc, condition, /*withElse=*/false);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(ifOp.thenYield());
+  emitBody(builder);
+}
+
+/// A butterfly exchange of an f32 between threads of a warp.
+inline Value emitShuffle(OpBuilder &builder, Location loc, Value value,
+                         int64_t laneMask) {
+  return NVVM::ShflOp::create(
+      builder, loc, value.getType(), createI32(builder, loc, -1), value,
+      createI32(builder, loc, laneMask), createI32(builder, loc, 31),
+      NVVM::ShflKind::bfly, UnitAttr());
+}
+
+/// First of each operand's values.
+inline SmallVector<Value> getSingleValues(ArrayRef<ValueRange> operands) {
+  return llvm::map_to_vector(operands,
+                             [](ValueRange range) { return range.front(); });
+}
+
+inline StagedTile getStagedTile(ValueRange buffer) {
+  return {buffer[0], buffer[1], buffer[2]};
+}
+
+//===----------------------------------------------------------------------===//
+// Patterns and steps, each in the file of its name
+//===----------------------------------------------------------------------===//
+
+/// Elementwise work, reductions and changes of shape.
+void populateTilePatterns(RewritePatternSet &patterns,
+                          const TypeConverter &converter,
+                          const KernelContext &context);
+
+/// Maps and masks by position.
+void populateScorePatterns(RewritePatternSet &patterns,
+                           const TypeConverter &converter,
+                           const KernelContext &context);
+
+/// Loads and stores of global memory.
+void populateMemoryPatterns(RewritePatternSet &patterns,
+                            const TypeConverter &converter,
+                            const KernelContext &context);
+
+/// Pipes and the matrix products that read them.
+void populatePipePatterns(RewritePatternSet &patterns,
+                          const TypeConverter &converter,
+                          const KernelContext &context);
+
+/// Turns of warpgroups.
+void populateRolePatterns(RewritePatternSet &patterns,
+                          const TypeConverter &converter,
+                          const KernelContext &context);
+
+/// Products started between the start of the one `wait` waits for and `wait`,
+/// as far as they are known: they may still be in flight after it.
+int64_t countNewerProducts(attn_tile::MmaWaitOp wait);
+
+/// Replaces the roles of a function by a chain of conditions on the warpgroup.
+/// Roles in `takingTurns` have waited for turns.
+void lowerRoles(LLVM::LLVMFuncOp function, const KernelContext &context,
+                const DenseSet<Operation *> &takingTurns);
+
+} // namespace mlir::attn
+
+#endif // ATTN_LIB_CONVERSION_ATTNTILETONVVM_KERNELLOWERING_H

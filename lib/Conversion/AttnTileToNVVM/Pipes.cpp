@@ -1,0 +1,207 @@
+//===- Pipes.cpp - Pipes and matrix products ------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Lowers pipes and the products that read them, in the target's instructions.
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelLowering.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+using namespace mlir::attn_tile;
+
+namespace {
+
+struct CreatePipeLowering : public KernelPattern<CreatePipeOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(CreatePipeOp op, OneToNOpAdaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    PipeType type = op.getPipe().getType();
+    if (!op.getOffset() || !op.getBarriers())
+      return rewriter.notifyMatchFailure(op, "pipe has no place");
+    Value stage = emitAdd(rewriter, loc, context.shared, *op.getOffset());
+    Value barriers = emitAdd(rewriter, loc, context.shared, *op.getBarriers());
+    Value isFirst =
+        arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::eq,
+                              context.thread, createI32(rewriter, loc, 0));
+    int64_t bytes = context.target.getBarrierBytes();
+    emitIf(rewriter, loc, isFirst, [&](OpBuilder &builder) {
+      for (int64_t i = 0; i < type.getStages(); ++i) {
+        Value full = emitAdd(builder, loc, barriers, i * bytes);
+        Value empty = emitAdd(builder, loc, barriers, i * bytes + bytes / 2);
+        context.target.emitInitBarriers(builder, loc, {stage, full, empty},
+                                        context.numConsumers);
+      }
+    });
+    rewriter.replaceOpWithMultiple(
+        op, SmallVector<SmallVector<Value>>{{stage, barriers}});
+    return success();
+  }
+};
+
+/// Stage and parity of a position in a pipe.
+static std::pair<Value, Value> emitStageAndParity(OpBuilder &builder,
+                                                  Location loc, Value position,
+                                                  int64_t stages) {
+  Value stagesValue = createI32(builder, loc, stages);
+  Value stage = createI32(builder, loc, 0);
+  Value round = position;
+  if (stages > 1) {
+    round = arith::DivUIOp::create(builder, loc, position, stagesValue);
+    stage = arith::RemUIOp::create(builder, loc, position, stagesValue);
+  }
+  Value parity =
+      arith::AndIOp::create(builder, loc, round, createI32(builder, loc, 1));
+  return {stage, parity};
+}
+
+/// Address of element `i` of an array.
+static Value emitElement(OpBuilder &builder, Location loc, Value base, Value i,
+                         int64_t stride) {
+  Value offset =
+      arith::MulIOp::create(builder, loc, i, createI32(builder, loc, stride));
+  return arith::AddIOp::create(builder, loc, base, offset);
+}
+
+/// `acquire` and `wait`: find the stage, and wait for its barrier.
+template <typename OpTy>
+struct PipeAccessLowering : public KernelPattern<OpTy> {
+  using KernelPattern<OpTy>::KernelPattern;
+  using OneToNOpAdaptor = typename KernelPattern<OpTy>::OneToNOpAdaptor;
+
+  LogicalResult
+  matchAndRewrite(OpTy op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    const TargetInfo &target = this->context.target;
+    PipeType type = op.getPipe().getType();
+    auto [stage, parity] = emitStageAndParity(
+        rewriter, loc, adaptor.getPosition().front(), type.getStages());
+    Value address = emitElement(rewriter, loc, adaptor.getPipe()[0], stage,
+                                target.getStageBytes(type.getBufferType()));
+    Value full = emitElement(rewriter, loc, adaptor.getPipe()[1], stage,
+                             target.getBarrierBytes());
+    Value empty = emitAdd(rewriter, loc, full, target.getBarrierBytes() / 2);
+    if (isa<AcquireOp>(op))
+      target.emitAcquire(rewriter, loc, {address, full, empty}, parity,
+                         type.getBufferType());
+    else
+      target.emitWait(rewriter, loc, {address, full, empty}, parity);
+    rewriter.replaceOpWithMultiple(
+        op, SmallVector<SmallVector<Value>>{{address, full, empty}});
+    return success();
+  }
+};
+
+struct CopyLowering : public KernelPattern<CopyOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(CopyOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    if (failed(context.target.emitCopy(rewriter, op, adaptor.getSource(),
+                                       getSingleValues(adaptor.getIndices()),
+                                       getStagedTile(adaptor.getBuffer()),
+                                       context.getPosition(rewriter, op))))
+      return failure();
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct CommitLowering : public KernelPattern<CommitOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(CommitOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    context.target.emitCommit(rewriter, op.getLoc(),
+                              getStagedTile(adaptor.getBuffer()));
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct ReleaseLowering : public KernelPattern<ReleaseOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(ReleaseOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    context.target.emitRelease(rewriter, op.getLoc(),
+                               getStagedTile(adaptor.getBuffer()),
+                               context.getPosition(rewriter, op));
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+//===----------------------------------------------------------------------===//
+// Matrix products
+//===----------------------------------------------------------------------===//
+
+struct MmaStartLowering : public KernelPattern<MmaStartOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(MmaStartOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    FailureOr<SmallVector<Value>> results = context.target.emitMmaStart(
+        rewriter, op, adaptor.getLhs(), getStagedTile(adaptor.getRhs()),
+        adaptor.getAcc(), context.getPosition(rewriter, op));
+    if (failed(results))
+      return failure();
+    rewriter.replaceOpWithMultiple(
+        op, SmallVector<SmallVector<Value>>{std::move(*results)});
+    return success();
+  }
+};
+
+struct MmaWaitLowering : public KernelPattern<MmaWaitOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(MmaWaitOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    SmallVector<Value> results =
+        context.target.emitMmaWait(rewriter, op.getLoc(), adaptor.getPending(),
+                                   context.newerProducts.lookup(op));
+    rewriter.replaceOpWithMultiple(
+        op, SmallVector<SmallVector<Value>>{std::move(results)});
+    return success();
+  }
+};
+} // namespace
+
+void attn::populatePipePatterns(RewritePatternSet &patterns,
+                                const TypeConverter &converter,
+                                const KernelContext &context) {
+  patterns.add<CreatePipeLowering, PipeAccessLowering<AcquireOp>,
+               PipeAccessLowering<WaitOp>, CopyLowering, CommitLowering,
+               ReleaseLowering, MmaStartLowering, MmaWaitLowering>(
+      converter, patterns.getContext(), context);
+}
+
+int64_t attn::countNewerProducts(MmaWaitOp wait) {
+  Operation *start = wait.getPending().getDefiningOp();
+  if (!start || start->getBlock() != wait->getBlock())
+    return 0;
+  int64_t newer = 0;
+  for (Operation *op = start->getNextNode(); op != wait;
+       op = op->getNextNode()) {
+    if (isa<MmaStartOp>(op))
+      ++newer;
+    else if (op->getNumRegions() != 0)
+      return 0;
+  }
+  return newer;
+}

@@ -1,0 +1,169 @@
+//===- Scores.cpp - Maps and masks by position ----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Lowers what depends on the position of each score.
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelLowering.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+using namespace mlir::attn_tile;
+
+namespace {
+/// Positions of the elements of a tile, as values of type `index`: operations
+/// on them are lowered like all others.
+struct TilePositions {
+  template <typename OpTy>
+  TilePositions(OpBuilder &builder, OpTy op, const KernelContext &context)
+      : builder(builder), loc(op.getLoc()), context(context) {
+    Value thread = context.getPosition(builder, op).thread;
+    baseRow = emitBase(op.getFirstQuery(),
+                       context.layout.emitBaseRow(builder, loc, thread));
+    baseColumn = emitBase(op.getFirstKey(),
+                          context.layout.emitBaseColumn(builder, loc, thread));
+  }
+
+  Value getRow(int64_t r) {
+    return emitOffset(baseRow, context.layout.getRowOffset(r));
+  }
+  Value getColumn(int64_t c) {
+    return emitOffset(baseColumn, context.layout.getColumnOffset(c));
+  }
+
+private:
+  Value emitBase(Value first, Value base) {
+    Value index =
+        arith::IndexCastOp::create(builder, loc, builder.getIndexType(), base);
+    return arith::AddIOp::create(builder, loc, first, index);
+  }
+  Value emitOffset(Value base, int64_t offset) {
+    if (offset == 0)
+      return base;
+    Value constant = arith::ConstantIndexOp::create(builder, loc, offset);
+    return arith::AddIOp::create(builder, loc, base, constant);
+  }
+
+  OpBuilder &builder;
+  Location loc;
+  const KernelContext &context;
+  Value baseRow;
+  Value baseColumn;
+};
+
+/// Clones the body of a scalar region; returns what it yields.
+static Value inlineScalarRegion(OpBuilder &builder, Region &region,
+                                ValueRange arguments) {
+  IRMapping mapping;
+  mapping.map(region.getArguments(), arguments);
+  for (Operation &op : region.front().without_terminator())
+    builder.clone(op, mapping);
+  auto yield = cast<attn_tile::YieldOp>(region.front().getTerminator());
+  return mapping.lookupOrDefault(yield.getValue());
+}
+
+/// Positions beyond the lengths must not be read from captured arrays; they
+/// stand for the last valid position instead, whose element is not used.
+static Value clampPosition(OpBuilder &builder, Location loc, Region &region,
+                           Value position, Value length) {
+  bool reads =
+      region.walk([](memref::LoadOp) { return WalkResult::interrupt(); })
+          .wasInterrupted();
+  if (!reads)
+    return position;
+  Value one = arith::ConstantIndexOp::create(builder, loc, 1);
+  Value last = arith::SubIOp::create(builder, loc, length, one);
+  return arith::MinSIOp::create(builder, loc, position, last);
+}
+
+struct MapLowering : public KernelPattern<MapOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(MapOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto type = cast<VectorType>(op.getSource().getType());
+    Location loc = op.getLoc();
+    TilePositions positions(rewriter, op, context);
+    SmallVector<Value> results;
+    int64_t columns = context.getColumns(type);
+    for (int64_t r = 0, e = context.getRows(type); r < e; ++r) {
+      Value query = clampPosition(rewriter, loc, op.getBody(),
+                                  positions.getRow(r), op.getQueryLength());
+      for (int64_t c = 0; c < columns; ++c) {
+        Value key = clampPosition(rewriter, loc, op.getBody(),
+                                  positions.getColumn(c), op.getKeyLength());
+        results.push_back(
+            inlineScalarRegion(rewriter, op.getBody(),
+                               {adaptor.getSource()[r * columns + c],
+                                op.getBatch(), op.getHead(), query, key}));
+      }
+    }
+    rewriter.replaceOpWithMultiple(op,
+                                   SmallVector<SmallVector<Value>>{results});
+    return success();
+  }
+};
+
+struct MaskLowering : public KernelPattern<MaskOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(MaskOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto type = cast<VectorType>(op.getSource().getType());
+    Location loc = op.getLoc();
+    TilePositions positions(rewriter, op, context);
+    auto floatType = cast<FloatType>(type.getElementType());
+    Value masked = arith::ConstantFloatOp::create(
+        rewriter, loc, floatType,
+        APFloat::getInf(floatType.getFloatSemantics(), /*Negative=*/true));
+    SmallVector<Value> results;
+    int64_t columns = context.getColumns(type);
+    for (int64_t r = 0, e = context.getRows(type); r < e; ++r) {
+      Value query = positions.getRow(r);
+      for (int64_t c = 0; c < columns; ++c) {
+        Value key = positions.getColumn(c);
+        Value keep = arith::CmpIOp::create(
+            rewriter, loc, arith::CmpIPredicate::slt, key, op.getKeyLength());
+        auto restrict = [&](Value condition) {
+          keep = arith::AndIOp::create(rewriter, loc, keep, condition);
+        };
+        if (MaskAttrInterface mask = op.getMaskAttr())
+          restrict(
+              mask.emitPredicate(rewriter, loc,
+                                 {op.getBatch(), op.getHead(), query, key,
+                                  op.getQueryLength(), op.getKeyLength()}));
+        if (!op.getKeep().empty())
+          restrict(
+              inlineScalarRegion(rewriter, op.getKeep(),
+                                 {op.getBatch(), op.getHead(),
+                                  clampPosition(rewriter, loc, op.getKeep(),
+                                                query, op.getQueryLength()),
+                                  clampPosition(rewriter, loc, op.getKeep(),
+                                                key, op.getKeyLength())}));
+        results.push_back(arith::SelectOp::create(
+            rewriter, loc, keep, adaptor.getSource()[r * columns + c], masked));
+      }
+    }
+    rewriter.replaceOpWithMultiple(op,
+                                   SmallVector<SmallVector<Value>>{results});
+    return success();
+  }
+};
+} // namespace
+
+void attn::populateScorePatterns(RewritePatternSet &patterns,
+                                 const TypeConverter &converter,
+                                 const KernelContext &context) {
+  patterns.add<MapLowering, MaskLowering>(converter, patterns.getContext(),
+                                          context);
+}

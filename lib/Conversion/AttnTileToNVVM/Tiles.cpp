@@ -1,0 +1,353 @@
+//===- Tiles.cpp - Elementwise work and reductions ----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Lowers operations on register tiles to operations on each thread's registers.
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelLowering.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+using namespace mlir::attn_tile;
+
+/// Creates `op` again with other operands and result types.
+static Operation *recreate(OpBuilder &builder, Operation *op,
+                           ValueRange operands, TypeRange types) {
+  OperationState state(op->getLoc(), op->getName());
+  state.addOperands(operands);
+  state.addTypes(types);
+  state.addAttributes(op->getAttrs());
+  return builder.create(state);
+}
+
+namespace {
+/// An elementwise operation on tiles is one operation for each register; one
+/// on scalars is itself, with converted types.
+struct ElementwiseLowering : public ConversionPattern {
+  ElementwiseLowering(const TypeConverter &converter, MLIRContext *mlirContext,
+                      const KernelContext &context)
+      : ConversionPattern(converter, MatchAnyOpTypeTag(), /*benefit=*/1,
+                          mlirContext),
+        context(context) {}
+
+  LogicalResult
+  matchAndRewrite(Operation *op, ArrayRef<ValueRange> operands,
+                  ConversionPatternRewriter &rewriter) const override {
+    if (!op->hasTrait<OpTrait::Elementwise>() || op->getNumResults() != 1)
+      return rewriter.notifyMatchFailure(op, "not elementwise");
+    for (Type type : llvm::concat<Type>(llvm::to_vector(op->getOperandTypes()),
+                                        llvm::to_vector(op->getResultTypes())))
+      if (isTile(type) && context.isPacked(cast<VectorType>(type)))
+        return rewriter.notifyMatchFailure(
+            op, "elementwise work on tiles of 16-bit values is not lowered");
+    SmallVector<Type> types;
+    if (failed(typeConverter->convertType(op->getResult(0).getType(), types)))
+      return rewriter.notifyMatchFailure(op, "tile does not fit the layout");
+    SmallVector<Value> results;
+    for (auto [i, type] : llvm::enumerate(types)) {
+      SmallVector<Value> scalars;
+      for (ValueRange operand : operands)
+        scalars.push_back(operand.size() == 1 ? operand[0] : operand[i]);
+      results.push_back(recreate(rewriter, op, scalars, type)->getResult(0));
+    }
+    rewriter.replaceOpWithMultiple(op,
+                                   SmallVector<SmallVector<Value>>{results});
+    return success();
+  }
+
+  const KernelContext &context;
+};
+
+struct ConstantLowering : public KernelPattern<arith::ConstantOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(arith::ConstantOp op, OneToNOpAdaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    if (op.getType().isIndex()) {
+      int64_t value = cast<IntegerAttr>(op.getValue()).getInt();
+      if (!llvm::isInt<32>(value))
+        return rewriter.notifyMatchFailure(op, "index beyond 32 bits");
+      rewriter.replaceOp(op, createI32(rewriter, loc, value));
+      return success();
+    }
+    auto dense = dyn_cast<DenseElementsAttr>(op.getValue());
+    if (!dense || !dense.isSplat())
+      return rewriter.notifyMatchFailure(op, "tile constant is not a splat");
+    SmallVector<Type> types;
+    if (failed(typeConverter->convertType(op.getType(), types)))
+      return rewriter.notifyMatchFailure(op, "tile does not fit the layout");
+    TypedAttr value = dense.getSplatValue<TypedAttr>();
+    if (auto pair = dyn_cast<VectorType>(types.front()))
+      value = DenseElementsAttr::get(pair, Attribute(value));
+    Value constant = arith::ConstantOp::create(rewriter, loc, value);
+    SmallVector<Value> results(types.size(), constant);
+    rewriter.replaceOpWithMultiple(op,
+                                   SmallVector<SmallVector<Value>>{results});
+    return success();
+  }
+};
+
+/// Index is `i32`.
+template <typename CastOp, typename ExtendOp>
+struct IndexCastLowering : public OpConversionPattern<CastOp> {
+  using OpConversionPattern<CastOp>::OpConversionPattern;
+
+  LogicalResult
+  matchAndRewrite(CastOp op, typename CastOp::Adaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Type type = this->getTypeConverter()->convertType(op.getType());
+    unsigned from = adaptor.getIn().getType().getIntOrFloatBitWidth();
+    unsigned to = type.getIntOrFloatBitWidth();
+    if (from == to)
+      rewriter.replaceOp(op, adaptor.getIn());
+    else if (from < to)
+      rewriter.replaceOpWithNewOp<ExtendOp>(op, type, adaptor.getIn());
+    else
+      rewriter.replaceOpWithNewOp<arith::TruncIOp>(op, type, adaptor.getIn());
+    return success();
+  }
+};
+
+/// f32 to pairs of 16-bit values, rounded to nearest even.
+struct TruncTileLowering : public KernelPattern<arith::TruncFOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(arith::TruncFOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto type = dyn_cast<VectorType>(op.getType());
+    if (!type || !isTile(type) || !context.isPacked(type) ||
+        !cast<VectorType>(op.getIn().getType()).getElementType().isF32())
+      return rewriter.notifyMatchFailure(op, "not f32 to a 16-bit tile");
+    Type element = type.getElementType();
+    StringRef intrinsic = isa<BFloat16Type>(element) ? "llvm.nvvm.ff2bf16x2.rn"
+                                                     : "llvm.nvvm.ff2f16x2.rn";
+    ValueRange in = adaptor.getIn();
+    SmallVector<Value> pairs;
+    // The first operand of the intrinsic is the upper half.
+    for (unsigned i = 0; i < in.size(); i += 2)
+      pairs.push_back(LLVM::CallIntrinsicOp::create(
+                          rewriter, op.getLoc(), VectorType::get(2, element),
+                          rewriter.getStringAttr(intrinsic),
+                          ValueRange{in[i + 1], in[i]})
+                          .getResults());
+    rewriter.replaceOpWithMultiple(op, SmallVector<SmallVector<Value>>{pairs});
+    return success();
+  }
+};
+
+struct ExtendTileLowering : public KernelPattern<arith::ExtFOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(arith::ExtFOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto type = dyn_cast<VectorType>(op.getIn().getType());
+    if (!type || !isTile(type) || !context.isPacked(type))
+      return rewriter.notifyMatchFailure(op, "not a 16-bit tile");
+    Type element = cast<VectorType>(op.getType()).getElementType();
+    Location loc = op.getLoc();
+    SmallVector<Value> results;
+    for (Value pair : adaptor.getIn())
+      for (int64_t half : {0, 1}) {
+        Value value = LLVM::ExtractElementOp::create(
+            rewriter, loc, pair, createI32(rewriter, loc, half));
+        results.push_back(arith::ExtFOp::create(rewriter, loc, element, value));
+      }
+    rewriter.replaceOpWithMultiple(op,
+                                   SmallVector<SmallVector<Value>>{results});
+    return success();
+  }
+};
+
+/// Calls an intrinsic of one f32 operand.
+static Value emitUnary(OpBuilder &builder, Location loc, StringRef intrinsic,
+                       Value value) {
+  return LLVM::CallIntrinsicOp::create(builder, loc, value.getType(),
+                                       builder.getStringAttr(intrinsic), value)
+      .getResults();
+}
+
+/// exp2 of f32 is one instruction, with a relative error below 2^-22.
+struct Exp2Lowering : public KernelPattern<math::Exp2Op> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(math::Exp2Op op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    if (!getElementTypeOrSelf(op.getType()).isF32())
+      return rewriter.notifyMatchFailure(op, "not f32");
+    SmallVector<Value> results;
+    for (Value value : adaptor.getOperand())
+      results.push_back(emitUnary(rewriter, op.getLoc(),
+                                  "llvm.nvvm.ex2.approx.ftz.f", value));
+    rewriter.replaceOpWithMultiple(op,
+                                   SmallVector<SmallVector<Value>>{results});
+    return success();
+  }
+};
+
+/// The logarithm of a tile of f32 (the row sums) through that to base 2, whose
+/// absolute error is below 2^-22. Scalars are left to the math library.
+struct LogLowering : public KernelPattern<math::LogOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(math::LogOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    if (!isTile(op.getType()) || !getElementTypeOrSelf(op.getType()).isF32())
+      return rewriter.notifyMatchFailure(op, "not a tile of f32");
+    Location loc = op.getLoc();
+    Value ln2 = arith::ConstantFloatOp::create(
+        rewriter, loc, rewriter.getF32Type(), APFloat(0.69314718f));
+    SmallVector<Value> results;
+    for (Value value : adaptor.getOperand()) {
+      Value log2 = emitUnary(rewriter, loc, "llvm.nvvm.lg2.approx.f", value);
+      results.push_back(arith::MulFOp::create(rewriter, loc, log2, ln2));
+    }
+    rewriter.replaceOpWithMultiple(op,
+                                   SmallVector<SmallVector<Value>>{results});
+    return success();
+  }
+};
+
+/// Reduces rows: within each thread, then between the threads of a row.
+struct ReductionLowering : public KernelPattern<vector::MultiDimReductionOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(vector::MultiDimReductionOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    VectorType type = op.getSourceVectorType();
+    if (!isTile(type) || type.getRank() != 2 ||
+        op.getReductionDims() != ArrayRef<int64_t>{1} ||
+        !type.getElementType().isF32())
+      return rewriter.notifyMatchFailure(op, "not a row reduction of f32");
+    int64_t columns = context.getColumns(type);
+    ValueRange source = adaptor.getSource();
+    auto combine = [&](Value lhs, Value rhs) {
+      return vector::makeArithReduction(rewriter, loc, op.getKind(), lhs, rhs);
+    };
+    SmallVector<Value> results;
+    for (int64_t row = 0, e = context.getRows(type); row < e; ++row) {
+      // Two chains of half the length.
+      SmallVector<Value, 2> chains;
+      for (int64_t i = 0; i < columns; ++i) {
+        Value value = source[row * columns + i];
+        if (i < 2)
+          chains.push_back(value);
+        else
+          chains[i % 2] = combine(chains[i % 2], value);
+      }
+      Value result =
+          chains.size() == 2 ? combine(chains[0], chains[1]) : chains[0];
+      for (int64_t mask : context.layout.getRowShuffles())
+        result = combine(result, emitShuffle(rewriter, loc, result, mask));
+      results.push_back(combine(result, adaptor.getAcc()[row]));
+    }
+    rewriter.replaceOpWithMultiple(op,
+                                   SmallVector<SmallVector<Value>>{results});
+    return success();
+  }
+};
+
+/// A vector of rows and a tile of one column are the same registers.
+struct ShapeCastLowering : public KernelPattern<vector::ShapeCastOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(vector::ShapeCastOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto isRows = [](VectorType type) {
+      return type.getRank() == 1 ||
+             (type.getRank() == 2 && type.getDimSize(1) == 1);
+    };
+    if (!isRows(op.getSourceVectorType()) || !isRows(op.getResultVectorType()))
+      return rewriter.notifyMatchFailure(op, "not a change of a row vector");
+    rewriter.replaceOpWithMultiple(op, {adaptor.getSource()});
+    return success();
+  }
+};
+
+struct BroadcastLowering : public KernelPattern<vector::BroadcastOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(vector::BroadcastOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    VectorType type = op.getResultVectorType();
+    auto sourceType = dyn_cast<VectorType>(op.getSourceType());
+    if (!isTile(type) || context.isPacked(type))
+      return rewriter.notifyMatchFailure(op, "not a tile of 32-bit values");
+    int64_t rows = context.getRows(type), columns = context.getColumns(type);
+    ValueRange source = adaptor.getSource();
+    SmallVector<Value> results;
+    if (!sourceType) {
+      results.assign(rows * columns, source.front());
+    } else if (sourceType.getRank() == 2 && sourceType.getDimSize(1) == 1) {
+      for (int64_t row = 0; row < rows; ++row)
+        results.append(columns, source[row]);
+    } else {
+      return rewriter.notifyMatchFailure(op, "not a broadcast along columns");
+    }
+    rewriter.replaceOpWithMultiple(op,
+                                   SmallVector<SmallVector<Value>>{results});
+    return success();
+  }
+};
+
+struct PartialSumLowering : public KernelPattern<PartialSumOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(PartialSumOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto sourceType = cast<VectorType>(op.getSource().getType());
+    auto accType = cast<VectorType>(op.getAcc().getType());
+    int64_t columns = context.getColumns(sourceType);
+    int64_t partials = context.getColumns(accType);
+    // A thread's columns must repeat with the period of the accumulator.
+    for (int64_t i = 0; i < columns; ++i)
+      if (context.layout.getColumnOffset(i) % accType.getDimSize(1) !=
+          context.layout.getColumnOffset(i % partials))
+        return rewriter.notifyMatchFailure(
+            op, "partial sums are spread over threads");
+    SmallVector<Value> results(adaptor.getAcc());
+    for (int64_t row = 0, e = context.getRows(sourceType); row < e; ++row)
+      for (int64_t i = 0; i < columns; ++i) {
+        Value &sum = results[row * partials + i % partials];
+        sum = arith::AddFOp::create(rewriter, op.getLoc(), sum,
+                                    adaptor.getSource()[row * columns + i]);
+      }
+    rewriter.replaceOpWithMultiple(op,
+                                   SmallVector<SmallVector<Value>>{results});
+    return success();
+  }
+};
+} // namespace
+
+void attn::populateTilePatterns(RewritePatternSet &patterns,
+                                const TypeConverter &converter,
+                                const KernelContext &context) {
+  MLIRContext *mlirContext = patterns.getContext();
+  patterns.add<ConstantLowering, TruncTileLowering, ExtendTileLowering,
+               Exp2Lowering, LogLowering>(converter, mlirContext, context,
+                                          PatternBenefit(2));
+  patterns.add<ElementwiseLowering, ReductionLowering, ShapeCastLowering,
+               BroadcastLowering, PartialSumLowering>(converter, mlirContext,
+                                                      context);
+  patterns.add<IndexCastLowering<arith::IndexCastOp, arith::ExtSIOp>,
+               IndexCastLowering<arith::IndexCastUIOp, arith::ExtUIOp>>(
+      converter, mlirContext, PatternBenefit(2));
+}
