@@ -29,6 +29,71 @@ def ConvertAttnToAttnTilePass
     "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
 }
 
+def ConvertAttnToLoopsPass : Pass<"convert-attn-to-loops"> {
+  let summary = "write attention as plain loops in f64";
+  let description = [{
+    Replaces each bufferised `attn.attention` by a parallel loop over its rows.
+    For each row, one loop computes the scores and their maximum, a second one
+    the sum of the exponentials and of the weighted values. All arithmetic but
+    that of the score region is in f64; results are rounded once, on store. The
+    loops are the oracle that kernels are tested against, so nothing here is
+    clever.
+
+    ```mlir
+    attn.attention ins(%q, %k, %v : ...) outs(%out : ...) mask(#attn.causal)
+    ```
+
+    becomes
+
+    ```mlir
+    scf.parallel (%b, %h, %i) = ... {
+      // %scores : memref<?xf64>, %acc : memref<?xf64> of this row
+      %m = scf.for %j = ... iter_args(%max = -inf) {
+        // %scores[%j] = scale * dot(%q[%b, %h, %i], %k[%b, %h, %j]) or -inf
+      }
+      %l = scf.for %j = ... iter_args(%sum = 0) {
+        // %acc += exp(%scores[%j] - %m) * %v[%b, %h, %j]
+      }
+      // %out[%b, %h, %i] = %acc / %l, or 0 if %l is 0
+    }
+    ```
+
+    Attention on tensors is an error.
+  }];
+  let statistics = [Statistic<"numLowered", "num-lowered",
+                              "Number of attentions lowered">];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
+    "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];
+}
+
+def AttnMakeReferencePass : Pass<"attn-make-reference", "::mlir::ModuleOp"> {
+  let summary = "add an f64 reference to each public function of attention";
+  let description = [{
+    For each public function `@f` of attention, adds the private function
+    `@f_reference`: the loops of `convert-attn-to-loops`, with outputs of
+    element type f64 and one more argument, an `index`. With `n` as that
+    argument, only the rows 0, n, 2n, ... of the outputs are written; it must be
+    at least 1.
+
+    ```mlir
+    func.func @f(%q: memref<...xbf16>, ..., %out: memref<...xbf16>)
+    func.func private @f_reference(%q: memref<...xbf16>, ...,
+                                   %out: memref<...xf64>, %row_step: index)
+    ```
+
+    `@f` must be straight-line code on memrefs: attention that writes arguments
+    which nothing reads, and operations without effects. Any other function is
+    left alone, with a remark that says why.
+  }];
+  let statistics = [Statistic<"numReferences", "num-references",
+                              "Number of references added">];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
+    "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
+    "::mlir::scf::SCFDialect"];
+}
+
 def AttnTileAllocatePipesPass
     : Pass<"attn-tile-allocate-pipes", "::mlir::attn_tile::KernelOp"> {
   let summary = "place the pipes of a kernel in shared memory";
