@@ -40,7 +40,7 @@ protected:
   TestTensor out{ATTN_BF16, {3, 2, 5, 64}, memory};
 };
 
-char CheckTensors::memory[64];
+alignas(16) char CheckTensors::memory[64];
 
 /// The same in the memory of a fake device.
 class CheckCudaTensors : public CheckTensors {
