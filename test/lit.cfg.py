@@ -40,6 +40,7 @@ config.substitutions.append(("%attn_include_dir", os.path.join(config.attn_src_r
 
 llvm_config.with_system_environment(["HOME", "TMP", "TEMP", "CUDA_HOME", "LD_LIBRARY_PATH"])
 llvm_config.with_environment("PATH", config.attn_tools_dir, append_path=True)
+llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
 llvm_config.use_default_substitutions()
 
 tool_dirs = [config.attn_tools_dir, config.llvm_tools_dir]
