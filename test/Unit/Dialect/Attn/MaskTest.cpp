@@ -6,22 +6,270 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Checks what masks promise through MaskAttrInterface.
+// Checks what masks promise through MaskAttrInterface: the code that they emit
+// is evaluated by folding and compared with `isAttended` on each pair.
 //
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/Attn/IR/AttnAttrs.h"
+#include "mlir/AsmParser/AsmParser.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Builders.h"
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/DenseMap.h"
 
 #include "gtest/gtest.h"
+
+#include <algorithm>
+#include <random>
 
 using namespace mlir;
 using namespace mlir::attn;
 
-TEST(MaskTest, CausalConstantValue) {
-  MLIRContext context;
-  context.loadDialect<AttnDialect>();
-  auto causal = CausalAttr::get(&context, MaskAlignment::TopLeft);
-  EXPECT_EQ(causal.getConstantValue(1, 1), std::optional<bool>(true));
-  EXPECT_EQ(causal.getConstantValue(2, 2), std::nullopt);
+namespace {
+
+/// A function of indices whose body a mask emits.
+class EmittedFunction {
+public:
+  EmittedFunction(MLIRContext *context, unsigned numArguments)
+      : loc(UnknownLoc::get(context)), builder(context) {
+    for (unsigned i = 0; i != numArguments; ++i)
+      block.addArgument(builder.getIndexType(), loc);
+    builder.setInsertionPointToStart(&block);
+  }
+
+  OpBuilder &getBuilder() { return builder; }
+  Location getLoc() const { return loc; }
+  Value getArgument(unsigned i) { return block.getArgument(i); }
+
+  /// Evaluates the body for `arguments`.
+  void run(ArrayRef<int64_t> arguments) {
+    values.clear();
+    for (auto [argument, value] :
+         llvm::zip_equal(block.getArguments(), arguments))
+      values[argument] = builder.getIndexAttr(value);
+    for (Operation &op : block) {
+      SmallVector<Attribute> operands;
+      for (Value operand : op.getOperands())
+        operands.push_back(values.lookup(operand));
+      SmallVector<OpFoldResult> folded;
+      ASSERT_TRUE(succeeded(op.fold(operands, folded)));
+      ASSERT_EQ(folded.size(), op.getNumResults());
+      for (auto [result, value] : llvm::zip_equal(op.getResults(), folded)) {
+        auto attribute = dyn_cast<Attribute>(value);
+        values[result] =
+            attribute ? attribute : values.lookup(cast<Value>(value));
+      }
+    }
+  }
+
+  /// The value that `result` got in the last run.
+  int64_t get(Value result) const {
+    auto value = dyn_cast_or_null<IntegerAttr>(values.lookup(result));
+    EXPECT_TRUE(value);
+    return value ? value.getValue().getZExtValue() : -1;
+  }
+
+private:
+  Location loc;
+  OpBuilder builder;
+  Block block;
+  llvm::DenseMap<Value, Attribute> values;
+};
+
+struct Lengths {
+  int64_t query, key;
+};
+
+/// All small lengths, and some larger ones.
+std::vector<Lengths> getLengths() {
+  std::vector<Lengths> all;
+  for (int64_t query = 1; query <= 5; ++query)
+    for (int64_t key = 1; key <= 5; ++key)
+      all.push_back({query, key});
+  std::mt19937 random(0);
+  std::uniform_int_distribution<int64_t> length(1, 40);
+  for (int i = 0; i < 12; ++i)
+    all.push_back({length(random), length(random)});
+  return all;
 }
+
+class MaskTest : public ::testing::TestWithParam<const char *> {
+protected:
+  MaskTest() {
+    context.loadDialect<AttnDialect>();
+    mask = cast<MaskAttrInterface>(parseAttribute(GetParam(), &context));
+  }
+
+  /// Calls `check(lengths, first, last)` for many tiles of queries. The last
+  /// tile may reach beyond the query length.
+  template <typename CheckFn>
+  void forEachTile(CheckFn check) {
+    for (Lengths lengths : getLengths())
+      for (int64_t size : {1, 2, 3, 8, 16})
+        for (int64_t first = 0; first < lengths.query; first += size)
+          check(lengths, first, first + size - 1);
+  }
+
+  bool isAttended(Lengths lengths, int64_t query, int64_t key) {
+    return mask.isAttended(query, key, lengths.query, lengths.key);
+  }
+
+  /// Whether a query in [first, last] attends to `key`.
+  bool isAttendedByAny(Lengths lengths, int64_t first, int64_t last,
+                       int64_t key) {
+    for (int64_t i = first; i <= std::min(last, lengths.query - 1); ++i)
+      if (isAttended(lengths, i, key))
+        return true;
+    return false;
+  }
+
+  /// Whether all queries in [first, last] attend to `key`.
+  bool isAttendedByAll(Lengths lengths, int64_t first, int64_t last,
+                       int64_t key) {
+    for (int64_t i = first; i <= std::min(last, lengths.query - 1); ++i)
+      if (!isAttended(lengths, i, key))
+        return false;
+    return true;
+  }
+
+  MLIRContext context;
+  MaskAttrInterface mask;
+};
+
+/// Evaluates the key range of tiles.
+class EmittedRange {
+public:
+  EmittedRange(MLIRContext *context, MaskAttrInterface mask)
+      : function(context, 4) {
+    QueryRange queries{function.getArgument(0), function.getArgument(1),
+                       function.getArgument(2), function.getArgument(3)};
+    range =
+        mask.emitKeyRange(function.getBuilder(), function.getLoc(), queries);
+  }
+
+  void run(Lengths lengths, int64_t first, int64_t last) {
+    function.run({first, last, lengths.query, lengths.key});
+    begin = range.begin ? function.get(range.begin) : 0;
+    end = range.end ? function.get(range.end) : lengths.key;
+    fullBegin = range.fullBegin ? function.get(range.fullBegin) : begin;
+    fullEnd = range.fullEnd ? function.get(range.fullEnd) : end;
+  }
+
+  int64_t begin, fullBegin, fullEnd, end;
+
+private:
+  EmittedFunction function;
+  KeyRange range;
+};
+
+} // namespace
+
+TEST_P(MaskTest, PredicateAgreesWithIsAttended) {
+  EmittedFunction function(&context, 6);
+  MaskPosition at{function.getArgument(0), function.getArgument(1),
+                  function.getArgument(2), function.getArgument(3),
+                  function.getArgument(4), function.getArgument(5)};
+  Value keep = mask.emitPredicate(function.getBuilder(), function.getLoc(), at);
+  ASSERT_TRUE(keep.getType().isInteger(1));
+  for (Lengths lengths : getLengths())
+    for (int64_t i = 0; i < lengths.query; ++i)
+      for (int64_t j = 0; j < lengths.key; ++j) {
+        function.run({0, 0, i, j, lengths.query, lengths.key});
+        ASSERT_EQ(function.get(keep) != 0, isAttended(lengths, i, j))
+            << "query " << i << " of " << lengths.query << ", key " << j
+            << " of " << lengths.key;
+      }
+}
+
+TEST_P(MaskTest, NoAttendedKeyIsOutsideOfTheRange) {
+  EmittedRange range(&context, mask);
+  forEachTile([&](Lengths lengths, int64_t first, int64_t last) {
+    range.run(lengths, first, last);
+    for (int64_t j = 0; j < lengths.key; ++j)
+      EXPECT_TRUE((range.begin <= j && j < range.end) ||
+                  !isAttendedByAny(lengths, first, last, j))
+          << "queries " << first << " to " << last << " of " << lengths.query
+          << ", key " << j << " of " << lengths.key;
+  });
+}
+
+TEST_P(MaskTest, AllKeysInTheFullRangeAreAttended) {
+  EmittedRange range(&context, mask);
+  forEachTile([&](Lengths lengths, int64_t first, int64_t last) {
+    range.run(lengths, first, last);
+    for (int64_t j = range.fullBegin; j < range.fullEnd; ++j)
+      EXPECT_TRUE(j >= 0 && j < lengths.key &&
+                  isAttendedByAll(lengths, first, last, j))
+          << "queries " << first << " to " << last << " of " << lengths.query
+          << ", key " << j << " of " << lengths.key;
+  });
+}
+
+TEST_P(MaskTest, RangesAreNested) {
+  EmittedRange range(&context, mask);
+  forEachTile([&](Lengths lengths, int64_t first, int64_t last) {
+    range.run(lengths, first, last);
+    if (range.begin < range.end) {
+      EXPECT_GE(range.begin, 0);
+      EXPECT_LE(range.end, lengths.key);
+    }
+    if (range.fullBegin < range.fullEnd) {
+      EXPECT_LE(range.begin, range.fullBegin);
+      EXPECT_LE(range.fullEnd, range.end);
+    }
+  });
+}
+
+/// More than the interface asks for: bands waste no key tile.
+TEST_P(MaskTest, RangesOfBandsAreTight) {
+  EmittedRange range(&context, mask);
+  forEachTile([&](Lengths lengths, int64_t first, int64_t last) {
+    if (last >= lengths.query)
+      return;
+    range.run(lengths, first, last);
+    int64_t numAny = 0, numAll = 0;
+    for (int64_t j = 0; j < lengths.key; ++j) {
+      numAny += isAttendedByAny(lengths, first, last, j);
+      numAll += isAttendedByAll(lengths, first, last, j);
+    }
+    // The ranges are sound, so they are tight if they have the right sizes.
+    EXPECT_EQ(std::max<int64_t>(range.end - range.begin, 0), numAny)
+        << "queries " << first << " to " << last << " of " << lengths.query
+        << ", " << lengths.key << " keys";
+    EXPECT_EQ(std::max<int64_t>(range.fullEnd - range.fullBegin, 0), numAll)
+        << "queries " << first << " to " << last << " of " << lengths.query
+        << ", " << lengths.key << " keys";
+  });
+}
+
+/// Bands know their constant value whenever there is one.
+TEST_P(MaskTest, ConstantValueOfBandsIsExact) {
+  for (Lengths lengths : getLengths()) {
+    bool any = false, all = true;
+    for (int64_t j = 0; j < lengths.key; ++j) {
+      any |= isAttendedByAny(lengths, 0, lengths.query - 1, j);
+      all &= isAttendedByAll(lengths, 0, lengths.query - 1, j);
+    }
+    std::optional<bool> expected;
+    if (any == all)
+      expected = any;
+    EXPECT_EQ(mask.getConstantValue(lengths.query, lengths.key), expected)
+        << lengths.query << " queries, " << lengths.key << " keys";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Bands, MaskTest,
+    ::testing::Values(
+        "#attn.causal", "#attn.causal<alignment = top_left>",
+        "#attn.sliding_window<left = 0>",
+        "#attn.sliding_window<left = 3, alignment = top_left>",
+        "#attn.sliding_window<right = 2>",
+        "#attn.sliding_window<right = 0, alignment = top_left>",
+        "#attn.sliding_window<left = 0, right = 0>",
+        "#attn.sliding_window<left = 4, right = 0>",
+        "#attn.sliding_window<left = 4, right = 0, alignment = top_left>",
+        "#attn.sliding_window<left = 2, right = 7>",
+        "#attn.sliding_window<left = 2, right = 7, alignment = top_left>",
+        "#attn.sliding_window<left = 1073741823, right = 1073741823>"));
