@@ -65,6 +65,8 @@ private:
                     const std::string &source);
   int32_t bindSymbol(int64_t symbol, int64_t size, const std::string &source);
   int32_t checkAllKnown() const;
+  int32_t checkMemory() const;
+  std::vector<int64_t> getShape(int32_t arg) const;
   int32_t createTensor(int32_t arg);
   int32_t fillInput(int32_t arg);
   int32_t convertInput(int32_t arg);
@@ -309,14 +311,37 @@ int32_t ArgumentMaker::checkAllKnown() const {
                         function.name, text.c_str());
 }
 
-int32_t ArgumentMaker::createTensor(int32_t arg) {
+std::vector<int64_t> ArgumentMaker::getShape(int32_t arg) const {
   const attn_tensor_spec &spec = function.args[arg];
   std::vector<int64_t> shape(spec.dims, spec.dims + spec.rank);
   for (int64_t &size : shape)
     if (size < 0)
       size = symbolSizes[ATTN_DIM_SYMBOL(size)];
-  return HostTensor::create(spec.dtype, shape, options.layout,
-                            arguments[arg].tensor);
+  return shape;
+}
+
+int32_t ArgumentMaker::checkMemory() const {
+  // Systems hand out memory that they do not have and end the process that uses
+  // it: a slip in a shape shall be an error instead.
+  double total = 0;
+  for (int32_t arg = 0; arg < function.num_args; ++arg) {
+    double bytes = attnDTypeSize(function.args[arg].dtype);
+    for (int64_t size : getShape(arg))
+      bytes *= static_cast<double>(size);
+    total += bytes;
+  }
+  auto limit = static_cast<double>(getMemoryLimit());
+  if (total <= limit)
+    return ATTN_OK;
+  return attnrtSetError(ATTN_OUT_OF_MEMORY,
+                        "function '%s': the arguments need %.3g GB of host "
+                        "memory, more than the %.3g GB there are",
+                        function.name, total * 1e-9, limit * 1e-9);
+}
+
+int32_t ArgumentMaker::createTensor(int32_t arg) {
+  return HostTensor::create(function.args[arg].dtype, getShape(arg),
+                            options.layout, arguments[arg].tensor);
 }
 
 int32_t ArgumentMaker::convertInput(int32_t arg) {
@@ -388,6 +413,8 @@ int32_t ArgumentMaker::make() {
   if (int32_t status = applyShapes())
     return status;
   if (int32_t status = checkAllKnown())
+    return status;
+  if (int32_t status = checkMemory())
     return status;
 
   Progress progress("making the inputs");

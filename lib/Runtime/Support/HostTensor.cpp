@@ -14,8 +14,10 @@
 #include "FloatConvert.h"
 
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <limits>
+#include <unistd.h>
 
 using namespace attnrt;
 
@@ -46,6 +48,22 @@ void attnrt::parallelFor(int64_t count,
   // An invalid ATTN_NUM_THREADS must not keep the work from being done.
   if (attnrtParallelFor(count, call, context) != ATTN_OK)
     body(0, count);
+}
+
+int64_t attnrt::getMemoryLimit() {
+  int64_t limit = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) *
+                  static_cast<int64_t>(sysconf(_SC_PAGESIZE));
+  // Versions 2 and 1 of control groups. Where there is no limit the file says
+  // "max" or an enormous number.
+  for (const char *path : {"/sys/fs/cgroup/memory.max",
+                           "/sys/fs/cgroup/memory/memory.limit_in_bytes"})
+    if (FILE *file = fopen(path, "r")) {
+      long long bytes;
+      if (fscanf(file, "%lld", &bytes) == 1 && bytes < limit)
+        limit = bytes;
+      fclose(file);
+    }
+  return limit;
 }
 
 int32_t HostTensor::create(int32_t dtype, const std::vector<int64_t> &shape,

@@ -86,6 +86,9 @@ bool isFloatDType(int32_t dtype);
 /// "1x32x4096x128"; "scalar" for rank 0.
 std::string formatShape(const std::vector<int64_t> &shape);
 
+/// Bytes of memory the process may use: the machine's or its control group's.
+int64_t getMemoryLimit();
+
 /// Calls `body(begin, end)` on ranges that cover [0, count), on several
 /// threads.
 void parallelFor(int64_t count,
