@@ -125,7 +125,9 @@ static int32_t getModule(const CudaDriver &driver, const attnrt_kernel &kernel,
 
 /// Gives up one use of a module, or none if nobody ever used it.
 static CUresult releaseModule(const CudaDriver &driver, LoadedModule *module) {
-  if (module->users > 0 && --module->users > 0)
+  if (module->users > 0)
+    --module->users;
+  if (module->users > 0)
     return CudaSuccess;
   for (LoadedModule **link = &loadedModules; *link; link = &(*link)->next)
     if (*link == module) {

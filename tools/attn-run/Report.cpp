@@ -114,7 +114,7 @@ std::string Table::print() const {
   for (const auto &row : rows) {
     std::string line;
     for (size_t i = 0; i < row.size(); ++i) {
-      line += i ? "  " : "  ";
+      line += "  ";
       line += row[i];
       line.append(widths[i] - row[i].size(), ' ');
     }
