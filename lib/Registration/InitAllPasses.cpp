@@ -18,9 +18,5 @@ using namespace mlir;
 
 void attn::registerAllPasses() {
   registerAttnConversionPasses();
-  attn_tile::registerAttnTileCreatePipesPass();
-  attn_tile::registerAttnTileExpandKeyTilesPass();
-  attn_tile::registerAttnTilePeelMasksPass();
-  attn_tile::registerAttnTileRotateLoopsPass();
-  attn_tile::registerAttnTileSetTraversalPass();
+  attn_tile::registerAttnTileTransformsPasses();
 }

@@ -223,7 +223,7 @@ void AttnTileCreatePipesPass::runOnOperation() {
   KernelOp kernel = getOperation();
   if (stages <= 0 || queryStages <= 0) {
     kernel.emitError("pipes need at least one stage (asked for ")
-        << stages << " and " << queryStages << ")";
+        << stages.getValue() << " and " << queryStages.getValue() << ")";
     return signalPassFailure();
   }
   SetVector<LoadOp> loads = collectLoads(kernel);

@@ -11,13 +11,23 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/AttnTile/Transforms/ScheduleInterfaceImpl.h"
-#include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
 using namespace mlir::attn_tile;
+
+/// Heads that persistent groups walk together: enough of them that the groups
+/// get the same amount of work under a causal mask, and few enough that their
+/// keys and values stay in the second level cache.
+static constexpr int64_t persistentInterleave = 8;
+
+static void addCleanUp(OpPassManager &pm) {
+  pm.addNestedPass<KernelOp>(createCanonicalizerPass());
+  pm.addNestedPass<KernelOp>(createCSEPass());
+}
 
 namespace {
 /// What all schedules of the dialect share. `Model` adds `buildKernelPipeline`.
@@ -46,8 +56,28 @@ struct MultistageSchedule : TiledSchedule<MultistageSchedule, MultistageAttr> {
 
 struct WarpSpecializedSchedule
     : TiledSchedule<WarpSpecializedSchedule, WarpSpecializedAttr> {
-  void buildKernelPipeline(Attribute, OpPassManager &pm) const {
+  void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
+    auto schedule = cast<WarpSpecializedAttr>(attribute);
+    // Loops are rotated before anything is simplified: peeled loops of a single
+    // step must still be loops then.
     pm.addNestedPass<KernelOp>(createAttnTilePeelMasksPass());
+    pm.addNestedPass<KernelOp>(createAttnTileRotateLoopsPass());
+    AttnTileSetTraversalPassOptions traversal;
+    traversal.kind = schedule.getTraversal();
+    if (traversal.kind == TraversalKind::Persistent)
+      traversal.interleave = persistentInterleave;
+    pm.addPass(createAttnTileSetTraversalPass(traversal));
+    addCleanUp(pm);
+    AttnTileCreatePipesPassOptions pipes;
+    pipes.stages = schedule.getStages();
+    pm.addNestedPass<KernelOp>(createAttnTileCreatePipesPass(pipes));
+    AttnTileSplitRolesPassOptions roles;
+    roles.consumers = schedule.getConsumers();
+    pm.addNestedPass<KernelOp>(createAttnTileSplitRolesPass(roles));
+    addCleanUp(pm);
+    if (schedule.getPingPong())
+      pm.addNestedPass<KernelOp>(createAttnTilePingPongPass());
+    pm.addPass(createAttnTileUseTensorMapsPass());
   }
 };
 } // namespace

@@ -307,7 +307,7 @@ AttnTileSetTraversalPass::setTraversal(KernelOp kernel,
 void AttnTileSetTraversalPass::runOnOperation() {
   if (interleave < 0) {
     getOperation().emitError("'interleave' must not be negative (was ")
-        << interleave << ")";
+        << interleave.getValue() << ")";
     return signalPassFailure();
   }
   SymbolTableCollection symbols;

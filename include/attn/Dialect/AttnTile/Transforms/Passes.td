@@ -150,8 +150,16 @@ def AttnTileSplitRolesPass
     : Pass<"attn-tile-split-roles", "::mlir::attn_tile::KernelOp"> {
   let summary = "split a kernel into a producer and a consumer role";
   let description = [{
-    The producer keeps the control flow, and what acquires, fills and commits
-    pipes; the consumer keeps everything else.
+    The producer, one warpgroup, gets what acquires, fills and commits pipes,
+    with the control flow and the index arithmetic which that needs; loops carry
+    only what the producer uses. The consumer role keeps everything else.
+    Pipes, and scalars computed from the arguments of the kernel before anything
+    else happens, stay outside of both.
+
+    Registers are shared out as the consumers need them (24 and 240 for each
+    thread of producer and consumers; 56 and 240 with one consumer, 24 and 160
+    with three), and `layout` of the kernel is set to row blocks over the warps
+    of the consumers.
   }];
   let options = [
     Option<"consumers", "consumers", "int64_t", /*default=*/"2",
@@ -166,7 +174,9 @@ def AttnTilePingPongPass
   let description = [{
     Brackets the products that a consumer starts in each step with `await_turn`
     and `pass_turn`, so that one warpgroup's products run during the other's
-    softmax (FlashAttention-3, Shah et al. 2024, section 3.1).
+    softmax (FlashAttention-3, Shah et al. 2024, section 3.1). Each run of
+    products that are started with no wait for a product between them is one
+    turn. A kernel whose consumer role has a single warpgroup is left alone.
   }];
   let dependentDialects = ["::mlir::attn_tile::AttnTileDialect"];
 }
@@ -175,9 +185,16 @@ def AttnTileUseTensorMapsPass
     : Pass<"attn-tile-use-tensor-maps", "::mlir::ModuleOp"> {
   let summary = "make copies to stages use tensor maps";
   let description = [{
-    Replaces kernel arguments that are sources of copies by tensor maps made
-    beside the launch.
+    Copies from a memref that is an argument of the kernel are made from a
+    tensor map instead, which becomes a further argument and is made beside each
+    launch. Its box has the rows of the buffer and 128 bytes of columns; wider
+    buffers take several boxes. A source that is copied to buffers of different
+    heights gets several maps. Memrefs that are used for nothing else are no
+    longer passed to the kernel.
   }];
+  let statistics = [
+    Statistic<"numMaps", "num-maps", "Number of tensor maps made">,
+  ];
   let dependentDialects = ["::mlir::attn_tile::AttnTileDialect"];
 }
 

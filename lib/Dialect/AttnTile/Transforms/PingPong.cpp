@@ -1,0 +1,78 @@
+//===- PingPong.cpp - Consumers take turns in starting products ----------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Orders the warpgroups of a consumer role, so that one starts its products
+// while another is in its softmax.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/Passes.h"
+#include "mlir/IR/Remarks.h"
+
+namespace mlir::attn_tile {
+#define GEN_PASS_DEF_ATTNTILEPINGPONGPASS
+#include "attn/Dialect/AttnTile/Transforms/Passes.h.inc"
+} // namespace mlir::attn_tile
+
+using namespace mlir;
+using namespace mlir::attn_tile;
+
+/// Brackets each run of products in `block` that are started with no wait for a
+/// product, nor a region, between them. Await and pass lie in one block, so
+/// that they are balanced on every path.
+static void bracketProducts(Block &block) {
+  MmaStartOp first, last;
+  auto close = [&] {
+    if (!first)
+      return;
+    OpBuilder builder(first);
+    AwaitTurnOp::create(builder, first.getLoc());
+    builder.setInsertionPointAfter(last);
+    PassTurnOp::create(builder, last.getLoc());
+    first = last = nullptr;
+  };
+  for (Operation &op : llvm::make_early_inc_range(block)) {
+    if (auto start = dyn_cast<MmaStartOp>(op)) {
+      if (!first)
+        first = start;
+      last = start;
+    } else if (isa<MmaWaitOp>(op) || op.getNumRegions() != 0) {
+      close();
+    }
+  }
+  close();
+}
+
+namespace {
+struct AttnTilePingPongPass
+    : public attn_tile::impl::AttnTilePingPongPassBase<AttnTilePingPongPass> {
+  using Base::Base;
+
+  void runOnOperation() override;
+};
+} // namespace
+
+void AttnTilePingPongPass::runOnOperation() {
+  KernelOp kernel = getOperation();
+  bool applied = false;
+  for (RoleOp role : kernel.getBody().getOps<RoleOp>()) {
+    bool takesTurns = false;
+    role.walk([&](AwaitTurnOp) { takesTurns = true; });
+    if (role.getKind() != RoleKind::Consumer || role.getWarpgroups() < 2 ||
+        takesTurns)
+      continue;
+    role.walk([](Block *block) { bracketProducts(*block); });
+    applied = true;
+  }
+  if (!applied)
+    remark::missed(kernel.getLoc(), remark::RemarkOpts::name("PingPong")
+                                        .category(getArgument())
+                                        .function(kernel.getName()))
+        << "no consumer role has several warpgroups that take no turns yet";
+}

@@ -1,0 +1,325 @@
+//===- SplitRoles.cpp - Split a kernel into producer and consumers -------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Gives what fills pipes to a warpgroup of its own, with the control flow and
+// index arithmetic that it needs.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/Passes.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Iterators.h"
+#include "mlir/IR/Remarks.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/BitVector.h"
+
+namespace mlir::attn_tile {
+#define GEN_PASS_DEF_ATTNTILESPLITROLESPASS
+#include "attn/Dialect/AttnTile/Transforms/Passes.h.inc"
+} // namespace mlir::attn_tile
+
+using namespace mlir;
+using namespace mlir::attn_tile;
+
+/// Warps of a warpgroup, the unit in which roles are handed out.
+static constexpr int64_t warpsPerWarpgroup = 4;
+
+namespace {
+/// Registers of each thread of the roles. What 128 * (producer + n * consumer)
+/// threads get must not exceed the 64k registers of a multiprocessor, as they
+/// were shared out evenly at the launch (in multiples of 8 for each thread).
+struct RegisterBudget {
+  int64_t producer;
+  int64_t consumer;
+};
+
+/// The part of a kernel that fills pipes.
+class Producer {
+public:
+  explicit Producer(KernelOp kernel, const DenseSet<Operation *> &shared)
+      : kernel(kernel), shared(shared) {}
+
+  /// Finds out what is needed to fill the pipes.
+  LogicalResult analyze();
+
+  /// Copies what is needed of `block` to the builder's insertion point.
+  void clone(OpBuilder &builder, Block *block, IRMapping &map);
+
+  static bool isRoot(Operation *op) {
+    return isa<AcquireOp, CopyOp, CommitOp>(op);
+  }
+
+private:
+  LogicalResult need(Operation *op);
+  LogicalResult needControl(Operation *op);
+  LogicalResult needResult(Operation *control, unsigned number);
+  LogicalResult need(Value value);
+  Operation *cloneControl(OpBuilder &builder, Operation *op, IRMapping &map);
+  void cloneYield(OpBuilder &builder, Operation *control, Block *block,
+                  IRMapping &map);
+
+  KernelOp kernel;
+  const DenseSet<Operation *> &shared;
+  DenseSet<Operation *> needed;
+  /// The results that are needed of loops and conditionals.
+  DenseMap<Operation *, llvm::BitVector> neededResults;
+};
+} // namespace
+
+LogicalResult Producer::analyze() {
+  WalkResult walk = kernel.walk([&](Operation *op) -> WalkResult {
+    return isRoot(op) ? need(op) : success();
+  });
+  return failure(walk.wasInterrupted());
+}
+
+LogicalResult Producer::need(Operation *op) {
+  if (shared.contains(op) || !needed.insert(op).second)
+    return success();
+  auto isTile = [](Type type) {
+    return isa<VectorType, PendingType, BufferType>(type);
+  };
+  if (!isRoot(op)) {
+    if (llvm::any_of(op->getResultTypes(), isTile) ||
+        (!isMemoryEffectFree(op) && !hasSingleEffect<MemoryEffects::Read>(op)))
+      return op->emitOpError("is needed to fill pipes, but a producer can "
+                             "neither compute on tiles nor write");
+  }
+  WalkResult walk = op->walk([&](Operation *nested) -> WalkResult {
+    for (Value operand : nested->getOperands())
+      if (!op->isAncestor(operand.getParentBlock()->getParentOp()) &&
+          failed(need(operand)))
+        return failure();
+    return success();
+  });
+  return failure(walk.wasInterrupted() ||
+                 failed(needControl(op->getParentOp())));
+}
+
+/// Keeps the control flow `op` around something that is needed.
+LogicalResult Producer::needControl(Operation *op) {
+  if (op == kernel || !needed.insert(op).second)
+    return success();
+  neededResults[op].resize(op->getNumResults());
+  if (auto loop = dyn_cast<scf::ForOp>(op)) {
+    for (Value bound :
+         {loop.getLowerBound(), loop.getUpperBound(), loop.getStep()})
+      if (failed(need(bound)))
+        return failure();
+  } else if (auto conditional = dyn_cast<scf::IfOp>(op)) {
+    if (failed(need(conditional.getCondition())))
+      return failure();
+  } else {
+    return op->emitOpError("holds what fills a pipe, but is neither a loop nor "
+                           "a conditional");
+  }
+  return needControl(op->getParentOp());
+}
+
+/// Keeps a result of a loop or conditional.
+LogicalResult Producer::needResult(Operation *control, unsigned number) {
+  if (failed(needControl(control)))
+    return failure();
+  llvm::BitVector &results = neededResults[control];
+  if (results.test(number))
+    return success();
+  results.set(number);
+  if (auto loop = dyn_cast<scf::ForOp>(control))
+    if (failed(need(loop.getInitArgs()[number])))
+      return failure();
+  for (Region &region : control->getRegions())
+    if (failed(need(region.front().getTerminator()->getOperand(number))))
+      return failure();
+  return success();
+}
+
+LogicalResult Producer::need(Value value) {
+  if (auto result = dyn_cast<OpResult>(value)) {
+    if (isa<scf::ForOp, scf::IfOp>(result.getOwner()))
+      return needResult(result.getOwner(), result.getResultNumber());
+    return need(result.getOwner());
+  }
+  auto argument = cast<BlockArgument>(value);
+  auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
+  if (!loop)
+    return success();
+  if (argument == loop.getInductionVar())
+    return needControl(loop);
+  return needResult(loop, argument.getArgNumber() - 1);
+}
+
+/// The needed ones of `values`, one for each result of `control`.
+static SmallVector<Value> lookupNeeded(const llvm::BitVector &results,
+                                       ValueRange values, IRMapping &map) {
+  SmallVector<Value> kept;
+  for (unsigned number : results.set_bits())
+    kept.push_back(map.lookupOrDefault(values[number]));
+  return kept;
+}
+
+void Producer::cloneYield(OpBuilder &builder, Operation *control, Block *block,
+                          IRMapping &map) {
+  Operation *yield = block->getTerminator();
+  scf::YieldOp::create(
+      builder, yield->getLoc(),
+      lookupNeeded(neededResults[control], yield->getOperands(), map));
+}
+
+Operation *Producer::cloneControl(OpBuilder &builder, Operation *op,
+                                  IRMapping &map) {
+  const llvm::BitVector &results = neededResults[op];
+  OpBuilder::InsertionGuard guard(builder);
+  if (auto loop = dyn_cast<scf::ForOp>(op)) {
+    auto copy = scf::ForOp::create(
+        builder, loop.getLoc(), map.lookupOrDefault(loop.getLowerBound()),
+        map.lookupOrDefault(loop.getUpperBound()),
+        map.lookupOrDefault(loop.getStep()),
+        lookupNeeded(results, loop.getInitArgs(), map),
+        [&](OpBuilder &body, Location, Value iv, ValueRange carried) {
+          map.map(loop.getInductionVar(), iv);
+          for (auto [number, value] : llvm::zip(results.set_bits(), carried))
+            map.map(loop.getRegionIterArg(number), value);
+          clone(body, loop.getBody(), map);
+          cloneYield(body, op, loop.getBody(), map);
+        });
+    copy->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+    return copy;
+  }
+  auto conditional = cast<scf::IfOp>(op);
+  auto cloneBranch = [&](Block *branch) {
+    return [&, branch](OpBuilder &body, Location) {
+      clone(body, branch, map);
+      cloneYield(body, op, branch, map);
+    };
+  };
+  Value condition = map.lookupOrDefault(conditional.getCondition());
+  if (!conditional.elseBlock())
+    return scf::IfOp::create(builder, op->getLoc(), condition,
+                             cloneBranch(conditional.thenBlock()));
+  return scf::IfOp::create(builder, op->getLoc(), condition,
+                           cloneBranch(conditional.thenBlock()),
+                           cloneBranch(conditional.elseBlock()));
+}
+
+void Producer::clone(OpBuilder &builder, Block *block, IRMapping &map) {
+  for (Operation &op : *block) {
+    if (!needed.contains(&op))
+      continue;
+    if (!neededResults.contains(&op)) {
+      builder.clone(op, map);
+      continue;
+    }
+    Operation *copy = cloneControl(builder, &op, map);
+    for (auto [number, result] :
+         llvm::zip(neededResults[&op].set_bits(), copy->getResults()))
+      map.map(op.getResult(number), result);
+  }
+}
+
+/// What both roles may use: pipes, and scalars that are computed from the
+/// arguments of the kernel before anything happens.
+static DenseSet<Operation *> collectShared(Block *body) {
+  DenseSet<Operation *> shared;
+  for (Operation &op : body->without_terminator()) {
+    bool isScalar =
+        isMemoryEffectFree(&op) && op.getNumRegions() == 0 &&
+        llvm::all_of(op.getResultTypes(), [](Type type) {
+          return type.isIntOrIndexOrFloat() || isa<MemRefType>(type);
+        });
+    if (isa<CreatePipeOp>(op) ||
+        (isScalar && llvm::all_of(op.getOperands(), [&](Value operand) {
+           Operation *def = operand.getDefiningOp();
+           return !def || shared.contains(def);
+         })))
+      shared.insert(&op);
+  }
+  return shared;
+}
+
+namespace {
+struct AttnTileSplitRolesPass
+    : public attn_tile::impl::AttnTileSplitRolesPassBase<
+          AttnTileSplitRolesPass> {
+  using Base::Base;
+
+  void runOnOperation() override;
+
+private:
+  LogicalResult checkTiles(RowBlockLayoutAttr layout);
+};
+} // namespace
+
+/// Checks that all tiles in registers can be spread over the consumers.
+LogicalResult AttnTileSplitRolesPass::checkTiles(RowBlockLayoutAttr layout) {
+  WalkResult walk = getOperation().walk([&](MmaStartOp start) -> WalkResult {
+    VectorType tile = start.getResult().getType().getValueType();
+    if (layout.supports(tile.getShape()))
+      return success();
+    return start.emitOpError("result ")
+           << tile << " cannot be spread over " << consumers.getValue()
+           << " consumer warpgroups";
+  });
+  return failure(walk.wasInterrupted());
+}
+
+void AttnTileSplitRolesPass::runOnOperation() {
+  KernelOp kernel = getOperation();
+  Block *body = &kernel.getBody().front();
+  if (consumers < 1 || consumers > 3) {
+    kernel.emitError("there can be 1 to 3 consumers (asked for ")
+        << consumers.getValue() << ")";
+    return signalPassFailure();
+  }
+  if (!llvm::hasSingleElement(kernel.getBody()) ||
+      body->getOps<CreatePipeOp>().empty() || !body->getOps<RoleOp>().empty()) {
+    remark::missed(kernel.getLoc(), remark::RemarkOpts::name("SplitRoles")
+                                        .category(getArgument())
+                                        .function(kernel.getName()))
+        << "there is no pipe to fill, or there are roles already";
+    return;
+  }
+  auto layout =
+      RowBlockLayoutAttr::get(&getContext(), warpsPerWarpgroup * consumers);
+  DenseSet<Operation *> shared = collectShared(body);
+  Producer producer(kernel, shared);
+  if (failed(checkTiles(layout)) || failed(producer.analyze()))
+    return signalPassFailure();
+
+  constexpr RegisterBudget budgets[] = {{56, 240}, {24, 240}, {24, 160}};
+  const RegisterBudget &budget = budgets[consumers - 1];
+  OpBuilder builder(body->getTerminator());
+  auto createRole = [&](RoleKind kind, int64_t warpgroups, int64_t registers) {
+    auto role =
+        RoleOp::create(builder, kernel.getLoc(), kind, warpgroups, registers);
+    role.getBody().emplaceBlock();
+    return role;
+  };
+  RoleOp producerRole = createRole(RoleKind::Producer, 1, budget.producer);
+  RoleOp consumerRole =
+      createRole(RoleKind::Consumer, consumers, budget.consumer);
+
+  IRMapping map;
+  auto producerBuilder =
+      OpBuilder::atBlockBegin(&producerRole.getBody().front());
+  producer.clone(producerBuilder, body, map);
+
+  Block *consumerBody = &consumerRole.getBody().front();
+  for (Operation &op : llvm::make_early_inc_range(*body)) {
+    if (&op == producerRole)
+      break;
+    if (!shared.contains(&op))
+      op.moveBefore(consumerBody, consumerBody->end());
+  }
+  consumerRole.walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {
+    if (Producer::isRoot(op) || isOpTriviallyDead(op))
+      op->erase();
+  });
+  kernel.setLayoutAttr(layout);
+}

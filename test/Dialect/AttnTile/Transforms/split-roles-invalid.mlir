@@ -1,0 +1,45 @@
+// RUN: attn-opt %s -attn-tile-split-roles -split-input-file -verify-diagnostics
+
+// Where the copies go depends on what a product gave.
+attn_tile.kernel @data_dependent(%k: memref<?x16xf16>, %p: vector<16xindex>) {
+  %pipe = attn_tile.create_pipe : !attn_tile.pipe<16x16xf16, stages = 2>
+  %c0 = arith.constant 0 : index
+  // expected-error @below {{'arith.addi' op is needed to fill pipes, but a producer can neither compute on tiles nor write}}
+  %q = arith.addi %p, %p : vector<16xindex>
+  %row = vector.extract %q[0] : index from vector<16xindex>
+  %b = attn_tile.acquire %pipe[%c0] : !attn_tile.pipe<16x16xf16, stages = 2>
+  attn_tile.copy %k[%row, %c0] to %b : memref<?x16xf16> to !attn_tile.buffer<16x16xf16>
+  attn_tile.commit %b : !attn_tile.buffer<16x16xf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @while(%k: memref<?x16xf16>, %flag: i1) {
+  %pipe = attn_tile.create_pipe : !attn_tile.pipe<16x16xf16, stages = 2>
+  %c0 = arith.constant 0 : index
+  // expected-error @below {{'scf.while' op holds what fills a pipe, but is neither a loop nor a conditional}}
+  scf.while : () -> () {
+    scf.condition(%flag)
+  } do {
+    %b = attn_tile.acquire %pipe[%c0] : !attn_tile.pipe<16x16xf16, stages = 2>
+    attn_tile.copy %k[%c0, %c0] to %b : memref<?x16xf16> to !attn_tile.buffer<16x16xf16>
+    attn_tile.commit %b : !attn_tile.buffer<16x16xf16>
+    scf.yield
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @rows(%p: vector<64x16xf16>) {
+  %pipe = attn_tile.create_pipe : !attn_tile.pipe<16x16xf16, stages = 2>
+  %c0 = arith.constant 0 : index
+  %b = attn_tile.wait %pipe[%c0] : !attn_tile.pipe<16x16xf16, stages = 2>
+  // expected-error @below {{'attn_tile.mma_start' op result 'vector<64x16xf32>' cannot be spread over 2 consumer warpgroups}}
+  %s = attn_tile.mma_start %p, %b : vector<64x16xf16>, !attn_tile.buffer<16x16xf16>
+      -> !attn_tile.pending<vector<64x16xf32>>
+  %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<64x16xf32>>
+  attn_tile.release %b : !attn_tile.buffer<16x16xf16>
+  attn_tile.return
+}
