@@ -12,17 +12,16 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "LoopChains.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "llvm/ADT/SetVector.h"
 
 namespace mlir::attn_tile {
 #define GEN_PASS_DEF_ATTNTILEROTATELOOPSPASS
@@ -65,23 +64,6 @@ static void forEachUsedValue(Operation *op, function_ref<void(Value)> fn) {
   });
 }
 
-/// Adds `op` and what it depends on in `block`, in order, to `slice`; values
-/// defined elsewhere and arguments of the block are added to `inputs`.
-static void collectSlice(Operation *op, Block *block,
-                         SetVector<Operation *> &slice,
-                         DenseSet<Value> &inputs) {
-  if (slice.contains(op))
-    return;
-  forEachUsedValue(op, [&](Value value) {
-    Operation *def = value.getDefiningOp();
-    if (def && def->getBlock() == block)
-      collectSlice(def, block, slice, inputs);
-    else
-      inputs.insert(value);
-  });
-  slice.insert(op);
-}
-
 /// Recognises the parts of a step; a reason is returned if there is one not to.
 static FailureOr<Step> analyzeStep(scf::ForOp loop, StringRef &reason) {
   Step step;
@@ -111,7 +93,7 @@ static FailureOr<Step> analyzeStep(scf::ForOp loop, StringRef &reason) {
   }
   step.accIndex = result.use_begin()->getOperandNumber();
 
-  DenseSet<Value> inputs;
+  SetVector<Value> inputs;
   collectSlice(step.first, body, step.firstOps, inputs);
   if (inputs.contains(step.getAccArg()) ||
       step.firstOps.contains(step.last.getOperation())) {
@@ -147,19 +129,6 @@ static FailureOr<Step> analyzeStep(scf::ForOp loop, StringRef &reason) {
     });
   }
   return step;
-}
-
-/// The loop that goes on where `loop` ends, if any.
-static scf::ForOp getNextLoop(scf::ForOp loop) {
-  for (Operation *user : loop->getUsers()) {
-    auto next = dyn_cast<scf::ForOp>(user);
-    if (next && next->getBlock() == loop->getBlock() &&
-        llvm::equal(next.getInitArgs(), loop.getResults()) &&
-        isEqualConstantIntOrValue(next.getLowerBound(), loop.getUpperBound()) &&
-        isEqualConstantIntOrValue(next.getStep(), loop.getStep()))
-      return next;
-  }
-  return nullptr;
 }
 
 /// Emits the last product of the step at `iv` from what was carried over.
@@ -328,10 +297,8 @@ void AttnTileRotateLoopsPass::runOnOperation() {
     if (loop.getNumRegionIterArgs() == 0 ||
         loop.getBody()->getOps<vector::ContractionOp>().empty())
       return;
-    for (Value init : loop.getInitArgs())
-      if (auto previous = init.getDefiningOp<scf::ForOp>();
-          previous && getNextLoop(previous) == loop)
-        return;
+    if (hasPreviousLoop(loop))
+      return;
     heads.push_back(loop);
   });
   for (scf::ForOp loop : heads)

@@ -49,8 +49,19 @@ struct SequentialSchedule : TiledSchedule<SequentialSchedule, SequentialAttr> {
 };
 
 struct MultistageSchedule : TiledSchedule<MultistageSchedule, MultistageAttr> {
-  void buildKernelPipeline(Attribute, OpPassManager &pm) const {
+  void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
+    auto schedule = cast<MultistageAttr>(attribute);
     pm.addNestedPass<KernelOp>(createAttnTilePeelMasksPass());
+    pm.addPass(createAttnTileSetTraversalPass());
+    AttnTileCreatePipesPassOptions pipes;
+    pipes.stages = schedule.getStages();
+    pm.addNestedPass<KernelOp>(createAttnTileCreatePipesPass(pipes));
+    // The loops of a chain must not be simplified before this.
+    pm.addNestedPass<KernelOp>(createAttnTilePrefetchPass());
+    addCleanUp(pm);
+    AttnTileSetLayoutPassOptions layout;
+    layout.warps = schedule.getWarps();
+    pm.addNestedPass<KernelOp>(createAttnTileSetLayoutPass(layout));
   }
 };
 

@@ -146,6 +146,64 @@ def AttnTileCreatePipesPass
   let dependentDialects = ["::mlir::attn_tile::AttnTileDialect"];
 }
 
+def AttnTilePrefetchPass
+    : Pass<"attn-tile-prefetch", "::mlir::attn_tile::KernelOp"> {
+  let summary = "fill pipes some steps ahead in a kernel without roles";
+  let description = [{
+    A step of a chain of loops that fills position `t` of a pipe with `s` stages
+    fills position `t + s - 1` instead, if there is one, and the first `s - 1`
+    positions are filled before the chain:
+
+    ```mlir
+    scf.for %t = %c0 to %n step %c1 {
+      %b = attn_tile.acquire %pipe[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+      ...
+    }
+    ```
+
+    becomes
+
+    ```mlir
+    %any = arith.cmpi slt, %c0, %n : index
+    scf.if %any {
+      %b = attn_tile.acquire %pipe[%c0] : !attn_tile.pipe<64x64xbf16, stages = 2>
+      ...
+    }
+    scf.for %t = %c0 to %n step %c1 {
+      %next = arith.addi %t, %c1 : index
+      %more = arith.cmpi slt, %next, %n : index
+      scf.if %more {
+        %b = attn_tile.acquire %pipe[%next] : !attn_tile.pipe<64x64xbf16, stages = 2>
+        ...
+      }
+      ...
+    }
+    ```
+
+    Positions must advance by one from step to step. A chain is left alone if
+    its pipes have a single stage, or if what fills a stage depends on more than
+    the number of the step.
+  }];
+  let statistics = [
+    Statistic<"numChains", "num-chains", "Number of chains of loops changed">,
+  ];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::attn_tile::AttnTileDialect",
+                           "::mlir::scf::SCFDialect"];
+}
+
+def AttnTileSetLayoutPass
+    : Pass<"attn-tile-set-layout", "::mlir::attn_tile::KernelOp"> {
+  let summary = "spread register tiles over the warps of a group";
+  let description = [{
+    Sets `layout` of a kernel without roles to row blocks over `warps` warps.
+  }];
+  let options = [
+    Option<"warps", "warps", "int64_t", /*default=*/"4",
+           "Warps of the group">,
+  ];
+}
+
 def AttnTileSplitRolesPass
     : Pass<"attn-tile-split-roles", "::mlir::attn_tile::KernelOp"> {
   let summary = "split a kernel into a producer and a consumer role";

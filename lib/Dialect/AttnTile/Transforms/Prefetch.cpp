@@ -1,0 +1,219 @@
+//===- Prefetch.cpp - Fill pipes some steps ahead ------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// In a kernel without roles, moves the filling of pipes ahead of their use by
+// as many steps as the pipes have spare stages, so that copies overlap
+// products.
+//
+//===----------------------------------------------------------------------===//
+
+#include "LoopChains.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/IR/Dominance.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Remarks.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace mlir::attn_tile {
+#define GEN_PASS_DEF_ATTNTILEPREFETCHPASS
+#include "attn/Dialect/AttnTile/Transforms/Passes.h.inc"
+} // namespace mlir::attn_tile
+
+using namespace mlir;
+using namespace mlir::attn_tile;
+
+namespace {
+/// What fills one stage in a step: acquire, copies, commit, and the index
+/// arithmetic they need.
+struct Fill {
+  AcquireOp acquire;
+  SmallVector<Operation *> transfers;
+  SetVector<Operation *> slice;
+
+  /// Steps by which the stage can be filled ahead.
+  int64_t getDistance() {
+    return cast<PipeType>(acquire.getPipe().getType()).getStages() - 1;
+  }
+};
+
+/// A chain of loops and the fills of its steps, in the same order in each.
+struct Chain {
+  SmallVector<scf::ForOp> loops;
+  SmallVector<SmallVector<Fill>> fills;
+
+  Value getEnd() { return loops.back().getUpperBound(); }
+};
+} // namespace
+
+/// The fills in the steps of `loop`; fails, with a reason, if one depends on
+/// more than the step's number and what is known before `head`.
+static FailureOr<SmallVector<Fill>> collectFills(scf::ForOp loop,
+                                                 scf::ForOp head,
+                                                 const DominanceInfo &dominance,
+                                                 StringRef &reason) {
+  SmallVector<Fill> fills;
+  Block *body = loop.getBody();
+  for (auto acquire : body->getOps<AcquireOp>()) {
+    Fill &fill = fills.emplace_back();
+    fill.acquire = acquire;
+    SetVector<Value> inputs;
+    for (Operation &op : *body) {
+      if (&op != acquire &&
+          !llvm::is_contained(op.getOperands(), acquire.getBuffer()))
+        continue;
+      collectSlice(&op, body, fill.slice, inputs);
+      fill.transfers.push_back(&op);
+    }
+    for (Value input : inputs) {
+      if (input != loop.getInductionVar() &&
+          (!dominance.properlyDominates(input, head) ||
+           isa_and_nonnull<WaitOp>(input.getDefiningOp()))) {
+        reason = "what fills a stage depends on the steps before";
+        return failure();
+      }
+    }
+    for (Operation *op : fill.slice) {
+      if (!llvm::is_contained(fill.transfers, op) && !isMemoryEffectFree(op)) {
+        reason = "what fills a stage depends on memory";
+        return failure();
+      }
+    }
+  }
+  return fills;
+}
+
+/// Collects the chain of loops that `head` begins, if it can be prefetched.
+static FailureOr<Chain> collectChain(scf::ForOp head,
+                                     const DominanceInfo &dominance,
+                                     StringRef &reason) {
+  Chain chain;
+  for (scf::ForOp loop = head; loop; loop = getNextLoop(loop)) {
+    FailureOr<SmallVector<Fill>> fills =
+        collectFills(loop, head, dominance, reason);
+    if (failed(fills))
+      return failure();
+    chain.loops.push_back(loop);
+    chain.fills.push_back(std::move(*fills));
+    auto samePipe = [](Fill &lhs, Fill &rhs) {
+      return lhs.acquire.getPipe() == rhs.acquire.getPipe();
+    };
+    if (!llvm::equal(chain.fills.front(), chain.fills.back(), samePipe)) {
+      reason = "the loops of a chain do not fill the same pipes";
+      return failure();
+    }
+  }
+  if (chain.fills.front().empty()) {
+    reason = "the steps fill no pipe";
+    return failure();
+  }
+  if (llvm::all_of(chain.fills.front(),
+                   [](Fill &fill) { return fill.getDistance() == 0; })) {
+    reason = "the pipes have no spare stage";
+    return failure();
+  }
+  if (!isConstantIntValue(head.getStep(), 1) ||
+      !dominance.properlyDominates(chain.getEnd(), head)) {
+    reason = "the end of the chain is not known before it";
+    return failure();
+  }
+  return chain;
+}
+
+/// Emits `fill` for the step number `position`, if there is one before `end`.
+static void emitFill(OpBuilder &builder, Fill &fill, Value iv, Value position,
+                     Value end) {
+  Location loc = fill.acquire.getLoc();
+  Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt,
+                                       position, end);
+  scf::IfOp::create(builder, loc, exists, [&](OpBuilder &branch, Location) {
+    IRMapping map;
+    map.map(iv, position);
+    for (Operation *op : fill.slice)
+      branch.clone(*op, map);
+    scf::YieldOp::create(branch, loc);
+  });
+}
+
+/// The step `distance` after `iv`.
+static Value emitAhead(OpBuilder &builder, Location loc, Value iv,
+                       int64_t distance) {
+  Value offset = arith::ConstantIndexOp::create(builder, loc, distance);
+  return builder.createOrFold<arith::AddIOp>(loc, iv, offset);
+}
+
+static void prefetch(Chain &chain) {
+  // The stages that are there when the first step begins. Their copies start
+  // before other stages that the loop reads are waited for.
+  scf::ForOp head = chain.loops.front();
+  Operation *start = head;
+  while (isa_and_nonnull<WaitOp>(start->getPrevNode()))
+    start = start->getPrevNode();
+  OpBuilder builder(start);
+  int64_t longest = 0;
+  for (Fill &fill : chain.fills.front())
+    longest = std::max(longest, fill.getDistance());
+  for (int64_t ahead = 0; ahead < longest; ++ahead) {
+    Value position =
+        emitAhead(builder, head.getLoc(), head.getLowerBound(), ahead);
+    for (Fill &fill : chain.fills.front())
+      if (ahead < fill.getDistance())
+        emitFill(builder, fill, head.getInductionVar(), position,
+                 chain.getEnd());
+  }
+
+  for (auto [loop, fills] : llvm::zip_equal(chain.loops, chain.fills)) {
+    for (Fill &fill : fills) {
+      if (fill.getDistance() == 0)
+        continue;
+      builder.setInsertionPoint(fill.acquire);
+      Value position = emitAhead(builder, fill.acquire.getLoc(),
+                                 loop.getInductionVar(), fill.getDistance());
+      emitFill(builder, fill, loop.getInductionVar(), position, chain.getEnd());
+      for (Operation *op : llvm::reverse(fill.transfers))
+        op->erase();
+      for (Operation *op : llvm::reverse(fill.slice))
+        if (!llvm::is_contained(fill.transfers, op) && isOpTriviallyDead(op))
+          op->erase();
+    }
+  }
+}
+
+namespace {
+struct AttnTilePrefetchPass
+    : public attn_tile::impl::AttnTilePrefetchPassBase<AttnTilePrefetchPass> {
+  using Base::Base;
+
+  void runOnOperation() override;
+};
+} // namespace
+
+void AttnTilePrefetchPass::runOnOperation() {
+  KernelOp kernel = getOperation();
+  SmallVector<scf::ForOp> heads;
+  kernel.walk([&](scf::ForOp loop) {
+    if (!loop.getBody()->getOps<AcquireOp>().empty() && !hasPreviousLoop(loop))
+      heads.push_back(loop);
+  });
+  remark::RemarkOpts opts = remark::RemarkOpts::name("Prefetch")
+                                .category(getArgument())
+                                .function(kernel.getName());
+  for (scf::ForOp head : heads) {
+    StringRef reason;
+    DominanceInfo dominance(kernel);
+    FailureOr<Chain> chain = collectChain(head, dominance, reason);
+    if (failed(chain)) {
+      remark::missed(head.getLoc(), opts) << reason;
+      continue;
+    }
+    prefetch(*chain);
+    ++numChains;
+  }
+}
