@@ -11,12 +11,20 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/InitAllPasses.h"
+#include "attn/Compiler/Passes.h"
+#include "attn/Compiler/Pipelines.h"
 #include "attn/Conversion/Passes.h"
+#include "attn/Dialect/Attn/Transforms/Passes.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
+#include "attn/Target/Passes.h"
 
 using namespace mlir;
 
 void attn::registerAllPasses() {
+  registerAttnCompilerPasses();
   registerAttnConversionPasses();
+  registerAttnTargetPasses();
+  registerAttnTransformsPasses();
   attn_tile::registerAttnTileTransformsPasses();
+  registerPipelines();
 }

@@ -139,4 +139,33 @@ def ConvertAttnTileToNVVMPass
     "::mlir::scf::SCFDialect"];
 }
 
+def ConvertLaunchToRuntimePass
+    : Pass<"convert-launch-to-runtime", "::mlir::ModuleOp"> {
+  let summary = "launch serialized kernels through the runtime library";
+  let description = [{
+    Converts the host side of kernels: `attn_tile.launch` of a kernel in a
+    `gpu.binary` becomes a call of `attnrtLaunchKernel`, `attn_tile.make_tensor_map`
+    one of `attnrtEncodeTensorMap`. Image and properties of each kernel become
+    globals, the `gpu.binary` is erased. The kernel's block size and shared memory
+    are read from its entry in the kernel table, `attn_tile.block_size` and
+    `attn_tile.shared_bytes`.
+
+    A function that launches, or calls one that does, gets a last argument, the
+    stream, and a first result, a status (an `i32`). It returns at once when a call
+    of the runtime does not return 0. `memref.alloc` and `memref.dealloc` in such a
+    function are scratch memory of the device, in stream order.
+
+    The parameters of a kernel are, for each operand of the launch: the address of
+    the first element, sizes and strides of a memref; the bytes of a tensor map; an
+    `i64` for an index; other scalars as they are.
+
+    Functions must have no structured control flow around these operations, and
+    the host cannot read or write memory of the device: both are errors.
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::cf::ControlFlowDialect",
+    "::mlir::LLVM::LLVMDialect", "::mlir::memref::MemRefDialect",
+    "::mlir::ub::UBDialect"];
+}
+
 #endif // ATTN_CONVERSION_PASSES_TD

@@ -142,8 +142,15 @@ LogicalResult LaunchOp::verify() {
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
   Operation *symbol =
       symbolTable.lookupNearestSymbolFrom(*this, getKernelAttr());
-  if (!symbol)
+  if (!symbol) {
+    // A serialized kernel is no symbol any more, but an entry of its binary.
+    Operation *binary = symbolTable.lookupNearestSymbolFrom(
+        *this, getKernelAttr().getRootReference());
+    if (binary && !binary->hasTrait<OpTrait::SymbolTable>() &&
+        !isa<FunctionOpInterface>(binary))
+      return success();
     return emitOpError("kernel ") << getKernelAttr() << " does not exist";
+  }
   auto kernel = dyn_cast<FunctionOpInterface>(symbol);
   if (!kernel)
     return emitOpError("kernel ") << getKernelAttr() << " is not a kernel";
@@ -164,11 +171,13 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
 static constexpr char dimensionNames[] = "xyz";
 
 void ProgramIdOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getResult(), (Twine("program_") + Twine(dimensionNames[getDim()])).str());
+  setName(getResult(),
+          (Twine("program_") + Twine(dimensionNames[getDim()])).str());
 }
 
 void NumProgramsOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getResult(), (Twine("programs_") + Twine(dimensionNames[getDim()])).str());
+  setName(getResult(),
+          (Twine("programs_") + Twine(dimensionNames[getDim()])).str());
 }
 
 void KeyTilesOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
@@ -378,11 +387,11 @@ LogicalResult MmaStartOp::verify() {
                        "(found ")
            << lhs[1] << " and " << k << ")";
   VectorType result = getResult().getType().getValueType();
-  VectorType expected = VectorType::get(
-      {lhs[0], n}, Float32Type::get(getContext()));
+  VectorType expected =
+      VectorType::get({lhs[0], n}, Float32Type::get(getContext()));
   if (result != expected)
-    return emitOpError("result must be ") << expected << " (was " << result
-                                          << ")";
+    return emitOpError("result must be ")
+           << expected << " (was " << result << ")";
   return success();
 }
 

@@ -1,0 +1,128 @@
+//===- Passes.td - Passes of the compiler -------------------*- tablegen -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Passes on whole programs that turn functions of tensors into entries of an
+// artifact.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_COMPILER_PASSES_TD
+#define ATTN_COMPILER_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def AttnResultsToArgumentsPass
+    : Pass<"attn-results-to-arguments", "::mlir::ModuleOp"> {
+  let summary = "let callers provide the memory of tensor results";
+  let description = [{
+    Each tensor result of a public function gets a writable argument, after the
+    arguments that are there, into which it is materialized. Bufferization then
+    writes results in place:
+
+    ```mlir
+    func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {
+      return %r : tensor<4xf32>
+    }
+    // becomes
+    func.func @f(%a: tensor<4xf32> {bufferization.writable = false},
+                 %o: tensor<4xf32> {attn.output}) -> tensor<4xf32> {
+      %m = bufferization.materialize_in_destination %r in %o
+      return %m : tensor<4xf32>
+    }
+    ```
+
+    Arguments that are returned as they are, or that are written and returned,
+    become outputs as well: a function that takes its destination keeps it.
+    Attributes of the result move to its argument. A public function that is
+    called in the module is an error, and so is one with a result that is not a
+    ranked tensor.
+  }];
+  let dependentDialects = ["::mlir::bufferization::BufferizationDialect"];
+}
+
+def AttnBufferizePass : Pass<"attn-bufferize", "::mlir::ModuleOp"> {
+  let summary = "bufferize with unit inner strides at function boundaries";
+  let description = [{
+    One-shot bufferization of the whole module. Tensors of function signatures
+    become memrefs with dynamic offset and strides, but for the innermost
+    stride, which is 1. A public function does not return its own arguments any
+    more. Temporary buffers are freed at the end of the block that allocates them;
+    one that would leave its block is an error.
+  }];
+  let dependentDialects = ["::mlir::bufferization::BufferizationDialect",
+                           "::mlir::memref::MemRefDialect"];
+}
+
+def AttnDescribeArgumentsPass
+    : Pass<"attn-describe-arguments", "::mlir::ModuleOp"> {
+  let summary = "record what public functions demand of their arguments";
+  let description = [{
+    For the arguments of public functions of memrefs, attaches:
+
+    | attribute | on | meaning |
+    |---|---|---|
+    | `attn.name` | argument | its name in messages, kept if present |
+    | `attn.dims` | argument | a size for each dimension, `-1 - n` for the dynamic size number `n` |
+    | `attn.alignment` | argument | bytes that address and strides are multiples of |
+    | `attn.output` | argument | it is written |
+    | `attn.symbols` | function | names of the dynamic sizes |
+
+    Dynamic sizes get the same number where an `attn.attention` needs them to be
+    equal. Adds `attn_flops_<name>` to the module, which counts the floating
+    point operations of a call.
+
+    Arguments must be memrefs whose elements the C ABI knows.
+  }];
+  let options = [
+    Option<"stagedAlignment", "staged-alignment", "int64_t", /*default=*/"0",
+           "Alignment in bytes of tensors that kernels copy in blocks; 0 for "
+           "that of their element">,
+  ];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::LLVM::LLVMDialect",
+                           "::mlir::scf::SCFDialect"];
+}
+
+def AttnApplySchedulesPass
+    : Pass<"attn-apply-schedules", "::mlir::ModuleOp"> {
+  let summary = "run the passes of each kernel's schedule";
+  let description = [{
+    Moves the kernels of each schedule, with their launches, into a module of
+    their own, runs the pipeline of the schedule on it, and moves the result
+    back. A kernel without a schedule is an error.
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::attn_tile::AttnTileDialect",
+    "::mlir::func::FuncDialect", "::mlir::math::MathDialect",
+    "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",
+    "::mlir::vector::VectorDialect"];
+}
+
+def AttnCreateEntryPointsPass
+    : Pass<"attn-create-entry-points", "::mlir::ModuleOp"> {
+  let summary = "add C entry points and the description of the artifact";
+  let description = [{
+    For each function with described arguments, adds
+
+    - `attn_call_<name>`, which checks its arguments with the runtime, makes
+      memrefs of them and calls the function;
+    - `attn_reference_<name>`, the same for the function `<name>_reference` if
+      the module has it;
+
+    and for the module the constant `attn_artifact`, a table of them. The
+    layouts are those of attn_runtime.h. The described functions become private.
+  }];
+  let options = [
+    Option<"target", "target", "std::string", /*default=*/"\"host\"",
+           "Target: host, sm_80 or sm_90a">,
+  ];
+  let dependentDialects = ["::mlir::func::FuncDialect",
+                           "::mlir::LLVM::LLVMDialect"];
+}
+
+#endif // ATTN_COMPILER_PASSES_TD

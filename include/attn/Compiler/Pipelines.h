@@ -1,0 +1,102 @@
+//===- Pipelines.h - The compiler's pass pipelines --------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The stages of a compilation as functions that append passes, in the order in
+// which they run. All of them are anchored on `builtin.module`.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_COMPILER_PIPELINES_H
+#define ATTN_COMPILER_PIPELINES_H
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassOptions.h"
+
+namespace mlir::attn {
+
+/// Options of the stages that depend on the target.
+struct TargetPipelineOptions
+    : public PassPipelineOptions<TargetPipelineOptions> {
+  Option<std::string> target{*this, "target",
+                             llvm::cl::desc("Target: host, sm_80 or sm_90a"),
+                             llvm::cl::init("host")};
+
+  /// Whether kernels run on a GPU.
+  bool isGPU() const { return target != "host"; }
+};
+
+/// Options of the stage that describes and bufferizes functions.
+struct BufferizationPipelineOptions
+    : public PassPipelineOptions<BufferizationPipelineOptions> {
+  Option<std::string> target{*this, "target",
+                             llvm::cl::desc("Target: host, sm_80 or sm_90a"),
+                             llvm::cl::init("host")};
+};
+
+/// Options of the stage that compiles kernels for NVIDIA GPUs.
+struct NVVMPipelineOptions : public PassPipelineOptions<NVVMPipelineOptions> {
+  Option<std::string> target{*this, "target",
+                             llvm::cl::desc("Target: sm_80 or sm_90a"),
+                             llvm::cl::init("sm_90a")};
+  Option<std::string> format{*this, "format",
+                             llvm::cl::desc("What to write: ptx or cubin"),
+                             llvm::cl::init("cubin")};
+  Option<int64_t> ptxVersion{
+      *this, "ptx-version",
+      llvm::cl::desc("PTX version times 10, as in 90 for 9.0"),
+      llvm::cl::init(90)};
+  Option<std::string> toolkit{
+      *this, "toolkit",
+      llvm::cl::desc("Folder of the CUDA toolkit; found by itself if empty"),
+      llvm::cl::init("")};
+  Option<std::string> assemblerOptions{
+      *this, "ptxas-options",
+      llvm::cl::desc("More options for ptxas, separated by spaces"),
+      llvm::cl::init("")};
+  Option<bool> failOnSpills{
+      *this, "fail-on-spills",
+      llvm::cl::desc("Make spills and serialized products errors"),
+      llvm::cl::init(false)};
+  Option<bool> report{*this, "report",
+                      llvm::cl::desc("Remark on the registers of each kernel"),
+                      llvm::cl::init(false)};
+};
+
+/// Chooses a schedule for each attention that has none.
+void buildSchedulePipeline(OpPassManager &pm,
+                           const TargetPipelineOptions &options);
+
+/// Turns functions of tensors into described functions of memrefs, outputs
+/// last, without copies of results.
+void buildBufferizationPipeline(OpPassManager &pm,
+                                const BufferizationPipelineOptions &options);
+
+/// Turns attention into plain tiled programs.
+void buildTilingPipeline(OpPassManager &pm);
+
+/// Runs the passes of each kernel's schedule.
+void buildKernelPipeline(OpPassManager &pm);
+
+/// All of the above: from functions of tensors to finished kernels.
+void buildAttnToKernelPipeline(OpPassManager &pm,
+                               const TargetPipelineOptions &options);
+
+/// Lowers kernels to NVVM and compiles them to objects in the module.
+void buildNVVMPipeline(OpPassManager &pm, const NVVMPipelineOptions &options);
+
+/// Lowers what runs on the host to the LLVM dialect and adds C entry points.
+/// For GPUs, kernels must be compiled already.
+void buildHostPipeline(OpPassManager &pm, const TargetPipelineOptions &options);
+
+/// Makes the pipelines known to textual pipelines, as
+/// `attn-<schedule|bufferization|tiling|kernel|to-kernel|nvvm|host>-pipeline`.
+void registerPipelines();
+
+} // namespace mlir::attn
+
+#endif // ATTN_COMPILER_PIPELINES_H

@@ -1,0 +1,32 @@
+//===- CUDAToolkit.h - Finding NVIDIA's tools -------------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Where the assembler and the device library are on this machine.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_TARGET_CUDATOOLKIT_H
+#define ATTN_TARGET_CUDATOOLKIT_H
+
+#include "llvm/ADT/StringRef.h"
+
+#include <string>
+
+namespace mlir::attn {
+
+/// Path of `ptxas`, empty if there is none. Looks in `toolkit` if that is not
+/// empty, and else in $CUDA_ROOT, $CUDA_HOME, $CUDA_PATH, $PATH, the folder
+/// found when the project was configured, and /usr/local/cuda.
+std::string findPtxas(llvm::StringRef toolkit = {});
+
+/// Path of `libdevice.10.bc`, empty if there is none. Looks in the same places.
+std::string findLibdevice(llvm::StringRef toolkit = {});
+
+} // namespace mlir::attn
+
+#endif // ATTN_TARGET_CUDATOOLKIT_H

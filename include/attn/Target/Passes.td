@@ -1,0 +1,57 @@
+//===- Passes.td - Passes that write machine code -----------*- tablegen -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Serialization of kernels.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_TARGET_PASSES_TD
+#define ATTN_TARGET_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def AttnSerializeKernelsPass
+    : Pass<"attn-serialize-kernels", "::mlir::ModuleOp"> {
+  let summary = "compile gpu.module operations to PTX or cubin";
+  let description = [{
+    Replaces each `gpu.module` by a `gpu.binary` with one object, whose kernel
+    table holds, for each kernel, the attributes of its function and what the
+    assembler reports: `attn_tile.registers`, `attn_tile.spill_bytes` (stores and
+    loads), `attn_tile.stack_bytes`.
+
+    Differs from `gpu-module-to-binary` in the passes that run on LLVM IR:
+    kernels come out of the conversion in the form that the back end should see,
+    and the default pipelines undo parts of it. Only instruction combining and
+    common subexpression elimination run.
+
+    Spills, and matrix products that the assembler had to serialize, are warnings.
+  }];
+  let options = [
+    Option<"chip", "chip", "std::string", /*default=*/"\"sm_90a\"",
+           "Chip: sm_80, sm_90a, ...">,
+    Option<"features", "features", "std::string", /*default=*/"\"+ptx80\"",
+           "Features of the back end: the PTX version">,
+    Option<"format", "format", "std::string", /*default=*/"\"cubin\"",
+           "What to write: ptx or cubin">,
+    Option<"toolkit", "toolkit", "std::string", /*default=*/"",
+           "Folder of the CUDA toolkit; found by itself if empty">,
+    Option<"assemblerOptions", "ptxas-options", "std::string", /*default=*/"",
+           "More options for ptxas, separated by spaces">,
+    Option<"failOnSpills", "fail-on-spills", "bool", /*default=*/"false",
+           "Make spills and serialized products errors">,
+    Option<"report", "report", "bool", /*default=*/"false",
+           "Remark on the registers of each kernel">,
+  ];
+  let statistics = [
+    Statistic<"numKernels", "num-kernels", "Number of kernels compiled">,
+  ];
+  let dependentDialects = ["::mlir::gpu::GPUDialect",
+                           "::mlir::NVVM::NVVMDialect"];
+}
+
+#endif // ATTN_TARGET_PASSES_TD

@@ -1,0 +1,114 @@
+//===- Bufferize.cpp - Bufferization with unit inner strides --------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Upstream's one-shot bufferization with the memref layout of the runtime's
+// tensors at function boundaries.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Compiler/Passes.h"
+#include "mlir/Dialect/Bufferization/IR/BufferizableOpInterface.h"
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/Dialect/Bufferization/Transforms/OneShotAnalysis.h"
+#include "mlir/Dialect/Bufferization/Transforms/OneShotModuleBufferize.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Interfaces/ViewLikeInterface.h"
+
+namespace mlir::attn {
+#define GEN_PASS_DEF_ATTNBUFFERIZEPASS
+#include "attn/Compiler/Passes.h.inc"
+} // namespace mlir::attn
+
+using namespace mlir;
+
+/// The memref of a tensor in a function's signature.
+static bufferization::BufferLikeType
+getBoundaryType(bufferization::TensorLikeType type, Attribute memorySpace,
+                func::FuncOp, const bufferization::BufferizationOptions &) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor)
+    return cast<bufferization::BufferLikeType>(
+        bufferization::getMemRefTypeWithFullyDynamicLayout(
+            cast<TensorType>(type), memorySpace));
+  SmallVector<int64_t> strides(tensor.getRank(), ShapedType::kDynamic);
+  if (!strides.empty())
+    strides.back() = 1;
+  auto layout =
+      StridedLayoutAttr::get(type.getContext(), ShapedType::kDynamic, strides);
+  return cast<bufferization::BufferLikeType>(MemRefType::get(
+      tensor.getShape(), tensor.getElementType(), layout, memorySpace));
+}
+
+/// Removes the results of `func` that are its own arguments.
+static LogicalResult dropReturnedArguments(func::FuncOp func) {
+  if (func.isExternal() || !func.getBody().hasOneBlock())
+    return success();
+  Operation *terminator = func.getBody().front().getTerminator();
+  BitVector dropped(func.getNumResults());
+  for (auto [index, value] : llvm::enumerate(terminator->getOperands())) {
+    while (auto cast = value.getDefiningOp<memref::CastOp>())
+      value = cast.getSource();
+    if (isa<BlockArgument>(value))
+      dropped.set(index);
+  }
+  terminator->eraseOperands(dropped);
+  return func.eraseResults(dropped);
+}
+
+/// Whether `buffer`, or a view of it, is passed to the end of its block.
+static bool leavesBlock(Value buffer) {
+  for (Operation *user : buffer.getUsers()) {
+    if (user->hasTrait<OpTrait::IsTerminator>())
+      return true;
+    if (isa<ViewLikeOpInterface>(user) &&
+        llvm::any_of(user->getResults(), leavesBlock))
+      return true;
+  }
+  return false;
+}
+
+/// Frees each temporary buffer at the end of the block that allocates it.
+static LogicalResult freeBuffers(ModuleOp module) {
+  WalkResult result = module.walk([&](memref::AllocOp alloc) {
+    if (leavesBlock(alloc)) {
+      alloc.emitError("temporary buffer must not leave the block that "
+                      "allocates it");
+      return WalkResult::interrupt();
+    }
+    OpBuilder builder(alloc->getBlock()->getTerminator());
+    memref::DeallocOp::create(builder, alloc.getLoc(), alloc);
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
+namespace {
+struct AttnBufferizePass
+    : public attn::impl::AttnBufferizePassBase<AttnBufferizePass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    bufferization::OneShotBufferizationOptions options;
+    options.bufferizeFunctionBoundaries = true;
+    options.allowReturnAllocsFromLoops = true;
+    options.functionArgTypeConverterFn = getBoundaryType;
+    options.inferFunctionResultLayout = false;
+    bufferization::BufferizationState state;
+    if (failed(bufferization::runOneShotModuleBufferize(getOperation(), options,
+                                                        state)))
+      return signalPassFailure();
+    for (auto func : getOperation().getOps<func::FuncOp>())
+      if (func.isPublic() && failed(dropReturnedArguments(func)))
+        return signalPassFailure();
+    if (failed(freeBuffers(getOperation())))
+      return signalPassFailure();
+  }
+};
+} // namespace

@@ -1,0 +1,369 @@
+//===- CreateEntryPoints.cpp - The C interface of an artifact -------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Adds functions with the runtime's calling convention around functions of
+// memrefs, and the tables that describe them. Layouts are those of
+// attn_runtime.h.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Signature.h"
+#include "attn/Compiler/Passes.h"
+#include "attn/Conversion/LaunchToRuntime/RuntimeCalls.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace mlir::attn {
+#define GEN_PASS_DEF_ATTNCREATEENTRYPOINTSPASS
+#include "attn/Compiler/Passes.h.inc"
+} // namespace mlir::attn
+
+using namespace mlir;
+using namespace mlir::attn;
+
+namespace {
+/// Adds entry points to one module.
+class EntryPointBuilder {
+public:
+  EntryPointBuilder(ModuleOp module, StringRef target)
+      : module(module), target(target),
+        builder(OpBuilder::atBlockEnd(module.getBody())), loc(module.getLoc()),
+        i32(builder.getI32Type()), i64(builder.getI64Type()),
+        pointer(LLVM::LLVMPointerType::get(module.getContext())) {}
+
+  /// Adds the entries of `func` and remembers what its description needs.
+  void addFunction(func::FuncOp func);
+
+  /// Adds `attn_artifact`.
+  void createArtifact();
+
+private:
+  Value emitAddressOf(OpBuilder &b, Location l, StringRef global) {
+    return global.empty()
+               ? LLVM::ZeroOp::create(b, l, pointer).getResult()
+               : LLVM::AddressOfOp::create(b, l, pointer, global).getResult();
+  }
+
+  /// Emits the value stored `offset` bytes behind `base`.
+  Value emitField(Type type, Value base, int32_t offset) {
+    Value slot = LLVM::GEPOp::create(builder, loc, pointer, builder.getI8Type(),
+                                     base, ArrayRef<LLVM::GEPArg>{offset});
+    return LLVM::LoadOp::create(builder, loc, type, slot);
+  }
+
+  /// Adds the constant array of `elementType` with the elements that
+  /// `emitElement` emits.
+  void
+  createTable(StringRef name, Type elementType, unsigned size,
+              function_ref<Value(OpBuilder &, Location, unsigned)> emitElement);
+
+  /// Adds the table of attn_tensor_spec for the arguments of `callee`, which
+  /// are described by the attributes of `described`.
+  void createSpecs(StringRef name, func::FuncOp described, func::FuncOp callee,
+                   bool isReference);
+
+  /// Adds the function `name` that checks its arguments against `specs`, and
+  /// calls `callee` with memrefs and, if it takes one more argument, with its
+  /// own last argument.
+  void createCall(StringRef name, StringRef specs, func::FuncOp described,
+                  func::FuncOp callee, bool isReference);
+
+  /// Emits the memref of type `type` of an attn_tensor.
+  Value emitMemRef(MemRefType type, Value tensor);
+
+  struct Entry {
+    std::string name;
+    unsigned numArguments;
+    SmallVector<std::string> symbols;
+    std::string flops;
+    std::string reference;
+  };
+
+  ModuleOp module;
+  StringRef target;
+  OpBuilder builder;
+  Location loc;
+  Type i32, i64, pointer;
+  SmallVector<Entry> entries;
+};
+} // namespace
+
+static constexpr StringLiteral symbolTablePrefix = "attn_symbols_";
+static constexpr StringLiteral specsPrefix = "attn_specs_";
+static constexpr StringLiteral referenceSpecsPrefix = "attn_reference_specs_";
+static constexpr StringLiteral namePrefix = "attn_name_";
+
+/// Number of arguments of `func` without the stream.
+static unsigned getNumDescribed(func::FuncOp func) {
+  unsigned count = 0;
+  while (count < func.getNumArguments() &&
+         func.getArgAttr(count, argDimsAttrName))
+    ++count;
+  return count;
+}
+
+static LLVM::LLVMStructType getStruct(MLIRContext *context,
+                                      ArrayRef<Type> fields) {
+  return LLVM::LLVMStructType::getLiteral(context, fields);
+}
+
+void EntryPointBuilder::createTable(
+    StringRef name, Type elementType, unsigned size,
+    function_ref<Value(OpBuilder &, Location, unsigned)> emitElement) {
+  auto type = LLVM::LLVMArrayType::get(elementType, size);
+  auto global =
+      LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/true,
+                             LLVM::Linkage::Private, name, Attribute());
+  OpBuilder::InsertionGuard guard(builder);
+  builder.createBlock(&global.getInitializerRegion());
+  Value table = LLVM::UndefOp::create(builder, loc, type);
+  for (unsigned i = 0; i < size; ++i)
+    table = LLVM::InsertValueOp::create(builder, loc, table,
+                                        emitElement(builder, loc, i), i);
+  LLVM::ReturnOp::create(builder, loc, table);
+}
+
+void EntryPointBuilder::createSpecs(StringRef name, func::FuncOp described,
+                                    func::FuncOp callee, bool isReference) {
+  unsigned numArguments = getNumDescribed(described);
+  auto getDims = [&](unsigned i) {
+    return described.getArgAttrOfType<DenseI64ArrayAttr>(i, argDimsAttrName);
+  };
+  auto argumentGlobal = [&](StringRef what, unsigned i) {
+    return (name + "_" + what + Twine(i)).str();
+  };
+  for (unsigned i = 0; i < numArguments; ++i) {
+    createStringConstant(
+        builder, loc, argumentGlobal("name", i),
+        described.getArgAttrOfType<StringAttr>(i, argNameAttrName));
+    ArrayRef<int64_t> dims = getDims(i);
+    createTable(argumentGlobal("dims", i), i64, dims.size(),
+                [&](OpBuilder &b, Location l, unsigned d) {
+                  return emitIntConstant(b, l, i64, dims[d]);
+                });
+  }
+  LLVM::LLVMStructType type =
+      getStruct(module.getContext(), {pointer, i32, i32, pointer, i32, i32});
+  createTable(
+      name, type, numArguments,
+      [&](OpBuilder &b, Location l, unsigned i) -> Value {
+        auto memref = cast<MemRefType>(callee.getArgumentTypes()[i]);
+        int64_t alignment = 1;
+        if (!isReference)
+          if (auto attr = described.getArgAttrOfType<IntegerAttr>(
+                  i, argAlignmentAttrName))
+            alignment = attr.getInt();
+        bool isOutput = bool(described.getArgAttr(i, argOutputAttrName));
+        Value spec = LLVM::UndefOp::create(b, l, type);
+        for (auto [index, field] : llvm::enumerate(SmallVector<Value>{
+                 emitAddressOf(b, l, argumentGlobal("name", i)),
+                 emitIntConstant(b, l, i32,
+                                 *getRuntimeDType(memref.getElementType())),
+                 emitIntConstant(b, l, i32, memref.getRank()),
+                 emitAddressOf(b, l, argumentGlobal("dims", i)),
+                 emitIntConstant(b, l, i32, alignment),
+                 emitIntConstant(b, l, i32, isOutput)}))
+          spec = LLVM::InsertValueOp::create(b, l, spec, field, index);
+        return spec;
+      });
+}
+
+Value EntryPointBuilder::emitMemRef(MemRefType type, Value tensor) {
+  int64_t rank = type.getRank();
+  SmallVector<Type> fields{pointer, pointer, i64};
+  if (rank > 0)
+    fields.append(2, LLVM::LLVMArrayType::get(i64, rank));
+  Value descriptor = LLVM::PoisonOp::create(
+      builder, loc, getStruct(module.getContext(), fields));
+  auto insert = [&](Value value, ArrayRef<int64_t> position) {
+    descriptor =
+        LLVM::InsertValueOp::create(builder, loc, descriptor, value, position);
+  };
+  Value data = emitField(pointer, tensor, abi::tensorDataOffset);
+  Value shape = emitField(pointer, tensor, abi::tensorShapeOffset);
+  Value strides = emitField(pointer, tensor, abi::tensorStridesOffset);
+  insert(data, 0);
+  insert(data, 1);
+  insert(emitIntConstant(builder, loc, i64, 0), 2);
+  for (int64_t i = 0; i < rank; ++i) {
+    int32_t offset = i * sizeof(int64_t);
+    insert(emitField(i64, shape, offset), {3, i});
+    insert(emitField(i64, strides, offset), {4, i});
+  }
+  return UnrealizedConversionCastOp::create(builder, loc, type, descriptor)
+      .getResult(0);
+}
+
+void EntryPointBuilder::createCall(StringRef name, StringRef specs,
+                                   func::FuncOp described, func::FuncOp callee,
+                                   bool isReference) {
+  OpBuilder::InsertionGuard guard(builder);
+  Type lastType = isReference ? i64 : pointer;
+  auto entry = LLVM::LLVMFuncOp::create(
+      builder, loc, name,
+      LLVM::LLVMFunctionType::get(i32, {pointer, i32, lastType}));
+  Block *check = entry.addEntryBlock(builder);
+  Block *run = builder.createBlock(&entry.getBody());
+  Block *leave = builder.createBlock(&entry.getBody(), {}, {i32}, {loc});
+  Value arguments = entry.getArgument(0), last = entry.getArgument(2);
+  unsigned numArguments = getNumDescribed(described);
+
+  builder.setInsertionPointToStart(check);
+  bool onHost = isReference || target == "host";
+  Value status = emitRuntimeCall(
+      builder, loc, module, "attnrtCheckTensors",
+      {emitAddressOf(builder, loc, specs),
+       emitIntConstant(builder, loc, i32, numArguments), arguments,
+       entry.getArgument(1),
+       emitIntConstant(builder, loc, i32,
+                       onHost ? ATTNRT_KIND_HOST : ATTNRT_KIND_CUDA),
+       emitAddressOf(builder, loc, (namePrefix + described.getName()).str())});
+  Value zero = emitIntConstant(builder, loc, i32, 0);
+  Value isOk =
+      LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::eq, status, zero);
+  LLVM::CondBrOp::create(builder, loc, isOk, run, ValueRange(), leave,
+                         ValueRange(status));
+
+  builder.setInsertionPointToStart(run);
+  SmallVector<Value> operands;
+  for (unsigned i = 0; i < numArguments; ++i) {
+    Value tensor = emitField(pointer, arguments, i * sizeof(void *));
+    operands.push_back(
+        emitMemRef(cast<MemRefType>(callee.getArgumentTypes()[i]), tensor));
+  }
+  if (callee.getNumArguments() > numArguments) {
+    Type type = callee.getArgumentTypes().back();
+    if (type != lastType)
+      last = UnrealizedConversionCastOp::create(builder, loc, type, last)
+                 .getResult(0);
+    operands.push_back(last);
+  }
+  auto call = func::CallOp::create(builder, loc, callee, operands);
+  Value result = call.getNumResults() == 1 ? call.getResult(0) : zero;
+  LLVM::BrOp::create(builder, loc, ValueRange(result), leave);
+
+  builder.setInsertionPointToStart(leave);
+  LLVM::ReturnOp::create(builder, loc, leave->getArgument(0));
+}
+
+void EntryPointBuilder::addFunction(func::FuncOp func) {
+  StringRef name = func.getName();
+  auto symbols = func->getAttrOfType<ArrayAttr>(symbolsAttrName);
+  Entry entry;
+  entry.name = name.str();
+  entry.numArguments = getNumDescribed(func);
+  for (auto symbol : symbols.getAsRange<StringAttr>())
+    entry.symbols.push_back(symbol.str());
+
+  createStringConstant(builder, loc, (namePrefix + name).str(), name);
+  createSpecs((specsPrefix + name).str(), func, func, /*isReference=*/false);
+  createCall((abi::callPrefix + name).str(), (specsPrefix + name).str(), func,
+             func, /*isReference=*/false);
+  std::string flops = (abi::flopsPrefix + name).str();
+  if (module.lookupSymbol<LLVM::LLVMFuncOp>(flops))
+    entry.flops = flops;
+  auto reference =
+      module.lookupSymbol<func::FuncOp>((name + abi::referenceSuffix).str());
+  if (reference) {
+    entry.reference = (abi::referencePrefix + name).str();
+    std::string specs = (referenceSpecsPrefix + name).str();
+    createSpecs(specs, func, reference, /*isReference=*/true);
+    createCall(entry.reference, specs, func, reference, /*isReference=*/true);
+    reference.setPrivate();
+  }
+  func.setPrivate();
+  std::string table = (symbolTablePrefix + name).str();
+  for (auto [index, symbol] : llvm::enumerate(entry.symbols))
+    createStringConstant(builder, loc, (table + Twine(index)).str(), symbol);
+  createTable(table, pointer, entry.symbols.size(),
+              [&](OpBuilder &b, Location l, unsigned i) {
+                return emitAddressOf(b, l, (table + Twine(i)).str());
+              });
+  entries.push_back(std::move(entry));
+}
+
+void EntryPointBuilder::createArtifact() {
+  MLIRContext *context = module.getContext();
+  LLVM::LLVMStructType functionType =
+      getStruct(context, {pointer, i32, i32, pointer, pointer, pointer, pointer,
+                          pointer});
+  createTable(
+      "attn_functions", functionType, entries.size(),
+      [&](OpBuilder &b, Location l, unsigned i) {
+        const Entry &entry = entries[i];
+        Value function = LLVM::UndefOp::create(b, l, functionType);
+        for (auto [index, field] : llvm::enumerate(SmallVector<Value>{
+                 emitAddressOf(b, l, (namePrefix + entry.name).str()),
+                 emitIntConstant(b, l, i32, entry.numArguments),
+                 emitIntConstant(b, l, i32, entry.symbols.size()),
+                 emitAddressOf(b, l, (specsPrefix + entry.name).str()),
+                 emitAddressOf(b, l, (symbolTablePrefix + entry.name).str()),
+                 emitAddressOf(b, l, (abi::callPrefix + entry.name).str()),
+                 emitAddressOf(b, l, entry.flops),
+                 emitAddressOf(b, l, entry.reference)}))
+          function = LLVM::InsertValueOp::create(b, l, function, field, index);
+        return function;
+      });
+  createStringConstant(builder, loc, "attn_target", target);
+  createStringConstant(builder, loc, "attn_producer",
+                       "attn " ATTN_VERSION_STRING);
+  createStructGlobal(
+      builder, loc, ATTN_ARTIFACT_SYMBOL,
+      getStruct(context, {i32, i32, pointer, pointer, pointer, pointer}),
+      /*isConstant=*/true, LLVM::Linkage::External,
+      [&](OpBuilder &b, Location l) {
+        return SmallVector<Value>{
+            emitIntConstant(b, l, i32, ATTN_RUNTIME_ABI_VERSION),
+            emitIntConstant(b, l, i32, entries.size()),
+            emitAddressOf(b, l, "attn_target"),
+            emitAddressOf(b, l, "attn_producer"),
+            emitAddressOf(b, l, "attn_functions"),
+            emitAddressOf(b, l, "")};
+      });
+}
+
+/// Checks that every argument of `func` is described, but for a last one: the
+/// stream.
+static LogicalResult verifyDescription(func::FuncOp func) {
+  unsigned numArguments = func.getNumArguments();
+  for (unsigned i = 0; i < numArguments; ++i) {
+    if (func.getArgAttrOfType<DenseI64ArrayAttr>(i, argDimsAttrName) &&
+        func.getArgAttrOfType<StringAttr>(i, argNameAttrName) &&
+        isa<MemRefType>(func.getArgumentTypes()[i]))
+      continue;
+    if (i + 1 == numArguments &&
+        isa<LLVM::LLVMPointerType>(func.getArgumentTypes()[i]))
+      continue;
+    return func.emitOpError("argument #")
+           << i << " is not described by 'attn.name' and 'attn.dims'";
+  }
+  return success();
+}
+
+namespace {
+struct AttnCreateEntryPointsPass
+    : public attn::impl::AttnCreateEntryPointsPassBase<
+          AttnCreateEntryPointsPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    SmallVector<func::FuncOp> functions;
+    for (auto func : getOperation().getOps<func::FuncOp>())
+      if (func->hasAttrOfType<ArrayAttr>(symbolsAttrName))
+        functions.push_back(func);
+    EntryPointBuilder builder(getOperation(), target);
+    for (func::FuncOp func : functions) {
+      if (failed(verifyDescription(func)))
+        return signalPassFailure();
+      builder.addFunction(func);
+    }
+    builder.createArtifact();
+  }
+};
+} // namespace

@@ -1,0 +1,351 @@
+//===- DescribeArguments.cpp - What functions demand of arguments ---------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Attaches names, sizes, alignment and direction to the arguments of public
+// functions while attention is still one operation, and adds the functions that
+// count floating point operations.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Signature.h"
+#include "attn/Compiler/Passes.h"
+#include "attn/Conversion/LaunchToRuntime/RuntimeCalls.h"
+#include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Interfaces/ViewLikeInterface.h"
+#include "llvm/ADT/EquivalenceClasses.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace mlir::attn {
+#define GEN_PASS_DEF_ATTNDESCRIBEARGUMENTSPASS
+#include "attn/Compiler/Passes.h.inc"
+} // namespace mlir::attn
+
+using namespace mlir;
+using namespace mlir::attn;
+
+namespace {
+/// One size of one argument.
+using ArgumentDim = std::pair<unsigned, unsigned>;
+
+/// Which sizes of a function's arguments are equal, and what they are called.
+struct SizeClasses {
+  llvm::EquivalenceClasses<ArgumentDim> classes;
+  std::map<ArgumentDim, StringRef> names;
+
+  void unite(ArrayRef<ArgumentDim> dims, StringRef name) {
+    for (ArgumentDim dim : dims) {
+      classes.unionSets(dims.front(), dim);
+      names.try_emplace(dim, name);
+    }
+  }
+};
+} // namespace
+
+/// The argument of `func` that `value` is a view of with the same sizes.
+static BlockArgument getArgument(Value value, func::FuncOp func) {
+  while (auto cast = value.getDefiningOp<memref::CastOp>())
+    value = cast.getSource();
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (!argument || argument.getOwner() != &func.getBody().front())
+    return {};
+  return argument;
+}
+
+/// The argument's size that dimension `dim` of memref `value` equals.
+static std::optional<ArgumentDim> resolveDim(Value value, int64_t dim,
+                                             func::FuncOp func) {
+  if (BlockArgument argument = getArgument(value, func))
+    return ArgumentDim(argument.getArgNumber(), dim);
+  while (auto cast = value.getDefiningOp<memref::CastOp>())
+    value = cast.getSource();
+  auto alloc = value.getDefiningOp<memref::AllocOp>();
+  if (!alloc || !alloc.getType().isDynamicDim(dim))
+    return std::nullopt;
+  Value size = alloc.getDynamicSizes()[alloc.getType().getDynamicDimIndex(dim)];
+  auto source = size.getDefiningOp<memref::DimOp>();
+  if (!source || !source.getConstantIndex())
+    return std::nullopt;
+  return resolveDim(source.getSource(), *source.getConstantIndex(), func);
+}
+
+/// Unites the sizes that `op` needs to be equal.
+static void uniteSizes(AttentionOp op, func::FuncOp func, SizeClasses &sizes) {
+  auto unite = [&](ArrayRef<std::pair<Value, int64_t>> dims, StringRef name) {
+    SmallVector<ArgumentDim> resolved;
+    for (auto [value, dim] : dims)
+      if (value)
+        if (std::optional<ArgumentDim> source = resolveDim(value, dim, func))
+          resolved.push_back(*source);
+    sizes.unite(resolved, name);
+  };
+  Value q = op.getQuery(), k = op.getKey(), v = op.getValue();
+  Value out = op.getOut(), lse = op.getLse();
+  unite({{q, 0}, {k, 0}, {v, 0}, {out, 0}, {lse, 0}}, "batch");
+  unite({{q, 2}, {out, 2}, {lse, 2}}, "queries");
+  unite({{k, 2}, {v, 2}}, "keys");
+}
+
+/// Whether `memref` or a view of it may be written.
+static bool mayBeWritten(Value memref) {
+  for (Operation *user : memref.getUsers()) {
+    auto view = dyn_cast<ViewLikeOpInterface>(user);
+    if (view && view.getViewSource() == memref) {
+      if (llvm::any_of(user->getResults(), mayBeWritten))
+        return true;
+      continue;
+    }
+    if (auto effects = dyn_cast<MemoryEffectOpInterface>(user))
+      if (effects.getEffectOnValue<MemoryEffects::Write>(memref))
+        return true;
+  }
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// Floating point operations
+//===----------------------------------------------------------------------===//
+
+/// Emits the number of (query, key) pairs that `mask` keeps, of all if it is
+/// null, per head.
+static Value emitAttendedPairs(OpBuilder &builder, Location loc,
+                               MaskAttrInterface mask, Value queryLength,
+                               Value keyLength) {
+  if (!mask)
+    return arith::MulIOp::create(builder, loc, queryLength, keyLength);
+  Value zero = arith::ConstantIndexOp::create(builder, loc, 0);
+  Value one = arith::ConstantIndexOp::create(builder, loc, 1);
+  auto loop = scf::ForOp::create(builder, loc, zero, queryLength, one, zero);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(loop.getBody());
+  Value row = loop.getInductionVar();
+  KeyRange range =
+      mask.emitKeyRange(builder, loc, {row, row, queryLength, keyLength});
+  Value end = range.end ? range.end : keyLength;
+  Value begin = range.begin ? range.begin : zero;
+  Value keys = arith::SubIOp::create(builder, loc, end, begin);
+  keys = arith::MaxSIOp::create(builder, loc, keys, zero);
+  Value sum =
+      arith::AddIOp::create(builder, loc, loop.getRegionIterArg(0), keys);
+  scf::YieldOp::create(builder, loc, sum);
+  return loop.getResult(0);
+}
+
+/// Emits `size` of an argument of a call, an `index`.
+static Value emitSize(OpBuilder &builder, Location loc, Value arguments,
+                      ArgumentDim size) {
+  Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
+  auto at = [&](Type type, Value base, int32_t index) -> Value {
+    return LLVM::GEPOp::create(builder, loc, pointer, type, base,
+                               ArrayRef<LLVM::GEPArg>{index});
+  };
+  Value slot = at(pointer, arguments, size.first);
+  Value tensor = LLVM::LoadOp::create(builder, loc, pointer, slot);
+  Value shapeSlot = at(builder.getI8Type(), tensor, abi::tensorShapeOffset);
+  Value shape = LLVM::LoadOp::create(builder, loc, pointer, shapeSlot);
+  Value extentSlot = at(builder.getI64Type(), shape, size.second);
+  Value extent =
+      LLVM::LoadOp::create(builder, loc, builder.getI64Type(), extentSlot);
+  return arith::IndexCastOp::create(builder, loc, builder.getIndexType(),
+                                    extent);
+}
+
+/// Adds `attn_flops_<name>`. Does nothing if a size is not known, or an
+/// attention may run any number of times.
+static void createFlopCount(func::FuncOp func) {
+  SmallVector<AttentionOp> attentions;
+  bool countable = true;
+  func.walk([&](AttentionOp op) {
+    attentions.push_back(op);
+    countable &= op->getParentOp() == func;
+  });
+  auto isKnown = [&](Value value, int64_t dim) {
+    return !cast<MemRefType>(value.getType()).isDynamicDim(dim) ||
+           resolveDim(value, dim, func);
+  };
+  for (AttentionOp op : attentions)
+    countable &= op.isBufferized() && isKnown(op.getQuery(), 0) &&
+                 isKnown(op.getQuery(), 2) && isKnown(op.getKey(), 2);
+  if (!countable || attentions.empty() || !func.getBody().hasOneBlock())
+    return;
+
+  Location loc = func.getLoc();
+  OpBuilder builder(func.getContext());
+  builder.setInsertionPointAfter(func);
+  Type pointer = LLVM::LLVMPointerType::get(func.getContext());
+  auto count = LLVM::LLVMFuncOp::create(
+      builder, loc, (abi::flopsPrefix + func.getName()).str(),
+      LLVM::LLVMFunctionType::get(builder.getI64Type(), {pointer}));
+  builder.setInsertionPointToStart(count.addEntryBlock(builder));
+  Value arguments = count.getArgument(0);
+  auto emitDim = [&](Value value, int64_t dim) -> Value {
+    auto type = cast<MemRefType>(value.getType());
+    if (!type.isDynamicDim(dim))
+      return arith::ConstantIndexOp::create(builder, loc, type.getDimSize(dim));
+    return emitSize(builder, loc, arguments, *resolveDim(value, dim, func));
+  };
+  Value total = arith::ConstantIndexOp::create(builder, loc, 0);
+  for (AttentionOp op : attentions) {
+    // Two matrix products, two operations for each multiply and add.
+    int64_t perPair = 2 * op.getNumQueryHeads() *
+                      (op.getQueryHeadDim() + op.getValueHeadDim());
+    Value pairs =
+        emitAttendedPairs(builder, loc, op.getMaskAttr(),
+                          emitDim(op.getQuery(), 2), emitDim(op.getKey(), 2));
+    Value flops =
+        arith::MulIOp::create(builder, loc, pairs, emitDim(op.getQuery(), 0));
+    flops = arith::MulIOp::create(
+        builder, loc, flops,
+        arith::ConstantIndexOp::create(builder, loc, perPair));
+    total = arith::AddIOp::create(builder, loc, total, flops);
+  }
+  Value result =
+      arith::IndexCastOp::create(builder, loc, builder.getI64Type(), total);
+  LLVM::ReturnOp::create(builder, loc, result);
+}
+
+//===----------------------------------------------------------------------===//
+// Arguments
+//===----------------------------------------------------------------------===//
+
+/// Names of the arguments of `func`: those given, the operands of attention
+/// they are, or their number.
+static SmallVector<std::string> getArgumentNames(func::FuncOp func) {
+  unsigned numArguments = func.getNumArguments();
+  SmallVector<std::string> names(numArguments);
+  llvm::StringSet<> used;
+  for (unsigned i = 0; i < numArguments; ++i)
+    if (auto name = func.getArgAttrOfType<StringAttr>(i, argNameAttrName)) {
+      names[i] = name.str();
+      used.insert(name);
+    }
+  auto setName = [&](BlockArgument argument, StringRef name) {
+    if (!argument || !names[argument.getArgNumber()].empty())
+      return;
+    std::string unique = name.str();
+    for (unsigned i = 1; !used.insert(unique).second; ++i)
+      unique = (name + Twine(i)).str();
+    names[argument.getArgNumber()] = unique;
+  };
+  func.walk([&](AttentionOp op) {
+    setName(getArgument(op.getQuery(), func), "q");
+    setName(getArgument(op.getKey(), func), "k");
+    setName(getArgument(op.getValue(), func), "v");
+    setName(getArgument(op.getOut(), func), "out");
+    if (op.getLse())
+      setName(getArgument(op.getLse(), func), "lse");
+  });
+  for (BlockArgument argument : func.getArguments())
+    setName(argument, ("arg" + Twine(argument.getArgNumber())).str());
+  return names;
+}
+
+static LogicalResult describe(func::FuncOp func, int64_t stagedAlignment) {
+  MLIRContext *context = func.getContext();
+  Builder builder(context);
+  for (BlockArgument argument : func.getArguments()) {
+    auto type = dyn_cast<MemRefType>(argument.getType());
+    if (!type || !getRuntimeDType(type.getElementType()))
+      return func.emitOpError("argument #")
+             << argument.getArgNumber()
+             << " of a public function must be a ranked tensor or memref of "
+                "bf16, f16, f32, f64, i64, i32, i8 or i1 values (was "
+             << argument.getType() << ")";
+  }
+  if (func.getNumResults() != 0)
+    return func.emitOpError("is public and must not have results once its "
+                            "tensors are memrefs");
+
+  SizeClasses sizes;
+  llvm::SmallDenseSet<Value> staged, written;
+  func.walk([&](AttentionOp op) {
+    uniteSizes(op, func, sizes);
+    for (Value value : {op.getQuery(), op.getKey(), op.getValue(), op.getOut()})
+      staged.insert(getArgument(value, func));
+    written.insert(getArgument(op.getOut(), func));
+    if (op.getLse())
+      written.insert(getArgument(op.getLse(), func));
+  });
+
+  // Number the dynamic sizes in the order of arguments. A class with a static
+  // size has that size everywhere.
+  std::map<ArgumentDim, int64_t> numbers;
+  SmallVector<Attribute> symbols;
+  llvm::StringSet<> usedSymbols;
+  auto getSize = [&](ArgumentDim dim) -> int64_t {
+    auto sizeOf = [&](ArgumentDim d) {
+      return cast<MemRefType>(func.getArgument(d.first).getType())
+          .getDimSize(d.second);
+    };
+    if (int64_t size = sizeOf(dim); !ShapedType::isDynamic(size))
+      return size;
+    sizes.classes.insert(dim);
+    ArgumentDim leader = sizes.classes.getLeaderValue(dim);
+    for (auto it = sizes.classes.findLeader(dim);
+         it != sizes.classes.member_end(); ++it)
+      if (int64_t size = sizeOf(*it); !ShapedType::isDynamic(size))
+        return size;
+    auto [it, isNew] =
+        numbers.try_emplace(leader, -1 - int64_t(symbols.size()));
+    if (isNew) {
+      std::string name = sizes.names[dim].str();
+      if (name.empty())
+        name = ("size" + Twine(symbols.size())).str();
+      std::string unique = name;
+      for (unsigned i = 1; !usedSymbols.insert(unique).second; ++i)
+        unique = (name + Twine(i)).str();
+      symbols.push_back(builder.getStringAttr(unique));
+    }
+    return it->second;
+  };
+
+  SmallVector<std::string> names = getArgumentNames(func);
+  for (BlockArgument argument : func.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    auto type = cast<MemRefType>(argument.getType());
+    SmallVector<int64_t> dims;
+    for (unsigned i = 0, e = type.getRank(); i < e; ++i)
+      dims.push_back(getSize({index, i}));
+    int64_t alignment = std::max<int64_t>(1, type.getElementTypeBitWidth() / 8);
+    if (staged.contains(argument))
+      alignment = std::max(alignment, stagedAlignment);
+    func.setArgAttr(index, argNameAttrName,
+                    builder.getStringAttr(names[index]));
+    func.setArgAttr(index, argDimsAttrName, builder.getDenseI64ArrayAttr(dims));
+    func.setArgAttr(index, argAlignmentAttrName,
+                    builder.getI32IntegerAttr(alignment));
+    if (written.contains(argument) || mayBeWritten(argument))
+      func.setArgAttr(index, argOutputAttrName, builder.getUnitAttr());
+  }
+  func->setAttr(symbolsAttrName, builder.getArrayAttr(symbols));
+  return success();
+}
+
+namespace {
+struct AttnDescribeArgumentsPass
+    : public attn::impl::AttnDescribeArgumentsPassBase<
+          AttnDescribeArgumentsPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    for (auto func :
+         llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
+      if (!func.isPublic() || func.isExternal())
+        continue;
+      if (failed(describe(func, stagedAlignment)))
+        return signalPassFailure();
+      createFlopCount(func);
+    }
+  }
+};
+} // namespace

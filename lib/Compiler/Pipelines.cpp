@@ -1,0 +1,149 @@
+//===- Pipelines.cpp - The compiler's pass pipelines ----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The stages of a compilation.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Compiler/Pipelines.h"
+#include "attn/Compiler/Passes.h"
+#include "attn/Conversion/Passes.h"
+#include "attn/Dialect/Attn/Transforms/Passes.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Target/Passes.h"
+#include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
+#include "mlir/Conversion/ConvertToLLVM/ToLLVMPass.h"
+#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/Bufferization/Transforms/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/MemRef/Transforms/Passes.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+
+/// Bytes that addresses and strides of tensors must be multiples of where a GPU
+/// copies blocks of them.
+static constexpr int64_t blockCopyAlignment = 16;
+
+static void addCleanup(OpPassManager &pm) {
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+}
+
+void attn::buildSchedulePipeline(OpPassManager &pm,
+                                 const TargetPipelineOptions &options) {
+  ChooseSchedulePassOptions choose;
+  choose.target = options.target;
+  pm.addNestedPass<func::FuncOp>(createChooseSchedulePass(choose));
+}
+
+void attn::buildBufferizationPipeline(
+    OpPassManager &pm, const BufferizationPipelineOptions &options) {
+  addCleanup(pm);
+  pm.addPass(createAttnResultsToArgumentsPass());
+  pm.addPass(bufferization::createEmptyTensorEliminationPass());
+  pm.addPass(createAttnBufferizePass());
+  addCleanup(pm);
+  AttnDescribeArgumentsPassOptions describe;
+  describe.stagedAlignment = options.target == "host" ? 0 : blockCopyAlignment;
+  pm.addPass(createAttnDescribeArgumentsPass(describe));
+}
+
+void attn::buildTilingPipeline(OpPassManager &pm) {
+  pm.addPass(createConvertAttnToAttnTilePass());
+  addCleanup(pm);
+}
+
+void attn::buildKernelPipeline(OpPassManager &pm) {
+  pm.addPass(createAttnApplySchedulesPass());
+  addCleanup(pm);
+}
+
+void attn::buildAttnToKernelPipeline(OpPassManager &pm,
+                                     const TargetPipelineOptions &options) {
+  buildSchedulePipeline(pm, options);
+  BufferizationPipelineOptions bufferization;
+  bufferization.target = options.target;
+  buildBufferizationPipeline(pm, bufferization);
+  buildTilingPipeline(pm);
+  buildKernelPipeline(pm);
+}
+
+void attn::buildNVVMPipeline(OpPassManager &pm,
+                             const NVVMPipelineOptions &options) {
+  AttnTileAllocatePipesPassOptions allocate;
+  allocate.targetName = options.target;
+  pm.addNestedPass<attn_tile::KernelOp>(
+      createAttnTileAllocatePipesPass(allocate));
+  ConvertAttnTileToNVVMPassOptions convert;
+  convert.targetName = options.target;
+  pm.addPass(createConvertAttnTileToNVVMPass(convert));
+  OpPassManager &kernels = pm.nest<gpu::GPUModuleOp>();
+  kernels.addPass(createSCFToControlFlowPass());
+  kernels.addPass(createConvertToLLVMPass());
+  kernels.addPass(createReconcileUnrealizedCastsPass());
+  addCleanup(kernels);
+  AttnSerializeKernelsPassOptions serialize;
+  serialize.chip = options.target;
+  serialize.features = ("+ptx" + Twine(options.ptxVersion)).str();
+  serialize.format = options.format;
+  serialize.toolkit = options.toolkit;
+  serialize.assemblerOptions = options.assemblerOptions;
+  serialize.failOnSpills = options.failOnSpills;
+  serialize.report = options.report;
+  pm.addPass(createAttnSerializeKernelsPass(serialize));
+}
+
+void attn::buildHostPipeline(OpPassManager &pm,
+                             const TargetPipelineOptions &options) {
+  pm.addPass(createSCFToControlFlowPass());
+  if (options.isGPU())
+    pm.addPass(createConvertLaunchToRuntimePass());
+  AttnCreateEntryPointsPassOptions entries;
+  entries.target = options.target;
+  pm.addPass(createAttnCreateEntryPointsPass(entries));
+  pm.addPass(memref::createExpandStridedMetadataPass());
+  pm.addPass(createLowerAffinePass());
+  pm.addPass(arith::createArithExpandOpsPass());
+  pm.addPass(createConvertToLLVMPass());
+  pm.addPass(createReconcileUnrealizedCastsPass());
+  addCleanup(pm);
+  pm.addPass(createSymbolDCEPass());
+}
+
+void attn::registerPipelines() {
+  PassPipelineRegistration<TargetPipelineOptions>(
+      "attn-schedule-pipeline", "Choose a schedule for each attention",
+      buildSchedulePipeline);
+  PassPipelineRegistration<BufferizationPipelineOptions>(
+      "attn-bufferization-pipeline",
+      "Turn functions of tensors into described functions of memrefs",
+      buildBufferizationPipeline);
+  PassPipelineRegistration<>("attn-tiling-pipeline",
+                             "Turn attention into plain tiled programs",
+                             buildTilingPipeline);
+  PassPipelineRegistration<>("attn-kernel-pipeline",
+                             "Run the passes of each kernel's schedule",
+                             buildKernelPipeline);
+  PassPipelineRegistration<TargetPipelineOptions>(
+      "attn-to-kernel-pipeline",
+      "Turn functions of tensors into finished kernels",
+      buildAttnToKernelPipeline);
+  PassPipelineRegistration<NVVMPipelineOptions>(
+      "attn-nvvm-pipeline", "Compile kernels for NVIDIA GPUs",
+      buildNVVMPipeline);
+  PassPipelineRegistration<TargetPipelineOptions>(
+      "attn-host-pipeline",
+      "Lower what runs on the host to the LLVM dialect, with C entry points",
+      buildHostPipeline);
+}

@@ -1,0 +1,552 @@
+//===- LaunchToRuntime.cpp - Launches become runtime calls ----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Converts the host side of kernels to calls of the runtime library. Works on
+// functions of memrefs, before they are LLVM functions: sizes, strides and
+// addresses are taken with memref operations, so that the result is valid at
+// any later stage of the lowering to LLVM.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Conversion/LaunchToRuntime/LaunchToRuntime.h"
+#include "attn-runtime/attn_runtime.h"
+#include "attn/Conversion/LaunchToRuntime/RuntimeCalls.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace mlir::attn {
+#define GEN_PASS_DEF_CONVERTLAUNCHTORUNTIMEPASS
+#include "attn/Conversion/Passes.h.inc"
+} // namespace mlir::attn
+
+using namespace mlir;
+using namespace mlir::attn;
+
+/// Layout of a CUtensorMap.
+static constexpr int64_t tensorMapBytes = 128;
+static constexpr int64_t tensorMapAlignment = 64;
+
+/// L2 promotion that suits tiles which other groups read soon.
+static constexpr int32_t tensorMapL2Promotion = 256;
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+/// The digits and suffix of a chip: 9, 0, true of sm_90a.
+static LogicalResult parseChip(StringRef chip, int32_t &major, int32_t &minor,
+                               bool &isSpecific) {
+  if (!chip.consume_front("sm_"))
+    return failure();
+  isSpecific = chip.consume_back("a");
+  int32_t number;
+  if (chip.getAsInteger(10, number) || number < 10)
+    return failure();
+  major = number / 10;
+  minor = number % 10;
+  return success();
+}
+
+/// Adds the globals of one kernel of `binary`; the mutable `attnrt_kernel` has
+/// the name `<kernel>_handle`.
+static LogicalResult createKernelGlobals(gpu::BinaryOp binary,
+                                         gpu::ObjectAttr object,
+                                         gpu::KernelMetadataAttr kernel,
+                                         StringRef imageName) {
+  auto getInt = [&](StringRef name) -> std::optional<int64_t> {
+    auto attr = kernel.getAttr<IntegerAttr>(name);
+    return attr ? std::optional<int64_t>(attr.getInt()) : std::nullopt;
+  };
+  std::optional<int64_t> blockSize = getInt("attn_tile.block_size");
+  std::optional<int64_t> sharedBytes = getInt("attn_tile.shared_bytes");
+  if (!blockSize || !sharedBytes)
+    return binary.emitOpError("kernel ")
+           << kernel.getName()
+           << " needs 'attn_tile.block_size' and 'attn_tile.shared_bytes'";
+  auto target = dyn_cast<NVVM::NVVMTargetAttr>(object.getTarget());
+  int32_t major, minor;
+  bool isSpecific;
+  if (!target || failed(parseChip(target.getChip(), major, minor, isSpecific)))
+    return binary.emitOpError("expected an #nvvm.target with a chip such as "
+                              "\"sm_90a\", got ")
+           << object.getTarget();
+
+  OpBuilder builder(binary);
+  Location loc = binary.getLoc();
+  std::string name = kernel.getName().getValue().str();
+  auto nameGlobal = createStringConstant(builder, loc, name + "_name", name);
+  Type i32 = builder.getI32Type(), i64 = builder.getI64Type();
+  Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
+  auto type = LLVM::LLVMStructType::getLiteral(
+      builder.getContext(),
+      {pointer, i64, pointer, i32, i32, i32, i32, i32, i32, pointer});
+  createStructGlobal(
+      builder, loc, name + "_handle", type, /*isConstant=*/false,
+      LLVM::Linkage::Internal, [&](OpBuilder &b, Location l) {
+        auto constant = [&](Type type, int64_t value) {
+          return emitIntConstant(b, l, type, value);
+        };
+        return SmallVector<Value>{
+            LLVM::AddressOfOp::create(b, l, pointer, imageName),
+            constant(i64, object.getObject().size()),
+            LLVM::AddressOfOp::create(b, l, pointer, nameGlobal.getSymName()),
+            constant(i32, *blockSize),
+            constant(i32, *sharedBytes),
+            constant(i32, major),
+            constant(i32, minor),
+            constant(i32, isSpecific),
+            constant(i32, 0),
+            LLVM::ZeroOp::create(b, l, pointer)};
+      });
+  return success();
+}
+
+/// Turns `binary` into globals.
+static LogicalResult convertBinary(gpu::BinaryOp binary) {
+  if (binary.getObjects().size() != 1)
+    return binary.emitOpError("expected one object, got ")
+           << binary.getObjects().size();
+  auto object = cast<gpu::ObjectAttr>(binary.getObjects()[0]);
+  if (!object.getKernels())
+    return binary.emitOpError("object has no kernel table");
+  OpBuilder builder(binary);
+  std::string imageName = (binary.getName() + "_image").str();
+  std::string image = object.getObject().getValue().str();
+  // A zero after the image makes PTX text a C string.
+  image.push_back('\0');
+  LLVM::GlobalOp::create(
+      builder, binary.getLoc(),
+      LLVM::LLVMArrayType::get(builder.getI8Type(), image.size()),
+      /*isConstant=*/true, LLVM::Linkage::Private, imageName,
+      builder.getStringAttr(image), /*alignment=*/64);
+  for (gpu::KernelMetadataAttr kernel : object.getKernels())
+    if (failed(createKernelGlobals(binary, object, kernel, imageName)))
+      return failure();
+  binary.erase();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Functions
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Converts one function that uses the device.
+class FunctionConverter {
+public:
+  FunctionConverter(func::FuncOp func, ModuleOp module,
+                    const llvm::SetVector<Operation *> &deviceFunctions)
+      : func(func), module(module), deviceFunctions(deviceFunctions),
+        builder(func.getContext()),
+        pointerType(LLVM::LLVMPointerType::get(func.getContext())) {}
+
+  LogicalResult convert();
+
+private:
+  /// Allocates room for `count` values of `type` when the function is entered.
+  Value emitAlloca(Location loc, Type type, int64_t count = 1,
+                   int64_t alignment = 0);
+
+  /// Returns from the function if `status` is not 0. The builder goes on after
+  /// the check.
+  void emitCheck(Location loc, Value status);
+
+  /// The address of the first element of a memref.
+  Value emitAddress(Location loc, Value base, Value offset, Type elementType);
+
+  /// An index as an `i64`.
+  Value emitI64(Location loc, Value index) {
+    return arith::IndexCastOp::create(builder, loc, builder.getI64Type(),
+                                      index);
+  }
+
+  /// An array of `values`, all of type `type`.
+  Value emitArray(Location loc, Type type, ValueRange values);
+
+  LogicalResult convertLaunch(attn_tile::LaunchOp op);
+  LogicalResult convertTensorMap(attn_tile::MakeTensorMapOp op);
+  LogicalResult convertAlloc(memref::AllocOp op);
+  LogicalResult convertDealloc(memref::DeallocOp op);
+  LogicalResult convertCall(func::CallOp op);
+
+  func::FuncOp func;
+  ModuleOp module;
+  const llvm::SetVector<Operation *> &deviceFunctions;
+  OpBuilder builder;
+  Type pointerType;
+  Value stream;
+  /// Memory of each tensor map.
+  llvm::DenseMap<Value, Value> tensorMaps;
+};
+} // namespace
+
+Value FunctionConverter::emitAlloca(Location loc, Type type, int64_t count,
+                                    int64_t alignment) {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(&func.getBody().front());
+  Value size = emitIntConstant(builder, loc, builder.getI32Type(), count);
+  return LLVM::AllocaOp::create(builder, loc, pointerType, type, size,
+                                alignment);
+}
+
+void FunctionConverter::emitCheck(Location loc, Value status) {
+  Value zero = emitIntConstant(builder, loc, builder.getI32Type(), 0);
+  Value isOk =
+      LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::eq, status, zero);
+  Block *current = builder.getInsertionBlock();
+  Block *rest = current->splitBlock(builder.getInsertionPoint());
+  Block *leave = builder.createBlock(&func.getBody());
+  SmallVector<Value> results{status};
+  for (Type type : func.getResultTypes().drop_front())
+    results.push_back(ub::PoisonOp::create(builder, loc, type));
+  func::ReturnOp::create(builder, loc, results);
+  builder.setInsertionPointToEnd(current);
+  cf::CondBranchOp::create(builder, loc, isOk, rest, leave);
+  builder.setInsertionPointToStart(rest);
+}
+
+Value FunctionConverter::emitAddress(Location loc, Value base, Value offset,
+                                     Type elementType) {
+  Value address =
+      memref::ExtractAlignedPointerAsIndexOp::create(builder, loc, base);
+  address = LLVM::IntToPtrOp::create(builder, loc, pointerType,
+                                     emitI64(loc, address));
+  Type storageType =
+      elementType.isInteger(1) ? builder.getI8Type() : elementType;
+  return LLVM::GEPOp::create(builder, loc, pointerType, storageType, address,
+                             ArrayRef<LLVM::GEPArg>{emitI64(loc, offset)});
+}
+
+Value FunctionConverter::emitArray(Location loc, Type type, ValueRange values) {
+  Value array = emitAlloca(loc, type, std::max<int64_t>(values.size(), 1));
+  for (auto [index, value] : llvm::enumerate(values)) {
+    Value slot = LLVM::GEPOp::create(
+        builder, loc, pointerType, type, array,
+        ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(index)});
+    LLVM::StoreOp::create(builder, loc, value, slot);
+  }
+  return array;
+}
+
+LogicalResult FunctionConverter::convertLaunch(attn_tile::LaunchOp op) {
+  Location loc = op.getLoc();
+  SymbolRefAttr kernel = op.getKernel();
+  std::string handle = (kernel.getLeafReference().getValue() + "_handle").str();
+  if (!module.lookupSymbol<LLVM::GlobalOp>(handle))
+    return op.emitOpError("kernel ")
+           << kernel << " is not in a gpu.binary of the module";
+  if (op.getGrid().empty())
+    return op.emitOpError("needs a grid");
+
+  builder.setInsertionPoint(op);
+  SmallVector<Value> parameters;
+  auto addParameter = [&](Value value) {
+    Value slot = emitAlloca(loc, value.getType());
+    LLVM::StoreOp::create(builder, loc, value, slot);
+    parameters.push_back(slot);
+  };
+  for (Value operand : op.getKernelOperands()) {
+    Type type = operand.getType();
+    if (isa<attn_tile::TensorMapType>(type)) {
+      Value map = tensorMaps.lookup(operand);
+      if (!map)
+        return op.emitOpError("tensor map must be made by "
+                              "'attn_tile.make_tensor_map' in this function");
+      parameters.push_back(map);
+      continue;
+    }
+    if (auto memrefType = dyn_cast<MemRefType>(type)) {
+      auto metadata =
+          memref::ExtractStridedMetadataOp::create(builder, loc, operand);
+      addParameter(emitAddress(loc, operand, metadata.getOffset(),
+                               memrefType.getElementType()));
+      for (Value size : metadata.getSizes())
+        addParameter(emitI64(loc, size));
+      for (Value stride : metadata.getStrides())
+        addParameter(emitI64(loc, stride));
+      continue;
+    }
+    if (type.isIndex()) {
+      addParameter(emitI64(loc, operand));
+      continue;
+    }
+    if (!type.isSignlessIntOrFloat())
+      return op.emitOpError("cannot pass a kernel operand of type ") << type;
+    addParameter(operand);
+  }
+
+  Value params = emitArray(loc, pointerType, parameters);
+  Type i32 = builder.getI32Type();
+  SmallVector<Value> arguments{
+      LLVM::AddressOfOp::create(builder, loc, pointerType, handle)};
+  for (Value extent : op.getGrid())
+    arguments.push_back(emitI64(loc, extent));
+  arguments.push_back(emitIntConstant(
+      builder, loc, i32,
+      static_cast<int64_t>(op.getGroupsPerMultiprocessor().value_or(0))));
+  arguments.append({params, stream});
+  emitCheck(loc, emitRuntimeCall(builder, loc, module, "attnrtLaunchKernel",
+                                 arguments));
+  op.erase();
+  return success();
+}
+
+LogicalResult
+FunctionConverter::convertTensorMap(attn_tile::MakeTensorMapOp op) {
+  Location loc = op.getLoc();
+  auto type = cast<attn_tile::TensorMapType>(op.getMap().getType());
+  std::optional<int32_t> dtype = getRuntimeDType(type.getElementType());
+  if (!dtype)
+    return op.emitOpError("cannot describe elements of type ")
+           << type.getElementType();
+  builder.setInsertionPoint(op);
+  Value source = op.getSource();
+  auto metadata =
+      memref::ExtractStridedMetadataOp::create(builder, loc, source);
+  Value map =
+      emitAlloca(loc, builder.getI8Type(), tensorMapBytes, tensorMapAlignment);
+  Type i32 = builder.getI32Type(), i64 = builder.getI64Type();
+  SmallVector<Value> sizes, strides, box;
+  for (Value size : metadata.getSizes())
+    sizes.push_back(emitI64(loc, size));
+  for (Value stride : metadata.getStrides())
+    strides.push_back(emitI64(loc, stride));
+  // The box covers the last dimensions, one element of each of the others.
+  int64_t leading = type.getRank() - type.getBox().size();
+  for (int64_t i = 0; i < leading; ++i)
+    box.push_back(emitIntConstant(builder, loc, i32, 1));
+  for (int64_t extent : type.getBox())
+    box.push_back(emitIntConstant(builder, loc, i32, extent));
+  // Buffers keep each row of a column block in one swizzled line.
+  int64_t rowBytes =
+      type.getBox().back() * type.getElementType().getIntOrFloatBitWidth() / 8;
+  int64_t swizzle =
+      rowBytes == 32 || rowBytes == 64 || rowBytes == 128 ? rowBytes : 0;
+  SmallVector<Value> arguments{
+      map,
+      emitAddress(loc, source, metadata.getOffset(), type.getElementType()),
+      emitIntConstant(builder, loc, i32, *dtype),
+      emitIntConstant(builder, loc, i32, type.getRank()),
+      emitArray(loc, i64, sizes),
+      emitArray(loc, i64, strides),
+      emitArray(loc, i32, box),
+      emitIntConstant(builder, loc, i32, swizzle),
+      emitIntConstant(builder, loc, i32, tensorMapL2Promotion)};
+  emitCheck(loc, emitRuntimeCall(builder, loc, module, "attnrtEncodeTensorMap",
+                                 arguments));
+  tensorMaps[op.getMap()] = map;
+  return success();
+}
+
+/// Bytes of a memref with the identity layout and the given dynamic sizes.
+static Value emitBytes(OpBuilder &builder, Location loc, MemRefType type,
+                       ValueRange dynamicSizes) {
+  int64_t bytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+  for (int64_t size : type.getShape())
+    if (!ShapedType::isDynamic(size))
+      bytes *= size;
+  Value total = arith::ConstantIndexOp::create(builder, loc, bytes);
+  for (Value size : dynamicSizes)
+    total = arith::MulIOp::create(builder, loc, total, size);
+  return total;
+}
+
+LogicalResult FunctionConverter::convertAlloc(memref::AllocOp op) {
+  MemRefType type = op.getType();
+  if (!type.getLayout().isIdentity() || !op.getSymbolOperands().empty())
+    return op.emitOpError("on the device must have the identity layout");
+  Location loc = op.getLoc();
+  builder.setInsertionPoint(op);
+  Value bytes =
+      emitI64(loc, emitBytes(builder, loc, type, op.getDynamicSizes()));
+  Value slot = emitAlloca(loc, pointerType);
+  emitCheck(loc, emitRuntimeCall(builder, loc, module, "attnrtMallocAsync",
+                                 {slot, bytes, stream}));
+  Value data = LLVM::LoadOp::create(builder, loc, pointerType, slot);
+
+  // Build the descriptor; the identity layout's strides are products of sizes.
+  int64_t rank = type.getRank();
+  Type i64 = builder.getI64Type();
+  auto arrayType = LLVM::LLVMArrayType::get(i64, rank);
+  SmallVector<Type> fields{pointerType, pointerType, i64};
+  if (rank > 0)
+    fields.append({arrayType, arrayType});
+  Value descriptor = LLVM::PoisonOp::create(
+      builder, loc,
+      LLVM::LLVMStructType::getLiteral(builder.getContext(), fields));
+  auto insert = [&](Value value, ArrayRef<int64_t> position) {
+    descriptor =
+        LLVM::InsertValueOp::create(builder, loc, descriptor, value, position);
+  };
+  insert(data, 0);
+  insert(data, 1);
+  insert(emitIntConstant(builder, loc, i64, 0), 2);
+  Value stride = emitIntConstant(builder, loc, i64, 1);
+  for (int64_t i = rank - 1; i >= 0; --i) {
+    Value size =
+        type.isDynamicDim(i)
+            ? emitI64(loc, op.getDynamicSizes()[type.getDynamicDimIndex(i)])
+            : emitIntConstant(builder, loc, i64, type.getDimSize(i));
+    insert(size, {3, i});
+    insert(stride, {4, i});
+    stride = LLVM::MulOp::create(builder, loc, stride, size);
+  }
+  auto cast =
+      UnrealizedConversionCastOp::create(builder, loc, type, descriptor);
+  op.replaceAllUsesWith(cast.getResult(0));
+  op.erase();
+  return success();
+}
+
+LogicalResult FunctionConverter::convertDealloc(memref::DeallocOp op) {
+  Location loc = op.getLoc();
+  builder.setInsertionPoint(op);
+  Value memref = op.getMemref();
+  if (!isa<MemRefType>(memref.getType()))
+    return op.emitOpError("on the device must have a ranked operand");
+  // The address of an allocation is that of its first element.
+  Value address =
+      memref::ExtractAlignedPointerAsIndexOp::create(builder, loc, memref);
+  Value data = LLVM::IntToPtrOp::create(builder, loc, pointerType,
+                                        emitI64(loc, address));
+  emitCheck(loc, emitRuntimeCall(builder, loc, module, "attnrtFreeAsync",
+                                 {data, stream}));
+  op.erase();
+  return success();
+}
+
+LogicalResult FunctionConverter::convertCall(func::CallOp op) {
+  Location loc = op.getLoc();
+  builder.setInsertionPoint(op);
+  SmallVector<Type> types{builder.getI32Type()};
+  llvm::append_range(types, op.getResultTypes());
+  SmallVector<Value> operands = llvm::to_vector(op.getOperands());
+  operands.push_back(stream);
+  auto call =
+      func::CallOp::create(builder, loc, op.getCallee(), types, operands);
+  emitCheck(loc, call.getResult(0));
+  op.replaceAllUsesWith(call.getResults().drop_front());
+  op.erase();
+  return success();
+}
+
+LogicalResult FunctionConverter::convert() {
+  SmallVector<Operation *> work;
+  WalkResult result = func.walk([&](Operation *op) {
+    auto call = dyn_cast<func::CallOp>(op);
+    bool converts = isa<attn_tile::LaunchOp, attn_tile::MakeTensorMapOp,
+                        memref::AllocOp, memref::DeallocOp>(op) ||
+                    (call && deviceFunctions.contains(
+                                 module.lookupSymbol(call.getCallee())));
+    if (converts) {
+      if (op->getParentOp() != func) {
+        op->emitOpError("must not be nested in structured control flow here");
+        return WalkResult::interrupt();
+      }
+      work.push_back(op);
+      return WalkResult::advance();
+    }
+    auto effects = dyn_cast<MemoryEffectOpInterface>(op);
+    if (effects &&
+        (effects.hasEffect<MemoryEffects::Read>() ||
+         effects.hasEffect<MemoryEffects::Write>()) &&
+        llvm::any_of(op->getOperandTypes(), llvm::IsaPred<MemRefType>)) {
+      op->emitOpError("would touch memory of the device on the host");
+      return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
+  if (result.wasInterrupted())
+    return failure();
+
+  // The signature: status first, stream last.
+  unsigned position = func.getNumArguments();
+  if (failed(func.insertArgument(position, pointerType, {}, func.getLoc())) ||
+      failed(func.insertResult(0, builder.getI32Type(), {})))
+    return failure();
+  stream = func.getArgument(position);
+  func.walk([&](func::ReturnOp op) {
+    builder.setInsertionPoint(op);
+    Value zero = emitIntConstant(builder, op.getLoc(), builder.getI32Type(), 0);
+    op->insertOperands(0, zero);
+  });
+
+  SmallVector<Operation *> maps;
+  for (Operation *op : work) {
+    LogicalResult converted = success();
+    if (auto launch = dyn_cast<attn_tile::LaunchOp>(op)) {
+      converted = convertLaunch(launch);
+    } else if (auto map = dyn_cast<attn_tile::MakeTensorMapOp>(op)) {
+      converted = convertTensorMap(map);
+      maps.push_back(op);
+    } else if (auto alloc = dyn_cast<memref::AllocOp>(op)) {
+      converted = convertAlloc(alloc);
+    } else if (auto dealloc = dyn_cast<memref::DeallocOp>(op)) {
+      converted = convertDealloc(dealloc);
+    } else {
+      converted = convertCall(cast<func::CallOp>(op));
+    }
+    if (failed(converted))
+      return failure();
+  }
+  for (Operation *map : maps) {
+    if (!map->use_empty())
+      return map->emitOpError("may be used by launches only");
+    map->erase();
+  }
+  return success();
+}
+
+/// The functions that launch, or call one that does, callees first.
+static llvm::SetVector<Operation *> findDeviceFunctions(ModuleOp module) {
+  llvm::SetVector<Operation *> functions;
+  for (auto func : module.getOps<func::FuncOp>())
+    func.walk([&](Operation *op) {
+      if (isa<attn_tile::LaunchOp, attn_tile::MakeTensorMapOp>(op))
+        functions.insert(func);
+    });
+  for (unsigned i = 0; i < functions.size(); ++i) {
+    auto uses = SymbolTable::getSymbolUses(functions[i], module);
+    if (!uses)
+      continue;
+    for (SymbolTable::SymbolUse use : *uses)
+      if (auto call = dyn_cast<func::CallOp>(use.getUser()))
+        if (auto caller = call->getParentOfType<func::FuncOp>())
+          functions.insert(caller);
+  }
+  return functions;
+}
+
+namespace {
+struct ConvertLaunchToRuntimePass
+    : public attn::impl::ConvertLaunchToRuntimePassBase<
+          ConvertLaunchToRuntimePass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    for (auto binary :
+         llvm::make_early_inc_range(module.getOps<gpu::BinaryOp>()))
+      if (failed(convertBinary(binary)))
+        return signalPassFailure();
+    llvm::SetVector<Operation *> functions = findDeviceFunctions(module);
+    for (Operation *op : functions)
+      if (failed(FunctionConverter(cast<func::FuncOp>(op), module, functions)
+                     .convert()))
+        return signalPassFailure();
+  }
+};
+} // namespace

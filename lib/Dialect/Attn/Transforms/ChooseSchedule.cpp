@@ -1,0 +1,224 @@
+//===- ChooseSchedule.cpp - Attach a schedule to each attention -----------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Derives tile shapes from the capacities of the target: the key tile is the
+// largest one whose scores fit in registers and whose stages fit in shared
+// memory.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Dialect/Attn/Transforms/Passes.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+#include "mlir/IR/Remarks.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace mlir::attn {
+#define GEN_PASS_DEF_CHOOSESCHEDULEPASS
+#include "attn/Dialect/Attn/Transforms/Passes.h.inc"
+} // namespace mlir::attn
+
+using namespace mlir;
+using namespace mlir::attn;
+
+namespace {
+/// A schedule, and why it was chosen.
+struct Choice {
+  ScheduleAttrInterface schedule;
+  std::string reason;
+};
+
+/// What bounds the key tile of a GPU kernel.
+struct KeyTileBounds {
+  /// Rows of queries in one tile, and threads that share them.
+  int64_t queryTile;
+  int64_t threads;
+  /// Stages of the key and value pipes.
+  int64_t stages;
+  /// Registers of a thread that may hold scores, weights and output.
+  int64_t registers;
+  /// Bytes of shared memory for tiles.
+  int64_t sharedBytes;
+  int64_t maxKeyTile;
+};
+} // namespace
+
+/// Channels are staged in blocks of this many, padded with zeros.
+static constexpr int64_t channelBlock = 64;
+static constexpr int64_t keyTileUnit = 16;
+static constexpr int64_t maxHeadDim = 256;
+static constexpr int64_t headDimUnit = 8;
+static constexpr int64_t warpgroupRows = 64;
+
+/// Shared memory that a block may use, less room for barriers.
+static constexpr int64_t barrierBytes = 1024;
+static constexpr int64_t sharedBytesSm90 = 227 * 1024 - barrierBytes;
+static constexpr int64_t sharedBytesSm80 = 163 * 1024 - barrierBytes;
+
+/// Registers per thread for register tiles: what a consumer has (240 of two
+/// consumers, 160 of three, 255 of eight warps) less what addresses, row
+/// statistics and the operands of instructions take.
+static constexpr int64_t tileRegistersTwoConsumers = 200;
+static constexpr int64_t tileRegistersThreeConsumers = 132;
+static constexpr int64_t tileRegistersMultistage = 160;
+
+/// The largest key tile within `bounds`, 0 if there is none, and what stopped
+/// it from being larger.
+static std::pair<int64_t, StringRef> getKeyTile(AttentionOp op,
+                                                const KeyTileBounds &bounds) {
+  int64_t elementBytes = 2;
+  int64_t queryChannels = llvm::alignTo(op.getQueryHeadDim(), channelBlock);
+  int64_t valueChannels = llvm::alignTo(op.getValueHeadDim(), channelBlock);
+  auto outputRegisters =
+      bounds.queryTile * op.getValueHeadDim() / bounds.threads;
+  std::pair<int64_t, StringRef> best(0, "");
+  for (int64_t tile = keyTileUnit; tile <= bounds.maxKeyTile;
+       tile += keyTileUnit) {
+    // Scores in f32, and the weights made of them in two bytes.
+    int64_t scores = bounds.queryTile * tile / bounds.threads;
+    if (scores + scores / 2 + outputRegisters > bounds.registers)
+      return {best.first, "registers"};
+    int64_t bytes =
+        elementBytes * (bounds.queryTile * queryChannels +
+                        bounds.stages * tile * (queryChannels + valueChannels));
+    if (bytes > bounds.sharedBytes)
+      return {best.first, "shared memory"};
+    best = {tile, "instruction shape"};
+  }
+  return best;
+}
+
+static std::string describe(int64_t keyTile, StringRef limit) {
+  return ("key tile " + Twine(keyTile) + " is bounded by " + limit).str();
+}
+
+/// One producer and two or three consumer warpgroups.
+static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
+  // A third consumer hides more of the softmax, if key tiles stay large enough
+  // for the products to be efficient.
+  constexpr int64_t minKeyTileThreeConsumers = 128;
+  // A turn on the tensor cores is worth its barrier if a softmax is long
+  // compared with a product: large key tiles, small head dimensions.
+  constexpr int64_t minKeyTilePingPong = 176;
+  constexpr int64_t maxHeadDimPingPong = 128;
+  constexpr int64_t stages = 2;
+
+  auto getBounds = [&](int64_t consumers, int64_t maxKeyTile) {
+    return KeyTileBounds{consumers * warpgroupRows,
+                         consumers * 128,
+                         stages,
+                         consumers == 3 ? tileRegistersThreeConsumers
+                                        : tileRegistersTwoConsumers,
+                         sharedBytesSm90,
+                         maxKeyTile};
+  };
+  int64_t consumers = 3;
+  auto [keyTile, limit] =
+      getKeyTile(op, getBounds(consumers, minKeyTileThreeConsumers));
+  if (keyTile < minKeyTileThreeConsumers) {
+    consumers = 2;
+    std::tie(keyTile, limit) = getKeyTile(op, getBounds(consumers, 256));
+  }
+  if (keyTile == 0)
+    return std::nullopt;
+  bool pingPong = consumers == 2 && keyTile >= minKeyTilePingPong &&
+                  std::max(op.getQueryHeadDim(), op.getValueHeadDim()) <=
+                      maxHeadDimPingPong;
+  // Work items differ in length only under a mask.
+  auto traversal = op.getMaskAttr() ? attn_tile::TraversalKind::Persistent
+                                    : attn_tile::TraversalKind::Grid;
+  auto schedule = attn_tile::WarpSpecializedAttr::get(
+      op.getContext(), consumers * warpgroupRows, keyTile, stages, consumers,
+      pingPong, traversal);
+  return Choice{cast<ScheduleAttrInterface>(Attribute(schedule)),
+                describe(keyTile, limit)};
+}
+
+/// Eight warps that prefetch and compute.
+static std::optional<Choice> chooseMultistage(AttentionOp op) {
+  constexpr int64_t queryTile = 128, stages = 2, warps = 8;
+  auto [keyTile, limit] =
+      getKeyTile(op, {queryTile, warps * 32, stages, tileRegistersMultistage,
+                      sharedBytesSm80, /*maxKeyTile=*/128});
+  if (keyTile == 0)
+    return std::nullopt;
+  auto schedule = attn_tile::MultistageAttr::get(op.getContext(), queryTile,
+                                                 keyTile, stages, warps);
+  return Choice{cast<ScheduleAttrInterface>(Attribute(schedule)),
+                describe(keyTile, limit)};
+}
+
+/// Tiles of a few registers' width whose operands stay in the first cache.
+static std::optional<Choice> chooseSequential(AttentionOp op) {
+  constexpr int64_t queryTile = 16, keyTile = 64;
+  auto schedule =
+      attn_tile::SequentialAttr::get(op.getContext(), queryTile, keyTile);
+  return Choice{cast<ScheduleAttrInterface>(Attribute(schedule)),
+                "tiles fit the first level cache"};
+}
+
+/// Checks what the matrix instructions of GPUs can do.
+static LogicalResult verifyForGPU(AttentionOp op, StringRef target) {
+  Type element = cast<ShapedType>(op.getQuery().getType()).getElementType();
+  if (!element.isBF16() && !element.isF16())
+    return op.emitOpError("element type on ")
+           << target << " must be bf16 or f16 (was " << element << ")";
+  for (auto [name, dim] :
+       {std::pair<StringRef, int64_t>("query", op.getQueryHeadDim()),
+        std::pair<StringRef, int64_t>("value", op.getValueHeadDim())})
+    if (dim % headDimUnit != 0 || dim > maxHeadDim)
+      return op.emitOpError()
+             << name << " head dimension on " << target
+             << " must be a multiple of " << headDimUnit << " and at most "
+             << maxHeadDim << " (was " << dim << ")";
+  return success();
+}
+
+namespace {
+struct ChooseSchedulePass
+    : public attn::impl::ChooseSchedulePassBase<ChooseSchedulePass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    std::optional<Choice> (*choose)(AttentionOp) =
+        llvm::StringSwitch<std::optional<Choice> (*)(AttentionOp)>(target)
+            .Case("host", chooseSequential)
+            .Case("sm_80", chooseMultistage)
+            .Case("sm_90a", chooseWarpSpecialized)
+            .Default(nullptr);
+    if (!choose) {
+      getOperation().emitError() << "unknown target '" << target
+                                 << "' (expected host, sm_80 or sm_90a)";
+      return signalPassFailure();
+    }
+    WalkResult result = getOperation().walk([&](AttentionOp op) {
+      if (target != "host" && failed(verifyForGPU(op, target)))
+        return WalkResult::interrupt();
+      if (op.getScheduleAttr())
+        return WalkResult::advance();
+      std::optional<Choice> choice = choose(op);
+      if (!choice) {
+        op.emitOpError("has no schedule that fits the capacities of ")
+            << target;
+        return WalkResult::interrupt();
+      }
+      op.setScheduleAttr(choice->schedule);
+      std::string text;
+      llvm::raw_string_ostream(text) << choice->schedule;
+      remark::passed(
+          op.getLoc(),
+          remark::RemarkOpts::name("schedule").category("attn-choose-schedule"))
+          << "chose " << text << ": " << choice->reason;
+      return WalkResult::advance();
+    });
+    if (result.wasInterrupted())
+      return signalPassFailure();
+  }
+};
+} // namespace

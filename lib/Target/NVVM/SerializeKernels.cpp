@@ -1,0 +1,332 @@
+//===- SerializeKernels.cpp - Compile kernels to PTX and cubin ------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Translates gpu.module operations to LLVM IR, runs LLVM's NVPTX back end on
+// it, and the assembler on its result.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Target/CUDAToolkit.h"
+#include "attn/Target/Passes.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Target/LLVM/NVVM/Utils.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/Regex.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/IPO/AlwaysInliner.h"
+#include "llvm/Transforms/IPO/GlobalDCE.h"
+#include "llvm/Transforms/IPO/Internalize.h"
+#include "llvm/Transforms/InstCombine/InstCombine.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/SROA.h"
+
+namespace mlir::attn {
+#define GEN_PASS_DEF_ATTNSERIALIZEKERNELSPASS
+#include "attn/Target/Passes.h.inc"
+} // namespace mlir::attn
+
+using namespace mlir;
+
+static constexpr StringLiteral libdevicePrefix = "__nv_";
+
+namespace {
+/// Compiles one gpu.module to PTX.
+class KernelSerializer : public NVVM::SerializeGPUModuleBase {
+public:
+  KernelSerializer(gpu::GPUModuleOp module, NVVM::NVVMTargetAttr target,
+                   StringRef toolkit)
+      : SerializeGPUModuleBase(*module, target), toolkit(toolkit) {}
+
+  /// Links the device library if, and only if, it is called.
+  std::optional<SmallVector<std::unique_ptr<llvm::Module>>>
+  loadBitcodeFiles(llvm::Module &llvmModule) override {
+    SmallVector<std::unique_ptr<llvm::Module>> libraries;
+    const llvm::Function *needed = nullptr;
+    for (const llvm::Function &function : llvmModule)
+      if (function.isDeclaration() &&
+          function.getName().starts_with(libdevicePrefix))
+        needed = &function;
+    if (!needed)
+      return libraries;
+    std::string path = attn::findLibdevice(toolkit);
+    if (path.empty()) {
+      getOperation().emitError()
+          << "needs '" << needed->getName().str()
+          << "' of the CUDA toolkit's libdevice.10.bc, which was not found; "
+             "set CUDA_HOME or install the package nvidia-cuda-nvcc";
+      return std::nullopt;
+    }
+    std::unique_ptr<llvm::Module> library =
+        loadBitcodeFile(llvmModule.getContext(), path);
+    if (!library) {
+      getOperation().emitError() << "could not read '" << path << "'";
+      return std::nullopt;
+    }
+    libraries.push_back(std::move(library));
+    return libraries;
+  }
+
+  LogicalResult optimizeModule(llvm::Module &llvmModule, int) override {
+    FailureOr<llvm::TargetMachine *> machine = getOrCreateTargetMachine();
+    if (failed(machine))
+      return getOperation().emitError()
+             << "LLVM has no back end for '" << target.getChip() << "'";
+    (*machine)->setOptLevel(llvm::CodeGenOptLevel::Aggressive);
+
+    llvm::LoopAnalysisManager loopAnalyses;
+    llvm::FunctionAnalysisManager functionAnalyses;
+    llvm::CGSCCAnalysisManager sccAnalyses;
+    llvm::ModuleAnalysisManager moduleAnalyses;
+    llvm::PassBuilder builder(*machine);
+    builder.registerModuleAnalyses(moduleAnalyses);
+    builder.registerCGSCCAnalyses(sccAnalyses);
+    builder.registerFunctionAnalyses(functionAnalyses);
+    builder.registerLoopAnalyses(loopAnalyses);
+    builder.crossRegisterProxies(loopAnalyses, functionAnalyses, sccAnalyses,
+                                 moduleAnalyses);
+    llvm::ModulePassManager passes;
+    // Only kernels are called from outside.
+    passes.addPass(llvm::InternalizePass([](const llvm::GlobalValue &value) {
+      auto *function = dyn_cast<llvm::Function>(&value);
+      return !function ||
+             function->getCallingConv() == llvm::CallingConv::PTX_Kernel;
+    }));
+    passes.addPass(llvm::AlwaysInlinerPass());
+    passes.addPass(llvm::GlobalDCEPass());
+    llvm::FunctionPassManager functionPasses;
+    functionPasses.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+    functionPasses.addPass(llvm::InstCombinePass());
+    functionPasses.addPass(llvm::EarlyCSEPass());
+    passes.addPass(
+        llvm::createModuleToFunctionPassAdaptor(std::move(functionPasses)));
+    passes.run(llvmModule, moduleAnalyses);
+    return success();
+  }
+
+  FailureOr<SmallVector<char, 0>>
+  moduleToObject(llvm::Module &llvmModule) override {
+    FailureOr<llvm::TargetMachine *> machine = getOrCreateTargetMachine();
+    if (failed(machine))
+      return failure();
+    FailureOr<SmallString<0>> ptx = translateModuleToISA(
+        llvmModule, **machine, [&]() { return getOperation().emitError(); });
+    if (failed(ptx))
+      return failure();
+    return SmallVector<char, 0>(ptx->begin(), ptx->end());
+  }
+
+private:
+  StringRef toolkit;
+};
+
+/// What the assembler says about a kernel.
+struct KernelReport {
+  int64_t registers = 0;
+  int64_t spillBytes = 0;
+  int64_t stackBytes = 0;
+};
+
+/// The assembler's output and its messages.
+struct AssemblerResult {
+  SmallVector<char, 0> cubin;
+  std::string log;
+};
+} // namespace
+
+/// Runs the assembler on `ptx`.
+static FailureOr<AssemblerResult> assemble(Operation *module, StringRef ptx,
+                                           StringRef chip, StringRef toolkit,
+                                           StringRef options) {
+  std::string ptxas = attn::findPtxas(toolkit);
+  if (ptxas.empty())
+    return module->emitError(
+        "needs the assembler ptxas of the CUDA toolkit, which was not found; "
+        "set CUDA_HOME or install the package nvidia-cuda-nvcc");
+
+  SmallVector<SmallString<128>, 3> files;
+  llvm::scope_exit removeFiles([&] {
+    for (StringRef file : files)
+      llvm::sys::fs::remove(file);
+  });
+  for (StringRef suffix : {"ptx", "cubin", "log"}) {
+    SmallString<128> file;
+    if (std::error_code error =
+            llvm::sys::fs::createTemporaryFile("attn", suffix, file))
+      return module->emitError("could not create a temporary file: ")
+             << error.message();
+    files.push_back(file);
+  }
+  StringRef input = files[0], output = files[1], log = files[2];
+  {
+    std::error_code error;
+    llvm::raw_fd_ostream stream(input, error);
+    stream << ptx;
+    stream.close();
+    if (stream.has_error()) {
+      error = stream.error();
+      stream.clear_error();
+      return module->emitError("could not write '")
+             << input << "': " << error.message();
+    }
+  }
+  SmallVector<StringRef> arguments{ptxas, "-arch", chip, "-v",
+                                   "-o",  output,  input};
+  options.split(arguments, ' ', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+  std::optional<StringRef> redirects[] = {StringRef(), log, log};
+  std::string message;
+  int status = llvm::sys::ExecuteAndWait(ptxas, arguments, std::nullopt,
+                                         redirects, /*SecondsToWait=*/0,
+                                         /*MemoryLimit=*/0, &message);
+  AssemblerResult result;
+  if (auto buffer = llvm::MemoryBuffer::getFile(log))
+    result.log = (*buffer)->getBuffer().str();
+  if (status != 0) {
+    if (message.empty())
+      message = StringRef(result.log).trim().str();
+    return module->emitError("'") << ptxas << "' failed: " << message;
+  }
+  auto buffer = llvm::MemoryBuffer::getFile(output);
+  if (!buffer)
+    return module->emitError("could not read '")
+           << output << "': " << buffer.getError().message();
+  llvm::append_range(result.cubin, (*buffer)->getBuffer());
+  return result;
+}
+
+/// Reads the report of kernel `name` from the messages of `ptxas -v`.
+static KernelReport parseReport(StringRef log, StringRef name) {
+  KernelReport report;
+  auto getNumber = [](StringRef text, const char *pattern) -> int64_t {
+    SmallVector<StringRef> matches;
+    int64_t number = 0;
+    if (llvm::Regex(pattern).match(text, &matches))
+      (void)matches[1].getAsInteger(10, number);
+    return number;
+  };
+  size_t begin = log.find(("Function properties for " + name + "\n").str());
+  if (begin == StringRef::npos)
+    return report;
+  StringRef text = log.substr(begin);
+  text = text.take_front(text.find("Compile time"));
+  report.registers = getNumber(text, "Used ([0-9]+) registers");
+  report.stackBytes = getNumber(text, "([0-9]+) bytes stack frame");
+  report.spillBytes = getNumber(text, "([0-9]+) bytes spill stores") +
+                      getNumber(text, "([0-9]+) bytes spill loads");
+  return report;
+}
+
+namespace {
+struct AttnSerializeKernelsPass
+    : public attn::impl::AttnSerializeKernelsPassBase<
+          AttnSerializeKernelsPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    bool toCubin = format == "cubin";
+    if (!toCubin && format != "ptx") {
+      getOperation().emitError()
+          << "unknown format '" << format << "' (expected ptx or cubin)";
+      return signalPassFailure();
+    }
+    NVVM::SerializeGPUModuleBase::init();
+    auto target = NVVM::NVVMTargetAttr::get(
+        &getContext(), /*optLevel=*/3, "nvptx64-nvidia-cuda", chip, features);
+    for (auto module :
+         llvm::make_early_inc_range(getOperation().getOps<gpu::GPUModuleOp>()))
+      if (failed(serialize(module, target, toCubin)))
+        return signalPassFailure();
+  }
+
+  LogicalResult serialize(gpu::GPUModuleOp module, NVVM::NVVMTargetAttr target,
+                          bool toCubin) {
+    if (failed(target.verifyTarget(module)))
+      return failure();
+    std::optional<SmallVector<char, 0>> object =
+        KernelSerializer(module, target, toolkit).run();
+    if (!object)
+      return module.emitError("could not be compiled to PTX");
+    std::string log;
+    if (toCubin) {
+      FailureOr<AssemblerResult> result =
+          assemble(module, StringRef(object->data(), object->size()), chip,
+                   toolkit, assemblerOptions);
+      if (failed(result))
+        return failure();
+      object = std::move(result->cubin);
+      log = std::move(result->log);
+    }
+
+    SmallVector<gpu::KernelMetadataAttr> kernels;
+    OpBuilder builder(module);
+    for (auto function : module.getOps<LLVM::LLVMFuncOp>()) {
+      if (!function->hasAttr(NVVM::NVVMDialect::getKernelFuncAttrName()))
+        continue;
+      ++numKernels;
+      NamedAttrList attributes;
+      for (NamedAttribute attribute : function->getDiscardableAttrs())
+        if (attribute.getName().getValue().starts_with("attn_tile."))
+          attributes.append(attribute);
+      if (toCubin && failed(addReport(function, log, attributes)))
+        return failure();
+      kernels.push_back(gpu::KernelMetadataAttr::get(
+          function.getNameAttr(), function.getFunctionType(), {},
+          attributes.getDictionary(&getContext())));
+    }
+    auto attribute = gpu::ObjectAttr::get(
+        &getContext(), target,
+        toCubin ? gpu::CompilationTarget::Binary
+                : gpu::CompilationTarget::Assembly,
+        builder.getStringAttr(StringRef(object->data(), object->size())),
+        /*properties=*/nullptr,
+        gpu::KernelTableAttr::get(&getContext(), kernels));
+    gpu::BinaryOp::create(builder, module.getLoc(), module.getName(),
+                          /*offloadingHandler=*/nullptr,
+                          builder.getArrayAttr(attribute));
+    module.erase();
+    return success();
+  }
+
+  /// Adds the assembler's report on `function` to `attributes`.
+  LogicalResult addReport(LLVM::LLVMFuncOp function, StringRef log,
+                          NamedAttrList &attributes) {
+    Builder builder(function.getContext());
+    KernelReport kernel = parseReport(log, function.getName());
+    attributes.append("attn_tile.registers",
+                      builder.getI64IntegerAttr(kernel.registers));
+    attributes.append("attn_tile.spill_bytes",
+                      builder.getI64IntegerAttr(kernel.spillBytes));
+    attributes.append("attn_tile.stack_bytes",
+                      builder.getI64IntegerAttr(kernel.stackBytes));
+    if (report)
+      function.emitRemark("uses ")
+          << kernel.registers << " registers, " << kernel.stackBytes
+          << " bytes of stack, " << kernel.spillBytes << " bytes of spills";
+    auto complain = [&](const Twine &message) {
+      if (failOnSpills)
+        return LogicalResult(function.emitError(message));
+      function.emitWarning(message);
+      return success();
+    };
+    if (kernel.spillBytes > 0 &&
+        failed(complain("registers spill to memory: " +
+                        Twine(kernel.spillBytes) + " bytes")))
+      return failure();
+    for (StringRef code : {"C7510", "C7512"})
+      if (log.contains(code))
+        return complain("ptxas serialized matrix products (" + code + ")");
+    return success();
+  }
+};
+} // namespace

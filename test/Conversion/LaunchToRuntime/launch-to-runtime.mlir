@@ -1,0 +1,101 @@
+// RUN: attn-opt %s --convert-launch-to-runtime --split-input-file | FileCheck %s
+
+// A launch: image, name and handle become globals, parameters are flattened,
+// the status is returned.
+
+// CHECK-DAG: llvm.mlir.global private constant @k_module_image("cubin\00") {addr_space = 0 : i32, alignment = 64 : i64}
+// CHECK-DAG: llvm.mlir.global private constant @k_name("k\00")
+// CHECK-DAG: llvm.mlir.global internal @k_handle() {{.*}} : !llvm.struct<(ptr, i64, ptr, i32, i32, i32, i32, i32, i32, ptr)>
+// CHECK-NOT: gpu.binary
+gpu.binary @k_module [#gpu.object<#nvvm.target<chip = "sm_90a">, kernels = <[
+    #gpu.kernel_metadata<"k", !llvm.func<void ()>, metadata = {
+        attn_tile.block_size = 384 : i32, attn_tile.shared_bytes = 1024 : i32}>]>,
+    bin = "cubin">]
+
+// CHECK-LABEL: func.func @launch(
+// CHECK-SAME:    %[[A:[^ ]+]]: memref<?x8xf32, strided<[?, 1], offset: ?>>,
+// CHECK-SAME:    %[[N:[^ ]+]]: index, %[[S:[^ ]+]]: f32, %[[STREAM:[^ ]+]]: !llvm.ptr) -> i32
+func.func @launch(%a: memref<?x8xf32, strided<[?, 1], offset: ?>>, %n: index, %s: f32) {
+  // CHECK-DAG: %[[BASE:.*]], %[[OFFSET:.*]], %[[SIZES:.*]]:2, %[[STRIDES:.*]]:2 = memref.extract_strided_metadata %[[A]]
+  // CHECK-DAG: memref.extract_aligned_pointer_as_index %[[A]]
+  // CHECK-DAG: %[[O:.*]] = arith.index_cast %[[OFFSET]] : index to i64
+  // CHECK-DAG: llvm.getelementptr %{{.*}}[%[[O]]] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+  // CHECK-DAG: arith.index_cast %[[SIZES]]#0
+  // CHECK-DAG: arith.index_cast %[[STRIDES]]#0
+  // CHECK-DAG: llvm.store %[[S]], %{{.*}} : f32, !llvm.ptr
+  // CHECK: %[[HANDLE:.*]] = llvm.mlir.addressof @k_handle
+  // CHECK-NEXT: %[[GX:.*]] = arith.index_cast %[[N]] : index to i64
+  // CHECK: %[[PERSISTENT:.*]] = llvm.mlir.constant(1 : i32) : i32
+  // CHECK: %[[STATUS:.*]] = llvm.call @attnrtLaunchKernel(%[[HANDLE]], %[[GX]], %{{.*}}, %{{.*}}, %[[PERSISTENT]], %{{.*}}, %[[STREAM]])
+  // CHECK: %[[OK:.*]] = llvm.icmp "eq" %[[STATUS]]
+  // CHECK: cf.cond_br %[[OK]], ^[[REST:.*]], ^[[LEAVE:.*]]
+  // CHECK: ^[[REST]]:
+  // CHECK:   return %{{.*}} : i32
+  // CHECK: ^[[LEAVE]]:
+  // CHECK:   return %[[STATUS]] : i32
+  attn_tile.launch @k_module::@k grid(%n, %n, %n) groups_per_multiprocessor(1)
+      args(%a, %n, %s : memref<?x8xf32, strided<[?, 1], offset: ?>>, index, f32)
+  return
+}
+
+// CHECK-LABEL: func.func @caller(
+// CHECK-SAME:    %[[STREAM:[^ ]+]]: !llvm.ptr) -> i32
+func.func @caller(%a: memref<?x8xf32, strided<[?, 1], offset: ?>>, %n: index, %s: f32) {
+  // CHECK: %[[STATUS:.*]] = call @launch(%{{.*}}, %{{.*}}, %{{.*}}, %[[STREAM]])
+  // CHECK: cf.cond_br
+  call @launch(%a, %n, %s) : (memref<?x8xf32, strided<[?, 1], offset: ?>>, index, f32) -> ()
+  return
+}
+
+// CHECK-LABEL: func.func @untouched()
+// CHECK-NEXT:    return
+func.func @untouched() {
+  return
+}
+
+// -----
+
+// Tensor maps: one element of the leading dimensions, swizzled as wide as a row.
+
+gpu.binary @k_module [#gpu.object<#nvvm.target<chip = "sm_90a">, kernels = <[
+    #gpu.kernel_metadata<"k", !llvm.func<void ()>, metadata = {
+        attn_tile.block_size = 384 : i32, attn_tile.shared_bytes = 0 : i32}>]>,
+    bin = "cubin">]
+
+// CHECK-LABEL: func.func @tensor_map
+func.func @tensor_map(%k: memref<?x8x?x128xbf16>, %n: index) {
+  // CHECK: %[[MAP:.*]] = llvm.alloca %{{.*}} x i8 {alignment = 64 : i64}
+  // CHECK: llvm.mlir.constant(176 : i32) : i32
+  // CHECK: llvm.mlir.constant(64 : i32) : i32
+  // CHECK: llvm.call @attnrtEncodeTensorMap(%[[MAP]], %{{.*}}) :
+  // CHECK-SAME: (!llvm.ptr, !llvm.ptr, i32, i32, !llvm.ptr, !llvm.ptr, !llvm.ptr, i32, i32) -> i32
+  %map = attn_tile.make_tensor_map %k
+      : memref<?x8x?x128xbf16> -> !attn_tile.tensor_map<4, 176x64xbf16>
+  // CHECK: llvm.store %[[MAP]], %{{.*}} : !llvm.ptr, !llvm.ptr
+  // CHECK: llvm.call @attnrtLaunchKernel
+  attn_tile.launch @k_module::@k grid(%n, %n, %n)
+      args(%map : !attn_tile.tensor_map<4, 176x64xbf16>)
+  return
+}
+
+// -----
+
+// Temporary buffers are scratch memory in stream order.
+
+gpu.binary @k_module [#gpu.object<#nvvm.target<chip = "sm_80">, kernels = <[
+    #gpu.kernel_metadata<"k", !llvm.func<void ()>, metadata = {
+        attn_tile.block_size = 128 : i32, attn_tile.shared_bytes = 0 : i32}>]>,
+    bin = "cubin">]
+
+// CHECK-LABEL: func.func @scratch
+// CHECK-SAME:    %[[N:[^ ]+]]: index, %[[STREAM:[^ ]+]]: !llvm.ptr
+func.func @scratch(%n: index) {
+  // CHECK: llvm.call @attnrtMallocAsync(%{{.*}}, %{{.*}}, %[[STREAM]])
+  // CHECK: builtin.unrealized_conversion_cast
+  %t = memref.alloc(%n) : memref<?x4xf32>
+  // CHECK: llvm.call @attnrtLaunchKernel
+  attn_tile.launch @k_module::@k grid(%n, %n, %n) args(%t : memref<?x4xf32>)
+  // CHECK: llvm.call @attnrtFreeAsync(%{{.*}}, %[[STREAM]])
+  memref.dealloc %t : memref<?x4xf32>
+  return
+}
