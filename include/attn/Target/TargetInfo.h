@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The interface between the lowering of kernels and one GPU architecture: sizes,
-// and how staged tiles, barriers and matrix products are written in its
+// The interface between the lowering of kernels and one GPU architecture:
+// sizes, and how staged tiles, barriers and matrix products are written in its
 // instructions. Everything that depends on the architecture is behind it.
 //
 //===----------------------------------------------------------------------===//

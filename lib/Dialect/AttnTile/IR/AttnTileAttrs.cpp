@@ -59,8 +59,7 @@ static constexpr int64_t rowsPerWarp = 16;
 static constexpr int64_t columnsPerAtom = 8;
 static constexpr int64_t threadsPerWarp = 32;
 
-LogicalResult RowBlockLayoutAttr::verify(EmitErrorFn emitError,
-                                         int64_t warps) {
+LogicalResult RowBlockLayoutAttr::verify(EmitErrorFn emitError, int64_t warps) {
   return verifyPositive(emitError, "warps", warps);
 }
 

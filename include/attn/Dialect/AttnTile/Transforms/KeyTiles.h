@@ -1,4 +1,4 @@
-//===- KeyTiles.h - Expansion of key tile ranges ------------------*- C++ -*-===//
+//===- KeyTiles.h - Expansion of key tile ranges ----------------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.

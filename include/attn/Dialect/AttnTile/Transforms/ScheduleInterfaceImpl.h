@@ -1,4 +1,4 @@
-//===- ScheduleInterfaceImpl.h - Strategies of schedules ----------*- C++ -*-===//
+//===- ScheduleInterfaceImpl.h - Strategies of schedules --------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
