@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Times forward attention beside its peers and appends rows to a results file.
+
+    python3 benchmarks/forward.py --compile BUILD/bin/attn-compile --artifacts DIR
+    python3 benchmarks/forward.py --artifacts DIR [--groups dense,gqa] [--out FILE]
+
+The first form compiles the artifacts and needs no GPU; the second runs them
+beside cuDNN and FlashAttention-2 (through torch) in one process and needs no
+compiler. Each case is first checked: some rows of the output, which is filled
+with NaN before, against float64. FLOPs: 4*B*H*D*area, area S*S or half of it
+when causal. Times are medians of CUDA events behind a sleep kernel.
+"""
+
+import argparse
+import datetime
+import json
+import math
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from cases import Case  # noqa: E402
+
+LENGTHS = (1024, 2048, 4096, 8192, 16384)
+
+
+def dense_cases():
+    """(case, batch, length) of 16384 tokens and a hidden size of 2048."""
+    for dim in (64, 128, 256):
+        for mask in ("", "#attn.causal"):
+            for length in LENGTHS:
+                yield Case(2048 // dim, 2048 // dim, dim, dim, mask=mask), 16384 // length, length
+
+
+def gqa_cases():
+    yield Case(64, 8, 128, 128, mask="#attn.causal"), 1, 16384
+    yield Case(32, 8, 128, 128, mask="#attn.causal"), 2, 8192
+
+
+GROUPS = {"dense": dense_cases, "gqa": gqa_cases}
+
+
+def compile_artifacts(compiler, directory, groups, extra):
+    os.makedirs(directory, exist_ok=True)
+    cases = {case.name: case for group in groups for case, _, _ in GROUPS[group]()}
+    for i, (name, case) in enumerate(cases.items()):
+        print(f"[{i + 1}/{len(cases)}] {name}", file=sys.stderr)
+        source = os.path.join(directory, name + ".mlir")
+        with open(source, "w") as file:
+            file.write(case.mlir())
+        subprocess.run([compiler, source, "-o", os.path.join(directory, name + ".so"), "--target=sm_90a", *extra], check=True)
+
+
+def median_ms(torch, fn, repeats, warmup=3):
+    """Median milliseconds that the GPU spends in fn(). A sleep kernel goes first, so that the launch is queued before the
+    clock starts and the overhead of Python is charged to nobody."""
+    for _ in range(warmup):
+        fn()
+    torch.cuda.synchronize()
+    times = []
+    for _ in range(repeats):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda._sleep(1_000_000)
+        begin.record()
+        fn()
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end))
+    return sorted(times)[len(times) // 2]
+
+
+def check_rows(torch, case, q, k, v, out, lse, count=64):
+    """Relative error of some rows of the output, and largest error of their log-sum-exp, against float64."""
+    B, H, Sq, D = q.shape
+    Skv = k.shape[2]
+    generator = torch.Generator().manual_seed(0)
+    b = torch.randint(B, (count,), generator=generator)
+    h = torch.randint(H, (count,), generator=generator)
+    i = torch.randint(Sq, (count,), generator=generator)
+    i[0], i[1] = 0, Sq - 1
+    group = case.heads // case.kv_heads
+    b, h, i = b.to(q.device), h.to(q.device), i.to(q.device)
+    qr, kr, vr = q[b, h, i].double(), k[b, h // group].double(), v[b, h // group].double()
+    scores = torch.einsum("nd,nsd->ns", qr, kr) / math.sqrt(D)
+    if case.mask:
+        j = torch.arange(Skv, device=q.device)
+        scores.masked_fill_(j[None, :] > i[:, None] + (Skv - Sq), float("-inf"))
+    expected = torch.einsum("ns,nsd->nd", scores.softmax(-1), vr)
+    actual = out[b, h, i].double()
+    error = ((actual - expected).norm() / expected.norm()).item()
+    lse_error = (lse[b, h, i].double() - scores.logsumexp(-1)).abs().max().item()
+    if math.isnan(error) or out.isnan().any().item():
+        error = float("inf")
+    return error, lse_error
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--artifacts", required=True, help="directory of compiled artifacts")
+    parser.add_argument("--compile", metavar="ATTN_COMPILE", help="compile the artifacts with this compiler and stop")
+    parser.add_argument("--compile-options", default="", help="further options for the compiler")
+    parser.add_argument("--groups", default="dense,gqa", help="groups of cases: " + ",".join(GROUPS))
+    parser.add_argument("--only", default="", help="only cases whose name contains this")
+    parser.add_argument("--lengths", default="", help="only these lengths, joined by commas")
+    parser.add_argument("--peers", default="cudnn", help="cudnn,fa2 or empty")
+    parser.add_argument("--runtime", default="libattn_runtime.so", help="the runtime library")
+    parser.add_argument("--out", help="file to append rows to")
+    parser.add_argument("--commit", default="", help="commit that the artifacts were built from")
+    parser.add_argument("--repeats", type=int, default=15)
+    options = parser.parse_args()
+    groups = options.groups.split(",")
+    if options.compile:
+        compile_artifacts(options.compile, options.artifacts, groups, options.compile_options.split())
+        return 0
+
+    import torch
+    import torch.nn.functional as F
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    from attn.artifact import Artifact
+
+    backends = {"cudnn": SDPBackend.CUDNN_ATTENTION, "fa2": SDPBackend.FLASH_ATTENTION}
+    peers = [peer for peer in options.peers.split(",") if peer]
+    lengths = [int(length) for length in options.lengths.split(",") if length]
+    stamp = dict(
+        date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
+        device=torch.cuda.get_device_name(0),
+        commit=options.commit,
+    )
+    torch.manual_seed(0)
+    failures, ratios, artifacts = 0, [], {}
+    for group in groups:
+        for case, B, S in GROUPS[group]():
+            if options.only not in case.name or (lengths and S not in lengths):
+                continue
+            if case.name not in artifacts:
+                artifacts[case.name] = Artifact(os.path.join(options.artifacts, case.name + ".so"), options.runtime)
+            H, Hkv, D = case.heads, case.kv_heads, case.qk_dim
+            causal = bool(case.mask)
+            q = torch.randn(B, H, S, D, device="cuda", dtype=torch.bfloat16)
+            k, v = (torch.randn(B, Hkv, S, D, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+            out = torch.full_like(q, float("nan"))
+            lse = torch.full((B, H, S), float("nan"), device="cuda")
+            stream = torch.cuda.current_stream().cuda_stream
+            run = artifacts[case.name][case.name].bind(q, k, v, out, lse, stream=stream)
+            run()
+            torch.cuda.synchronize()
+            error, lse_error = check_rows(torch, case, q, k, v, out, lse)
+            good = error < 6e-3 and lse_error < 2e-3
+            failures += not good
+            flops = 4.0 * B * H * S * S * D * (0.5 if causal else 1.0)
+            row = dict(mode="fwd", B=B, H=H, Hkv=Hkv, S=S, D=D, causal=causal, p=0.0, mask="causal" if causal else "full")
+
+            def make_peer(backend):
+                def run_peer():
+                    with sdpa_kernel(backend):
+                        return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=H != Hkv)
+
+                return run_peer
+
+            # Two rounds in turn, the better one of each: nobody has the cooler GPU.
+            runs = {"attn": run, **{peer: make_peer(backends[peer]) for peer in peers}}
+            times = {}
+            for _ in range(2):
+                for op, fn in runs.items():
+                    times[op] = min(times.get(op, math.inf), median_ms(torch, fn, options.repeats))
+            rows = []
+            for op, ms in times.items():
+                rows.append(dict(op=op, **row, ms=ms, tflops=flops / ms / 1e9, **stamp))
+            rows[0].update(error=error, lse_error=lse_error)
+            text = f"{case.name:32s} B{B:<3d} S{S:<6d} attn {rows[0]['tflops']:6.1f} TF"
+            for peer_row in rows[1:]:
+                ratio = rows[0]["tflops"] / peer_row["tflops"]
+                text += f"  {peer_row['op']} {peer_row['tflops']:6.1f} ({ratio:.3f}x)"
+                if peer_row["op"] == "cudnn" and group == "dense":
+                    ratios.append(ratio)
+            print(f"{text}  error {error:.1e} lse {lse_error:.1e}{'' if good else '  WRONG'}", flush=True)
+            if options.out:
+                with open(options.out, "a") as file:
+                    for r in rows:
+                        file.write(json.dumps(r) + "\n")
+            del q, k, v, out, lse, run, runs
+    if ratios:
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        print(f"{len(ratios)} dense cases: geometric mean {mean:.3f}x cuDNN, worst {min(ratios):.3f}x")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
