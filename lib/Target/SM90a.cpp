@@ -276,8 +276,7 @@ SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
                             "warpgroup and contract a multiple of 16 on "
                             "sm_90a");
     for (Value pair : lhs)
-      addOperand(
-          LLVM::BitcastOp::create(builder, loc, builder.getI32Type(), pair));
+      addOperand(pair);
     lhsConstraints = ptx::repeat("r", lhs.size());
   }
   // A transposed right-hand side is K-major; otherwise columns are contiguous

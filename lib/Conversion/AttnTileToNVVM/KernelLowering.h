@@ -48,6 +48,8 @@ struct KernelContext {
   /// Products started after the one that is waited for.
   DenseMap<Operation *, int64_t> newerProducts;
 
+  /// Whether a register holds two neighbours of a row: an `i32` whose lower
+  /// half is the first of them.
   bool isPacked(VectorType type) const {
     return type.getRank() == 2 && type.getDimSize(1) > 1 &&
            type.getElementType().isIntOrFloat() &&
@@ -128,7 +130,7 @@ private:
       return failure();
     int64_t count = context.getRows(type) * context.getColumns(type);
     if (context.isPacked(type))
-      types.append(count / 2, VectorType::get(2, type.getElementType()));
+      types.append(count / 2, IntegerType::get(type.getContext(), 32));
     else
       types.append(count, type.getElementType());
     return success();

@@ -200,9 +200,7 @@ private:
     Type i32 = builder.getI32Type();
     unsigned i = 0;
     for (; i + 4 <= values.size(); i += 4) {
-      SmallVector<Value, 4> words;
-      for (Value pair : values.slice(i, 4))
-        words.push_back(LLVM::BitcastOp::create(builder, loc, i32, pair));
+      SmallVector<Value, 4> words(values.slice(i, 4));
       emitQuadTranspose(builder, loc, thread, words);
       auto wordsType = VectorType::get(4, i32);
       Value vector = LLVM::PoisonOp::create(builder, loc, wordsType);

@@ -86,9 +86,13 @@ struct ConstantLowering : public KernelPattern<arith::ConstantOp> {
     SmallVector<Type> types;
     if (failed(typeConverter->convertType(op.getType(), types)))
       return rewriter.notifyMatchFailure(op, "tile does not fit the layout");
-    TypedAttr value = dense.getSplatValue<TypedAttr>();
-    if (auto pair = dyn_cast<VectorType>(types.front()))
-      value = DenseElementsAttr::get(pair, Attribute(value));
+    auto value = dense.getSplatValue<TypedAttr>();
+    if (context.isPacked(cast<VectorType>(op.getType()))) {
+      APInt half = cast<FloatAttr>(value).getValue().bitcastToAPInt();
+      APInt pair = half.zext(32);
+      value = rewriter.getI32IntegerAttr(
+          static_cast<int32_t>((pair << 16 | pair).getZExtValue()));
+    }
     Value constant = arith::ConstantOp::create(rewriter, loc, value);
     SmallVector<Value> results(types.size(), constant);
     rewriter.replaceOpWithMultiple(op,
@@ -135,12 +139,15 @@ struct TruncTileLowering : public KernelPattern<arith::TruncFOp> {
     ValueRange in = adaptor.getIn();
     SmallVector<Value> pairs;
     // The first operand of the intrinsic is the upper half.
-    for (unsigned i = 0; i < in.size(); i += 2)
-      pairs.push_back(LLVM::CallIntrinsicOp::create(
-                          rewriter, op.getLoc(), VectorType::get(2, element),
-                          rewriter.getStringAttr(intrinsic),
-                          ValueRange{in[i + 1], in[i]})
-                          .getResults());
+    for (unsigned i = 0; i < in.size(); i += 2) {
+      Value pair =
+          LLVM::CallIntrinsicOp::create(
+              rewriter, op.getLoc(), VectorType::get(2, element),
+              rewriter.getStringAttr(intrinsic), ValueRange{in[i + 1], in[i]})
+              .getResults();
+      pairs.push_back(LLVM::BitcastOp::create(rewriter, op.getLoc(),
+                                              rewriter.getI32Type(), pair));
+    }
     rewriter.replaceOpWithMultiple(op, SmallVector<SmallVector<Value>>{pairs});
     return success();
   }
@@ -158,12 +165,15 @@ struct ExtendTileLowering : public KernelPattern<arith::ExtFOp> {
     Type element = cast<VectorType>(op.getType()).getElementType();
     Location loc = op.getLoc();
     SmallVector<Value> results;
-    for (Value pair : adaptor.getIn())
+    auto halves = VectorType::get(2, type.getElementType());
+    for (Value word : adaptor.getIn()) {
+      Value pair = LLVM::BitcastOp::create(rewriter, loc, halves, word);
       for (int64_t half : {0, 1}) {
         Value value = LLVM::ExtractElementOp::create(
             rewriter, loc, pair, createI32(rewriter, loc, half));
         results.push_back(arith::ExtFOp::create(rewriter, loc, element, value));
       }
+    }
     rewriter.replaceOpWithMultiple(op,
                                    SmallVector<SmallVector<Value>>{results});
     return success();
