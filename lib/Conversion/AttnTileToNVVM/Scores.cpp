@@ -126,30 +126,20 @@ struct MaskLowering : public KernelPattern<MaskOp> {
     Value masked = arith::ConstantFloatOp::create(
         rewriter, loc, floatType,
         APFloat::getInf(floatType.getFloatSemantics(), /*Negative=*/true));
+    MaskAttrInterface mask = op.getMaskAttr();
+    bool isInterval = op.getKeep().empty() && (!mask || mask.isInterval());
     SmallVector<Value> results;
     int64_t columns = context.getColumns(type);
     for (int64_t r = 0, e = context.getRows(type); r < e; ++r) {
       Value query = positions.getRow(r);
+      KeyRange range;
+      if (isInterval)
+        range = emitRelativeRange(rewriter, op, query, positions);
       for (int64_t c = 0; c < columns; ++c) {
-        Value key = positions.getColumn(c);
-        Value keep = arith::CmpIOp::create(
-            rewriter, loc, arith::CmpIPredicate::slt, key, op.getKeyLength());
-        auto restrict = [&](Value condition) {
-          keep = arith::AndIOp::create(rewriter, loc, keep, condition);
-        };
-        if (MaskAttrInterface mask = op.getMaskAttr())
-          restrict(
-              mask.emitPredicate(rewriter, loc,
-                                 {op.getBatch(), op.getHead(), query, key,
-                                  op.getQueryLength(), op.getKeyLength()}));
-        if (!op.getKeep().empty())
-          restrict(
-              inlineScalarRegion(rewriter, op.getKeep(),
-                                 {op.getBatch(), op.getHead(),
-                                  clampPosition(rewriter, loc, op.getKeep(),
-                                                query, op.getQueryLength()),
-                                  clampPosition(rewriter, loc, op.getKeep(),
-                                                key, op.getKeyLength())}));
+        Value keep =
+            isInterval ? emitWithin(rewriter, loc, range,
+                                    context.layout.getColumnOffset(c))
+                       : emitKeep(rewriter, op, query, positions.getColumn(c));
         results.push_back(arith::SelectOp::create(
             rewriter, loc, keep, adaptor.getSource()[r * columns + c], masked));
       }
@@ -157,6 +147,59 @@ struct MaskLowering : public KernelPattern<MaskOp> {
     rewriter.replaceOpWithMultiple(op,
                                    SmallVector<SmallVector<Value>>{results});
     return success();
+  }
+
+private:
+  /// The keys that `query` attends, counted from the thread's first column, so
+  /// that its columns are compared as constants.
+  static KeyRange emitRelativeRange(OpBuilder &builder, MaskOp op, Value query,
+                                    TilePositions &positions) {
+    Location loc = op.getLoc();
+    KeyRange range;
+    if (MaskAttrInterface mask = op.getMaskAttr())
+      range = mask.emitKeyRange(
+          builder, loc, {query, query, op.getQueryLength(), op.getKeyLength()});
+    if (!range.end)
+      range.end = op.getKeyLength();
+    Value first = positions.getColumn(0);
+    range.end = arith::SubIOp::create(builder, loc, range.end, first);
+    if (range.begin)
+      range.begin = arith::SubIOp::create(builder, loc, range.begin, first);
+    return range;
+  }
+
+  static Value emitWithin(OpBuilder &builder, Location loc,
+                          const KeyRange &range, int64_t column) {
+    Value constant = arith::ConstantIndexOp::create(builder, loc, column);
+    Value keep = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt,
+                                       range.end, constant);
+    if (!range.begin)
+      return keep;
+    Value after = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle,
+                                        range.begin, constant);
+    return arith::AndIOp::create(builder, loc, keep, after);
+  }
+
+  /// Evaluates length, attribute and region for one pair.
+  static Value emitKeep(OpBuilder &builder, MaskOp op, Value query, Value key) {
+    Location loc = op.getLoc();
+    Value keep = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt,
+                                       key, op.getKeyLength());
+    auto restrict = [&](Value condition) {
+      keep = arith::AndIOp::create(builder, loc, keep, condition);
+    };
+    if (MaskAttrInterface mask = op.getMaskAttr())
+      restrict(mask.emitPredicate(builder, loc,
+                                  {op.getBatch(), op.getHead(), query, key,
+                                   op.getQueryLength(), op.getKeyLength()}));
+    if (!op.getKeep().empty())
+      restrict(inlineScalarRegion(
+          builder, op.getKeep(),
+          {op.getBatch(), op.getHead(),
+           clampPosition(builder, loc, op.getKeep(), query,
+                         op.getQueryLength()),
+           clampPosition(builder, loc, op.getKeep(), key, op.getKeyLength())}));
+    return keep;
   }
 };
 } // namespace

@@ -160,6 +160,8 @@ bool CausalAttr::isAttended(int64_t query, int64_t key, int64_t queryLength,
   return isInBand(getBand(*this), query, key, queryLength, keyLength);
 }
 
+bool CausalAttr::isInterval() const { return true; }
+
 std::optional<bool> CausalAttr::getConstantValue(int64_t queryLength,
                                                  int64_t keyLength) const {
   return getBandConstant(getBand(*this), queryLength, keyLength);
@@ -210,6 +212,8 @@ bool SlidingWindowAttr::isAttended(int64_t query, int64_t key,
                                    int64_t keyLength) const {
   return isInBand(getBand(*this), query, key, queryLength, keyLength);
 }
+
+bool SlidingWindowAttr::isInterval() const { return true; }
 
 std::optional<bool>
 SlidingWindowAttr::getConstantValue(int64_t queryLength,

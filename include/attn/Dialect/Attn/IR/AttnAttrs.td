@@ -37,7 +37,8 @@ def Attn_MaskAlignmentParam
 }
 
 def Attn_CausalAttr : Attn_Attr<"Causal", "causal", [
-    DeclareAttrInterfaceMethods<Attn_MaskAttrInterface, ["getConstantValue"]>]> {
+    DeclareAttrInterfaceMethods<Attn_MaskAttrInterface,
+        ["getConstantValue", "isInterval"]>]> {
   let summary = "each query attends to keys up to its own position";
   let description = [{
     Query `i` attends to key `j` if `j <= i + offset`. The offset is
@@ -55,7 +56,8 @@ def Attn_CausalAttr : Attn_Attr<"Causal", "causal", [
 }
 
 def Attn_SlidingWindowAttr : Attn_Attr<"SlidingWindow", "sliding_window", [
-    DeclareAttrInterfaceMethods<Attn_MaskAttrInterface, ["getConstantValue"]>]> {
+    DeclareAttrInterfaceMethods<Attn_MaskAttrInterface,
+        ["getConstantValue", "isInterval"]>]> {
   let summary = "each query attends to a window of keys around its position";
   let description = [{
     Query `i` attends to key `j` if

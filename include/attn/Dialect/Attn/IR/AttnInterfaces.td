@@ -67,6 +67,14 @@ def Attn_MaskAttrInterface : AttrInterface<"MaskAttrInterface"> {
       "std::optional<bool>", "getConstantValue",
       (ins "int64_t":$queryLength, "int64_t":$keyLength),
       /*methodBody=*/"", /*defaultImplementation=*/"return std::nullopt;">,
+    InterfaceMethod<[{
+        Whether the keys that any one query attends are an interval, and
+        `begin` and `end` of `emitKeyRange` are exact for a tile of one query.
+        Scores of such a mask are compared with two bounds for each row, and
+        the predicate is not evaluated.
+      }],
+      "bool", "isInterval", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return false;">,
   ];
 }
 
