@@ -209,6 +209,26 @@ waitForProducts(ArrayRef<vector::ContractionOp> products,
   return waits;
 }
 
+/// A product in flight still reads its registers. Where a loop carries them,
+/// their next value takes the place of the one that is read, so the operation
+/// that makes it moves down to after the wait.
+static void keepRegistersInFlight(ArrayRef<MmaWaitOp> waits) {
+  for (MmaWaitOp wait : waits) {
+    auto start = wait.getPending().getDefiningOp<MmaStartOp>();
+    auto carried = dyn_cast<BlockArgument>(start.getLhs());
+    auto loop = dyn_cast<scf::ForOp>(wait->getParentOp());
+    if (!carried || !loop || carried.getOwner() != loop.getBody() ||
+        carried.getArgNumber() < loop.getNumInductionVars())
+      continue;
+    Value next = loop.getTiedLoopYieldedValue(carried)->get();
+    Operation *maker = next.getDefiningOp();
+    if (!maker || maker->getBlock() != loop.getBody() || !isPure(maker) ||
+        !next.hasOneUse() || !maker->isBeforeInBlock(wait))
+      continue;
+    maker->moveAfter(wait);
+  }
+}
+
 namespace {
 struct AttnTileCreatePipesPass
     : public attn_tile::impl::AttnTileCreatePipesPassBase<
@@ -288,6 +308,7 @@ void AttnTileCreatePipesPass::runOnOperation() {
       product->replaceAllUsesWith(ValueRange(wait.getResult()));
       ++numProducts;
     }
+    keepRegistersInFlight(waits);
   }
   for (LoadOp load : loads) {
     WaitOp stage = buffers[load.getResult()];
