@@ -13,6 +13,7 @@
 #include "attn/InitAllPasses.h"
 #include "attn/Compiler/Passes.h"
 #include "attn/Compiler/Pipelines.h"
+#include "attn/Conversion/AttnTileToVector/AttnTileToVector.h"
 #include "attn/Conversion/Passes.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
@@ -27,4 +28,5 @@ void attn::registerAllPasses() {
   registerAttnTransformsPasses();
   attn_tile::registerAttnTileTransformsPasses();
   registerPipelines();
+  registerHostLoweringPipeline();
 }

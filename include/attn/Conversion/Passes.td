@@ -168,4 +168,55 @@ def ConvertLaunchToRuntimePass
     "::mlir::ub::UBDialect"];
 }
 
+def ConvertAttnTileToVectorPass
+    : Pass<"convert-attn-tile-to-vector", "::mlir::ModuleOp"> {
+  let summary = "lower kernels to functions on vectors for the host";
+  let description = [{
+    Each kernel becomes a private function and each launch a call. The loop over
+    work items stays an `scf.forall`. Tiles become buffers on the stack; products
+    become loops over blocks of accumulators that fit the registers; chains of
+    elementwise operations are evaluated in pieces of rows. The regions of maps
+    and masks are vectorised along rows.
+
+    Kernels must be plain tiled programs, peeled or not: pipes, roles and grids
+    are not for the host.
+  }];
+  let options = [
+    Option<"vectorBits", "vector-bits", "int64_t", /*default=*/"512",
+           "Width of a vector register">,
+    Option<"numRegisters", "num-registers", "int64_t", /*default=*/"32",
+           "Number of vector registers">,
+  ];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
+    "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
+    "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
+}
+
+def AttnOutlineParallelPass
+    : Pass<"attn-outline-parallel", "::mlir::ModuleOp"> {
+  let summary = "run parallel loops through the runtime library";
+  let description = [{
+    Each `scf.forall` that is not in another one becomes a function over a range
+    of its iterations and a call of the runtime's `attnrtParallelFor`. Values of
+    the surrounding function are passed in a structure on the stack. Buffers that
+    an iteration makes are made once for the whole range.
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
+    "::mlir::LLVM::LLVMDialect", "::mlir::scf::SCFDialect"];
+}
+
+def AttnApproximateMathPass : Pass<"attn-approximate-math"> {
+  let summary = "expand math functions to polynomials on vectors";
+  let description = [{
+    Replaces functions of the math dialect on f32 and vectors of f32 by
+    polynomial approximations: `math.exp2` within one unit in the last place,
+    results below the smallest normal number being zero; others as upstream does.
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
+    "::mlir::vector::VectorDialect"];
+}
+
 #endif // ATTN_CONVERSION_PASSES_TD

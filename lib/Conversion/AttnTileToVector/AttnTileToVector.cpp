@@ -1,0 +1,1055 @@
+//===- AttnTileToVector.cpp - Tiled programs on the host ------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A tile of scores or accumulators is larger than the vector registers of a
+// CPU, so here a tile becomes a buffer on the stack, or an expression over
+// buffers: chains of elementwise operations are evaluated row piece by row
+// piece where their value is needed. Matrix products become loops over register
+// blocks of vector accumulators (Goto and van de Geijn 2008). Row vectors stay
+// vector values.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Conversion/AttnTileToVector/AttnTileToVector.h"
+#include "RegionVectorizer.h"
+#include "attn/Conversion/Passes.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/KeyTiles.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Dialect/Vector/Transforms/LoweringPatterns.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+#include <functional>
+#include <limits>
+
+namespace mlir::attn {
+#define GEN_PASS_DEF_CONVERTATTNTILETOVECTORPASS
+#include "attn/Conversion/Passes.h.inc"
+} // namespace mlir::attn
+
+using namespace mlir;
+using namespace mlir::attn_tile;
+
+/// A cache line, and the widest vector register there is.
+static constexpr int64_t bufferAlignment = 64;
+
+/// Tiles are moved and transposed in blocks of this many rows and columns.
+static constexpr int64_t moveBlock = 16;
+
+/// The type of tiles; null for anything else, row vectors included.
+static VectorType getTileType(Value value) {
+  auto type = dyn_cast<VectorType>(value.getType());
+  return type && type.getRank() == 2 ? type : VectorType();
+}
+
+namespace {
+/// The vector registers of the target.
+struct Registers {
+  int64_t lanes;
+  int64_t count;
+};
+
+/// A tile that has been emitted.
+struct Tile {
+  /// Emits columns `[column, column + lanes)` of a row.
+  std::function<Value(Value row, Value column, int64_t lanes)> emitPiece;
+  /// The memref that holds the tile, if there is one. Tiles of 16-bit floats
+  /// are held as f32.
+  Value buffer;
+  /// The memref that holds the rows' values if all columns are the same.
+  Value rows;
+};
+
+/// Emits the body of one kernel as a function on vectors.
+class TileEmitter {
+public:
+  TileEmitter(OpBuilder &builder, Location loc, Registers registers)
+      : b(loc, builder), registers(registers) {}
+
+  LogicalResult emitKernel(KernelOp kernel, func::FuncOp function);
+
+private:
+  LogicalResult emitBlock(Block &block);
+  LogicalResult emitOp(Operation &op);
+  LogicalResult emitFor(scf::ForOp op);
+  LogicalResult emitForall(scf::ForallOp op);
+  LogicalResult emitLoad(LoadOp op);
+  LogicalResult emitStore(StoreOp op);
+  LogicalResult emitContraction(vector::ContractionOp op);
+  LogicalResult emitReduction(vector::MultiDimReductionOp op);
+  LogicalResult emitPartialSum(PartialSumOp op);
+  LogicalResult emitElementwise(Operation &op);
+  LogicalResult emitBroadcast(vector::BroadcastOp op);
+  LogicalResult emitShapeCast(vector::ShapeCastOp op);
+  LogicalResult emitConstant(arith::ConstantOp op);
+  void emitMap(MapOp op);
+  void emitMask(MaskOp op);
+
+  //===--------------------------------------------------------------------===//
+  // Tiles
+  //===--------------------------------------------------------------------===//
+
+  /// Registers the tile of `result`: an expression if it is used once and where
+  /// it is defined, else a buffer.
+  void setTile(OpResult result, Tile tile);
+  void setBuffer(Value result, Value buffer);
+  /// Evaluates a tile into `buffer`.
+  void fill(Value buffer, const Tile &tile);
+  /// The buffer of a tile that is an operand of a product.
+  Value getBuffer(Value value);
+  /// The same with rows and columns exchanged.
+  Value getTransposedBuffer(Value value);
+  /// A buffer with the values of a row vector.
+  Value getRows(Value vector);
+  /// Fills `target` with `source` with rows and columns exchanged. Rows and
+  /// columns of `source` start at the last two of `indices`.
+  void emitTranspose(Value source, ValueRange indices, int64_t columns,
+                     Value target);
+  void emitTileCopy(LoadOp op, Value buffer);
+
+  Value makeBuffer(ArrayRef<int64_t> shape, Type element);
+  /// Gives up the buffers that were taken since `takenBuffers` had `mark`
+  /// elements: no tile in them is used any more.
+  void freeBuffersSince(size_t mark);
+  Type getBufferElement(VectorType type) {
+    Type element = type.getElementType();
+    if (isa<FloatType>(element) && element.getIntOrFloatBitWidth() < 32)
+      return b.getF32Type();
+    return element;
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Small things
+  //===--------------------------------------------------------------------===//
+
+  Value index(int64_t value) {
+    return arith::ConstantIndexOp::create(b, value);
+  }
+  Value add(Value lhs, Value rhs) {
+    return b.createOrFold<arith::AddIOp>(lhs, rhs);
+  }
+  Value add(Value lhs, int64_t rhs) {
+    return rhs == 0 ? lhs : add(lhs, index(rhs));
+  }
+  void loop(Value begin, Value end, int64_t step,
+            function_ref<void(Value)> body);
+  void loop(int64_t end, int64_t step, function_ref<void(Value)> body) {
+    loop(index(0), index(end), step, body);
+  }
+  /// Calls `body` for pieces that cover `columns` columns.
+  void forEachPiece(int64_t columns,
+                    function_ref<void(int64_t column, int64_t lanes)> body);
+  Value zeroOf(VectorType type) {
+    return arith::ConstantOp::create(b, b.getZeroAttr(type));
+  }
+  Value toF32(Value vector);
+  /// Rows of `memref` from `first` on, at least 0 and at most `rows`.
+  Value countRows(Value memref, Value first, int64_t rows);
+  /// Reads a piece of a row; columns beyond the memref are zero.
+  Value readPiece(Value memref, ValueRange indices, int64_t lanes,
+                  bool inBounds);
+  /// Whether columns `[column, column + lanes)` are known to exist.
+  bool isInBounds(Value memref, ValueRange indices, int64_t column,
+                  int64_t lanes);
+  RowPiece getRowPiece(Value batch, Value head, Value firstQuery,
+                       Value firstKey, Value queryLength, Value keyLength,
+                       Value row, Value column, int64_t lanes);
+  Value lookup(Value value) { return mapping.lookupOrDefault(value); }
+
+  ImplicitLocOpBuilder b;
+  Registers registers;
+  /// Values that are not tiles.
+  IRMapping mapping;
+  DenseMap<Value, Tile> tiles;
+  DenseMap<Value, Value> transposed;
+  DenseMap<MemRefType, SmallVector<Value>> freeBuffers;
+  SmallVector<Value> takenBuffers;
+  /// Where the buffers of the current work item are made.
+  Block *bufferBlock = nullptr;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Small things
+//===----------------------------------------------------------------------===//
+
+void TileEmitter::loop(Value begin, Value end, int64_t step,
+                       function_ref<void(Value)> body) {
+  auto loop = scf::ForOp::create(b, begin, end, index(step));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  body(loop.getInductionVar());
+}
+
+void TileEmitter::forEachPiece(
+    int64_t columns, function_ref<void(int64_t column, int64_t lanes)> body) {
+  int64_t lanes = registers.lanes;
+  for (int64_t column = 0; column < columns; column += lanes)
+    body(column, std::min(lanes, columns - column));
+}
+
+Value TileEmitter::toF32(Value vector) {
+  auto type = cast<VectorType>(vector.getType());
+  Type element = type.getElementType();
+  if (!isa<FloatType>(element) || element.getIntOrFloatBitWidth() >= 32)
+    return vector;
+  return arith::ExtFOp::create(b, type.clone(b.getF32Type()), vector);
+}
+
+Value TileEmitter::makeBuffer(ArrayRef<int64_t> shape, Type element) {
+  auto type = MemRefType::get(shape, element);
+  SmallVector<Value> &free = freeBuffers[type];
+  Value buffer;
+  if (free.empty()) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(bufferBlock);
+    buffer =
+        memref::AllocaOp::create(b, type, b.getI64IntegerAttr(bufferAlignment));
+  } else {
+    buffer = free.pop_back_val();
+  }
+  takenBuffers.push_back(buffer);
+  return buffer;
+}
+
+void TileEmitter::freeBuffersSince(size_t mark) {
+  while (takenBuffers.size() > mark) {
+    Value buffer = takenBuffers.pop_back_val();
+    freeBuffers[cast<MemRefType>(buffer.getType())].push_back(buffer);
+  }
+}
+
+Value TileEmitter::countRows(Value memref, Value first, int64_t rows) {
+  auto type = cast<MemRefType>(memref.getType());
+  int64_t dim = type.getRank() - 2;
+  Value size = b.createOrFold<memref::DimOp>(memref, dim);
+  Value left = arith::SubIOp::create(b, size, first);
+  left = arith::MaxSIOp::create(b, left, index(0));
+  return arith::MinSIOp::create(b, left, index(rows));
+}
+
+bool TileEmitter::isInBounds(Value memref, ValueRange indices, int64_t column,
+                             int64_t lanes) {
+  auto type = cast<MemRefType>(memref.getType());
+  int64_t size = type.getShape().back();
+  return isConstantIntValue(indices.back(), 0) &&
+         !ShapedType::isDynamic(size) && column + lanes <= size;
+}
+
+Value TileEmitter::readPiece(Value memref, ValueRange indices, int64_t lanes,
+                             bool inBounds) {
+  Type element = cast<MemRefType>(memref.getType()).getElementType();
+  Value zero = arith::ConstantOp::create(b, b.getZeroAttr(element));
+  return vector::TransferReadOp::create(b, VectorType::get(lanes, element),
+                                        memref, indices, zero,
+                                        ArrayRef<bool>{inBounds});
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+void TileEmitter::setBuffer(Value result, Value buffer) {
+  Type element = getTileType(result).getElementType();
+  Tile tile;
+  tile.buffer = buffer;
+  tile.emitPiece = [this, buffer, element](Value row, Value column,
+                                           int64_t lanes) -> Value {
+    Type stored = cast<MemRefType>(buffer.getType()).getElementType();
+    Value piece = vector::LoadOp::create(b, VectorType::get(lanes, stored),
+                                         buffer, ValueRange{row, column});
+    if (stored == element)
+      return piece;
+    return arith::TruncFOp::create(b, VectorType::get(lanes, element), piece);
+  };
+  tiles[result] = tile;
+}
+
+void TileEmitter::setTile(OpResult result, Tile tile) {
+  bool usedOnceHere =
+      result.hasOneUse() && result.use_begin()->getOwner()->getBlock() ==
+                                result.getOwner()->getBlock();
+  // Vectors of bits have no memory form.
+  if (usedOnceHere || matchPattern(result, m_Constant()) ||
+      getTileType(result).getElementType().isInteger(1)) {
+    tiles[result] = tile;
+    return;
+  }
+  VectorType type = getTileType(result);
+  Value buffer = makeBuffer(type.getShape(), getBufferElement(type));
+  fill(buffer, tile);
+  setBuffer(result, buffer);
+}
+
+void TileEmitter::fill(Value buffer, const Tile &tile) {
+  ArrayRef<int64_t> shape = cast<MemRefType>(buffer.getType()).getShape();
+  loop(shape[0], 1, [&](Value row) {
+    forEachPiece(shape[1], [&](int64_t column, int64_t lanes) {
+      Value at = index(column);
+      Value piece = toF32(tile.emitPiece(row, at, lanes));
+      vector::StoreOp::create(b, piece, buffer, ValueRange{row, at});
+    });
+  });
+}
+
+Value TileEmitter::getBuffer(Value value) {
+  Tile tile = tiles.lookup(value);
+  if (tile.buffer)
+    return tile.buffer;
+  VectorType type = getTileType(value);
+  Value buffer = makeBuffer(type.getShape(), getBufferElement(type));
+  fill(buffer, tile);
+  return buffer;
+}
+
+Value TileEmitter::getTransposedBuffer(Value value) {
+  if (Value buffer = transposed.lookup(value))
+    return buffer;
+  VectorType type = getTileType(value);
+  Value source = getBuffer(value);
+  Value target = makeBuffer({type.getDimSize(1), type.getDimSize(0)},
+                            getBufferElement(type));
+  emitTranspose(source, {index(0), index(0)}, type.getDimSize(1), target);
+  return target;
+}
+
+Value TileEmitter::getRows(Value vector) {
+  auto type = cast<VectorType>(vector.getType());
+  Value buffer = makeBuffer(type.getShape(), type.getElementType());
+  vector::StoreOp::create(b, lookup(vector), buffer, index(0));
+  return buffer;
+}
+
+void TileEmitter::emitTranspose(Value source, ValueRange indices,
+                                int64_t columns, Value target) {
+  ArrayRef<int64_t> shape = cast<MemRefType>(target.getType()).getShape();
+  int64_t rows = shape[1];
+  auto emitBlock = [&](Value firstRow, int64_t numRows, Value firstColumn,
+                       int64_t numColumns, bool inBounds) {
+    auto type = VectorType::get({numRows, numColumns}, b.getF32Type());
+    Value block = zeroOf(type);
+    for (int64_t r = 0; r < numRows; ++r) {
+      SmallVector<Value> at(indices);
+      Value &row = at[at.size() - 2];
+      row = add(add(row, firstRow), r);
+      at.back() = add(at.back(), firstColumn);
+      Value piece = toF32(readPiece(source, at, numColumns, inBounds));
+      block = vector::InsertOp::create(b, piece, block, r);
+    }
+    block = vector::TransposeOp::create(b, block, ArrayRef<int64_t>{1, 0});
+    for (int64_t c = 0; c < numColumns; ++c) {
+      Value piece = vector::ExtractOp::create(b, block, c);
+      vector::StoreOp::create(b, piece, target,
+                              ValueRange{add(firstColumn, c), firstRow});
+    }
+  };
+  auto emitColumns = [&](Value column, int64_t numColumns, bool inBounds) {
+    int64_t wholeRows = rows / moveBlock * moveBlock;
+    if (wholeRows > 0)
+      loop(index(0), index(wholeRows), moveBlock, [&](Value row) {
+        emitBlock(row, moveBlock, column, numColumns, inBounds);
+      });
+    if (wholeRows < rows)
+      emitBlock(index(wholeRows), rows - wholeRows, column, numColumns,
+                inBounds);
+  };
+  int64_t wholeColumns = 0;
+  while (wholeColumns + moveBlock <= columns &&
+         isInBounds(source, indices, wholeColumns, moveBlock))
+    wholeColumns += moveBlock;
+  if (wholeColumns > 0)
+    loop(index(0), index(wholeColumns), moveBlock,
+         [&](Value column) { emitColumns(column, moveBlock, true); });
+  for (int64_t column = wholeColumns; column < columns; column += moveBlock)
+    emitColumns(index(column), std::min(moveBlock, columns - column), false);
+}
+
+//===----------------------------------------------------------------------===//
+// Loads and stores
+//===----------------------------------------------------------------------===//
+
+void TileEmitter::emitTileCopy(LoadOp op, Value buffer) {
+  Value source = lookup(op.getSource());
+  SmallVector<Value> indices = llvm::map_to_vector(
+      op.getIndices(), [&](Value index) { return lookup(index); });
+  ArrayRef<int64_t> shape = cast<MemRefType>(buffer.getType()).getShape();
+  Value &row = indices[indices.size() - 2];
+  Value first = row;
+  Value present = countRows(source, first, shape[0]);
+  loop(index(0), present, 1, [&](Value r) {
+    row = add(first, r);
+    forEachPiece(shape[1], [&](int64_t column, int64_t lanes) {
+      SmallVector<Value> at(indices);
+      at.back() = add(at.back(), column);
+      Value piece = toF32(readPiece(
+          source, at, lanes, isInBounds(source, indices, column, lanes)));
+      vector::StoreOp::create(b, piece, buffer, ValueRange{r, index(column)});
+    });
+  });
+  loop(present, index(shape[0]), 1, [&](Value r) {
+    forEachPiece(shape[1], [&](int64_t column, int64_t lanes) {
+      auto type = VectorType::get(
+          lanes, cast<MemRefType>(buffer.getType()).getElementType());
+      vector::StoreOp::create(b, zeroOf(type), buffer,
+                              ValueRange{r, index(column)});
+    });
+  });
+}
+
+/// Whether `use` is the right-hand side of a product, as `NxK`.
+static bool isTransposedRhs(OpOperand &use) {
+  auto contract = dyn_cast<vector::ContractionOp>(use.getOwner());
+  if (!contract || use.getOperandNumber() != 1)
+    return false;
+  SmallVector<AffineMap> maps = contract.getIndexingMapsArray();
+  return maps[1].getResult(1) == maps[0].getResult(1);
+}
+
+LogicalResult TileEmitter::emitLoad(LoadOp op) {
+  auto type = cast<VectorType>(op.getResult().getType());
+  if (type.getRank() == 1) {
+    SmallVector<Value> indices = llvm::map_to_vector(
+        op.getIndices(), [&](Value index) { return lookup(index); });
+    Value zero =
+        arith::ConstantOp::create(b, b.getZeroAttr(type.getElementType()));
+    Value read = vector::TransferReadOp::create(
+        b, type, lookup(op.getSource()), indices, zero, ArrayRef<bool>{false});
+    mapping.map(op.getResult(), read);
+    return success();
+  }
+  if (type.getRank() != 2 || !isa<FloatType>(type.getElementType()))
+    return op.emitOpError("must be of one or two dimensions and of floats for "
+                          "the host (is ")
+           << type << ")";
+
+  // A tile that is only used as a transposed operand is read transposed, unless
+  // it is cut by the end of the source.
+  Type element = getBufferElement(type);
+  Value buffer = makeBuffer(type.getShape(), element);
+  if (!llvm::all_of(op->getUses(), isTransposedRhs)) {
+    emitTileCopy(op, buffer);
+    setBuffer(op.getResult(), buffer);
+    return success();
+  }
+  Value target = makeBuffer({type.getDimSize(1), type.getDimSize(0)}, element);
+  transposed[op.getResult()] = target;
+  Value source = lookup(op.getSource());
+  SmallVector<Value> indices = llvm::map_to_vector(
+      op.getIndices(), [&](Value index) { return lookup(index); });
+  Value present =
+      countRows(source, indices[indices.size() - 2], type.getDimSize(0));
+  Value whole = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, present,
+                                      index(type.getDimSize(0)));
+  auto ifOp = scf::IfOp::create(b, TypeRange(), whole, /*withElse=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(ifOp.thenBlock());
+  emitTranspose(source, indices, type.getDimSize(1), target);
+  b.setInsertionPointToStart(ifOp.elseBlock());
+  emitTileCopy(op, buffer);
+  emitTranspose(buffer, {index(0), index(0)}, type.getDimSize(1), target);
+  return success();
+}
+
+LogicalResult TileEmitter::emitStore(StoreOp op) {
+  Value dest = lookup(op.getDest());
+  SmallVector<Value> indices = llvm::map_to_vector(
+      op.getIndices(), [&](Value index) { return lookup(index); });
+  VectorType type = getTileType(op.getValue());
+  if (!type) {
+    vector::TransferWriteOp::create(b, lookup(op.getValue()), dest, indices,
+                                    ArrayRef<bool>{false});
+    return success();
+  }
+  Tile tile = tiles.lookup(op.getValue());
+  Value &row = indices[indices.size() - 2];
+  Value first = row;
+  loop(index(0), countRows(dest, first, type.getDimSize(0)), 1, [&](Value r) {
+    row = add(first, r);
+    forEachPiece(type.getDimSize(1), [&](int64_t column, int64_t lanes) {
+      bool inBounds = isInBounds(dest, indices, column, lanes);
+      Value piece = tile.emitPiece(r, index(column), lanes);
+      SmallVector<Value> at(indices);
+      at.back() = add(at.back(), column);
+      vector::TransferWriteOp::create(b, piece, dest, at,
+                                      ArrayRef<bool>{inBounds});
+    });
+  });
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Elementwise operations
+//===----------------------------------------------------------------------===//
+
+LogicalResult TileEmitter::emitElementwise(Operation &op) {
+  if (op.getNumResults() != 1 || !getTileType(op.getResult(0)))
+    return op.emitOpError("has no form for the host");
+  setTile(op.getResult(0),
+          {[this, &op](Value row, Value column, int64_t lanes) {
+             IRMapping operands;
+             for (Value operand : op.getOperands()) {
+               if (operands.contains(operand))
+                 continue;
+               operands.map(operand, getTileType(operand)
+                                         ? tiles.lookup(operand).emitPiece(
+                                               row, column, lanes)
+                                         : lookup(operand));
+             }
+             Operation *piece = b.cloneWithoutRegions(op, operands);
+             VectorType type = getTileType(op.getResult(0));
+             piece->getResult(0).setType(
+                 VectorType::get(lanes, type.getElementType()));
+             return piece->getResult(0);
+           },
+           Value(), Value()});
+  return success();
+}
+
+LogicalResult TileEmitter::emitConstant(arith::ConstantOp op) {
+  auto elements = dyn_cast<SplatElementsAttr>(op.getValue());
+  if (!elements)
+    return op.emitOpError("must be a splat for the host");
+  auto value = elements.getSplatValue<Attribute>();
+  Type element = elements.getElementType();
+  setTile(op->getResult(0),
+          {[this, value, element](Value, Value, int64_t lanes) -> Value {
+             auto type = VectorType::get(lanes, element);
+             return arith::ConstantOp::create(
+                 b, DenseElementsAttr::get(type, value));
+           },
+           Value(), Value()});
+  return success();
+}
+
+LogicalResult TileEmitter::emitShapeCast(vector::ShapeCastOp op) {
+  auto source = dyn_cast<VectorType>(op.getSource().getType());
+  auto result = cast<VectorType>(op.getResult().getType());
+  bool isColumn = source.getRank() == 1 && result.getRank() == 2 &&
+                  result.getDimSize(1) == 1;
+  if (!isColumn)
+    return op.emitOpError("must make a column of a row vector for the host");
+  Value rows = getRows(op.getSource());
+  tiles[op.getResult()] = {
+      [this, rows](Value row, Value, int64_t lanes) {
+        Type element = cast<MemRefType>(rows.getType()).getElementType();
+        Value value = memref::LoadOp::create(b, rows, row);
+        return vector::BroadcastOp::create(b, VectorType::get(lanes, element),
+                                           value)
+            .getResult();
+      },
+      Value(), rows};
+  return success();
+}
+
+LogicalResult TileEmitter::emitBroadcast(vector::BroadcastOp op) {
+  if (VectorType source = getTileType(op.getSource())) {
+    if (source.getDimSize(1) != 1 || !tiles.lookup(op.getSource()).rows)
+      return op.emitOpError("must repeat a column for the host");
+    tiles[op.getResult()] = tiles.lookup(op.getSource());
+    return success();
+  }
+  if (isa<VectorType>(op.getSource().getType()))
+    return op.emitOpError("must repeat a column or a scalar for the host");
+  setTile(op->getResult(0),
+          {[this, op](Value, Value, int64_t lanes) mutable -> Value {
+             Value scalar = lookup(op.getSource());
+             return vector::BroadcastOp::create(
+                 b, VectorType::get(lanes, scalar.getType()), scalar);
+           },
+           Value(), Value()});
+  return success();
+}
+
+RowPiece TileEmitter::getRowPiece(Value batch, Value head, Value firstQuery,
+                                  Value firstKey, Value queryLength,
+                                  Value keyLength, Value row, Value column,
+                                  int64_t lanes) {
+  // Rows beyond the query length repeat the last one; their values are unused.
+  Value lastQuery = arith::SubIOp::create(b, lookup(queryLength), index(1));
+  Value query = arith::AddIOp::create(b, lookup(firstQuery), row);
+  RowPiece piece;
+  piece.batch = lookup(batch);
+  piece.head = lookup(head);
+  piece.query = arith::MinSIOp::create(b, query, lastQuery);
+  piece.key = arith::AddIOp::create(b, lookup(firstKey), column);
+  piece.keyLength = lookup(keyLength);
+  piece.lanes = lanes;
+  return piece;
+}
+
+void TileEmitter::emitMap(MapOp op) {
+  setTile(op->getResult(0),
+          {[this, op](Value row, Value column, int64_t lanes) mutable {
+             Value elements =
+                 tiles.lookup(op.getSource()).emitPiece(row, column, lanes);
+             RowPiece at =
+                 getRowPiece(op.getBatch(), op.getHead(), op.getFirstQuery(),
+                             op.getFirstKey(), op.getQueryLength(),
+                             op.getKeyLength(), row, column, lanes);
+             auto make = [&](Type type) { return makeBuffer(lanes, type); };
+             at.makeBuffer = make;
+             return vectorizeRegion(b, op.getBody().front(), elements, at,
+                                    mapping);
+           },
+           Value(), Value()});
+}
+
+/// Writes the predicate of `mask` as a block with the arguments of a keep
+/// region. The lengths are captured.
+static void buildPredicate(ImplicitLocOpBuilder &b,
+                           attn::MaskAttrInterface mask, Value queryLength,
+                           Value keyLength, Block &block) {
+  OpBuilder::InsertionGuard guard(b);
+  for (unsigned i = 0; i < 4; ++i)
+    block.addArgument(b.getIndexType(), b.getLoc());
+  b.setInsertionPointToStart(&block);
+  ValueRange position = block.getArguments();
+  Value keep = mask.emitPredicate(b, b.getLoc(),
+                                  {position[0], position[1], position[2],
+                                   position[3], queryLength, keyLength});
+  YieldOp::create(b, keep);
+}
+
+void TileEmitter::emitMask(MaskOp op) {
+  setTile(op->getResult(0),
+          {[this, op](Value row, Value column, int64_t lanes) mutable -> Value {
+             Value scores =
+                 tiles.lookup(op.getSource()).emitPiece(row, column, lanes);
+             RowPiece at =
+                 getRowPiece(op.getBatch(), op.getHead(), op.getFirstQuery(),
+                             op.getFirstKey(), op.getQueryLength(),
+                             op.getKeyLength(), row, column, lanes);
+             auto make = [&](Type type) { return makeBuffer(lanes, type); };
+             at.makeBuffer = make;
+
+             auto maskType = VectorType::get(lanes, b.getI1Type());
+             Value left = arith::SubIOp::create(b, at.keyLength, at.key);
+             Value keep = vector::CreateMaskOp::create(b, maskType, left);
+             if (attn::MaskAttrInterface mask = op.getMaskAttr()) {
+               Region region;
+               Block &block = region.emplaceBlock();
+               buildPredicate(b, mask, op.getQueryLength(), op.getKeyLength(),
+                              block);
+               Value kept = vectorizeRegion(b, block, Value(), at, mapping);
+               keep = arith::AndIOp::create(b, keep, kept);
+             }
+             if (!op.getKeep().empty()) {
+               Value kept = vectorizeRegion(b, op.getKeep().front(), Value(),
+                                            at, mapping);
+               keep = arith::AndIOp::create(b, keep, kept);
+             }
+             auto type = cast<VectorType>(scores.getType());
+             Value lowest = arith::ConstantOp::create(
+                 b, DenseElementsAttr::get(
+                        type,
+                        b.getFloatAttr(type.getElementType(),
+                                       -std::numeric_limits<double>::infinity())
+                            .getValue()));
+             return arith::SelectOp::create(b, keep, scores, lowest);
+           },
+           Value(), Value()});
+}
+
+//===----------------------------------------------------------------------===//
+// Reductions
+//===----------------------------------------------------------------------===//
+
+LogicalResult TileEmitter::emitReduction(vector::MultiDimReductionOp op) {
+  VectorType type = getTileType(op.getSource());
+  if (!type || op.getReductionDims() != ArrayRef<int64_t>{1})
+    return op.emitOpError("must reduce along the rows of a tile for the host");
+  Tile tile = tiles.lookup(op.getSource());
+  auto resultType = cast<VectorType>(op.getResult().getType());
+  Value buffer = makeBuffer(resultType.getShape(), type.getElementType());
+  loop(type.getDimSize(0), 1, [&](Value row) {
+    // Pieces of full width are combined first, then the lanes.
+    Value partial, rest;
+    forEachPiece(type.getDimSize(1), [&](int64_t column, int64_t lanes) {
+      Value piece = tile.emitPiece(row, index(column), lanes);
+      if (partial && piece.getType() != partial.getType())
+        rest = piece;
+      else
+        partial = partial ? vector::makeArithReduction(
+                                b, b.getLoc(), op.getKind(), partial, piece)
+                          : piece;
+    });
+    Value result = vector::ReductionOp::create(b, op.getKind(), partial);
+    if (rest)
+      result = vector::ReductionOp::create(b, op.getKind(), rest, result);
+    memref::StoreOp::create(b, result, buffer, row);
+  });
+  Value rows = vector::LoadOp::create(b, resultType, buffer, index(0));
+  mapping.map(op.getResult(),
+              vector::makeArithReduction(b, b.getLoc(), op.getKind(), rows,
+                                         lookup(op.getAcc())));
+  return success();
+}
+
+LogicalResult TileEmitter::emitPartialSum(PartialSumOp op) {
+  VectorType source = getTileType(op.getSource());
+  VectorType type = getTileType(op.getResult());
+  Value buffer = makeBuffer(type.getShape(), type.getElementType());
+  int64_t partials = type.getDimSize(1);
+  loop(type.getDimSize(0), 1, [&](Value row) {
+    Value sum = tiles.lookup(op.getAcc()).emitPiece(row, index(0), partials);
+    for (int64_t column = 0; column < source.getDimSize(1); column += partials)
+      sum = arith::AddFOp::create(
+          b, sum,
+          tiles.lookup(op.getSource()).emitPiece(row, index(column), partials));
+    vector::StoreOp::create(b, sum, buffer, ValueRange{row, index(0)});
+  });
+  setBuffer(op.getResult(), buffer);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+/// A block of accumulators that fits the registers: `rows` times `pieces`.
+static std::pair<int64_t, int64_t> chooseBlock(Registers registers,
+                                               int64_t rows, int64_t pieces) {
+  // A step of the block loads pieces + rows values for rows * pieces
+  // multiply-adds. One register is needed for the row's value and one for each
+  // piece.
+  std::pair<int64_t, int64_t> best = {1, 1};
+  double bestRatio = 0;
+  for (int64_t p = 1; p <= pieces; ++p) {
+    for (int64_t r = 1; r <= rows; ++r) {
+      if (pieces % p != 0 || rows % r != 0 ||
+          r * p + p + 1 > registers.count - 2)
+        continue;
+      double ratio = static_cast<double>(r * p) / (r + p);
+      if (ratio > bestRatio) {
+        bestRatio = ratio;
+        best = {r, p};
+      }
+    }
+  }
+  return best;
+}
+
+/// Whether the accumulator of `op` is the carried value `argument`, or an
+/// elementwise function of it, and nothing else reads that value.
+static bool isOnlyAccumulatedIn(vector::ContractionOp op,
+                                BlockArgument argument) {
+  Value value = op.getAcc();
+  if (value == argument)
+    return argument.hasOneUse();
+  Operation *def = value.getDefiningOp();
+  return def && def->getBlock() == op->getBlock() && value.hasOneUse() &&
+         OpTrait::hasElementwiseMappableTraits(def) && argument.hasOneUse() &&
+         llvm::is_contained(def->getOperands(), argument);
+}
+
+LogicalResult TileEmitter::emitContraction(vector::ContractionOp op) {
+  VectorType type = dyn_cast<VectorType>(op.getResultType());
+  SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+  AffineExpr m, n, k;
+  bindDims(op.getContext(), m, n, k);
+  auto is = [&](AffineMap map, AffineExpr first, AffineExpr second) {
+    return map.getResults() == ArrayRef<AffineExpr>{first, second};
+  };
+  bool transposeRhs = is(maps[1], n, k);
+  if (!type || type.getRank() != 2 || !type.getElementType().isF32() ||
+      op.getKind() != vector::CombiningKind::ADD || !is(maps[0], m, k) ||
+      !(transposeRhs || is(maps[1], k, n)) || !is(maps[2], m, n))
+    return op.emitOpError("must be a product of two tiles into f32 for the "
+                          "host");
+
+  Value lhs = getBuffer(op.getLhs());
+  Value rhs =
+      transposeRhs ? getTransposedBuffer(op.getRhs()) : getBuffer(op.getRhs());
+  // The carried accumulator of a loop is updated in place.
+  Value result;
+  if (op.getResult().hasOneUse())
+    if (auto yield = dyn_cast<scf::YieldOp>(*op.getResult().user_begin()))
+      if (auto forOp = dyn_cast<scf::ForOp>(yield->getParentOp())) {
+        BlockArgument carried = forOp.getRegionIterArg(
+            op.getResult().use_begin()->getOperandNumber());
+        if (yield->getBlock() == op->getBlock() &&
+            isOnlyAccumulatedIn(op, carried))
+          result = tiles.lookup(carried).buffer;
+      }
+  if (!result)
+    result = makeBuffer(type.getShape(), type.getElementType());
+
+  int64_t rows = type.getDimSize(0), columns = type.getDimSize(1);
+  int64_t depth = getTileType(op.getLhs()).getDimSize(1);
+  int64_t lanes = registers.lanes;
+  while (columns % lanes != 0)
+    lanes /= 2;
+  auto [blockRows, blockPieces] = chooseBlock(registers, rows, columns / lanes);
+  auto pieceType = VectorType::get(lanes, b.getF32Type());
+  Tile acc = tiles.lookup(op.getAcc());
+  loop(
+      columns, blockPieces * lanes,
+      [&, blockRows = blockRows, blockPieces = blockPieces](Value column) {
+        loop(rows, blockRows, [&](Value row) {
+          SmallVector<Value> init;
+          for (int64_t r = 0; r < blockRows; ++r)
+            for (int64_t p = 0; p < blockPieces; ++p)
+              init.push_back(
+                  acc.emitPiece(add(row, r), add(column, p * lanes), lanes));
+          auto inner =
+              scf::ForOp::create(b, index(0), index(depth), index(1), init);
+          {
+            OpBuilder::InsertionGuard guard(b);
+            b.setInsertionPointToStart(inner.getBody());
+            Value step = inner.getInductionVar();
+            SmallVector<Value> sums(inner.getRegionIterArgs());
+            SmallVector<Value> pieces;
+            for (int64_t p = 0; p < blockPieces; ++p)
+              pieces.push_back(vector::LoadOp::create(
+                  b, pieceType, rhs, ValueRange{step, add(column, p * lanes)}));
+            for (int64_t r = 0; r < blockRows; ++r) {
+              Value value =
+                  memref::LoadOp::create(b, lhs, ValueRange{add(row, r), step});
+              Value wide = vector::BroadcastOp::create(b, pieceType, value);
+              for (int64_t p = 0; p < blockPieces; ++p) {
+                Value &sum = sums[r * blockPieces + p];
+                sum = vector::FMAOp::create(b, wide, pieces[p], sum);
+              }
+            }
+            scf::YieldOp::create(b, sums);
+          }
+          for (int64_t r = 0; r < blockRows; ++r)
+            for (int64_t p = 0; p < blockPieces; ++p)
+              vector::StoreOp::create(
+                  b, inner.getResult(r * blockPieces + p), result,
+                  ValueRange{add(row, r), add(column, p * lanes)});
+        });
+      });
+  setBuffer(op.getResult(), result);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Control flow
+//===----------------------------------------------------------------------===//
+
+LogicalResult TileEmitter::emitFor(scf::ForOp op) {
+  // Each carried tile has a buffer of its own, which is also the result. The
+  // buffer of a loop whose result only this one uses is taken over.
+  SmallVector<Value> buffers(op.getNumRegionIterArgs());
+  SmallVector<Value> inits;
+  for (auto [i, init] : llvm::enumerate(op.getInitArgs())) {
+    VectorType type = getTileType(init);
+    if (!type) {
+      inits.push_back(lookup(init));
+      continue;
+    }
+    auto before = init.getDefiningOp<scf::ForOp>();
+    if (before && init.hasOneUse() && before->getBlock() == op->getBlock()) {
+      buffers[i] = tiles.lookup(init).buffer;
+      continue;
+    }
+    buffers[i] = makeBuffer(type.getShape(), getBufferElement(type));
+    fill(buffers[i], tiles.lookup(init));
+  }
+
+  auto loop = scf::ForOp::create(b, lookup(op.getLowerBound()),
+                                 lookup(op.getUpperBound()),
+                                 lookup(op.getStep()), inits);
+  mapping.map(op.getInductionVar(), loop.getInductionVar());
+  unsigned next = 0;
+  for (auto [i, argument] : llvm::enumerate(op.getRegionIterArgs())) {
+    if (buffers[i]) {
+      setBuffer(argument, buffers[i]);
+      setBuffer(op.getResult(i), buffers[i]);
+    } else {
+      mapping.map(argument, loop.getRegionIterArg(next));
+      mapping.map(op.getResult(i), loop.getResult(next));
+      ++next;
+    }
+  }
+
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  size_t mark = takenBuffers.size();
+  if (failed(emitBlock(*op.getBody())))
+    return failure();
+  auto yield = cast<scf::YieldOp>(op.getBody()->getTerminator());
+  SmallVector<Value> yielded;
+  SmallVector<std::pair<Value, Tile>> copies;
+  for (auto [i, value] : llvm::enumerate(yield.getOperands())) {
+    if (!buffers[i]) {
+      yielded.push_back(lookup(value));
+      continue;
+    }
+    Tile tile = tiles.lookup(value);
+    if (tile.buffer == buffers[i])
+      continue;
+    // Values are taken before any carried buffer is overwritten.
+    if (!tile.buffer || llvm::is_contained(buffers, tile.buffer)) {
+      VectorType type = getTileType(value);
+      Value temporary = makeBuffer(type.getShape(), getBufferElement(type));
+      fill(temporary, tile);
+      setBuffer(value, temporary);
+    }
+    copies.emplace_back(buffers[i], tiles.lookup(value));
+  }
+  for (auto &[buffer, tile] : copies)
+    fill(buffer, tile);
+  if (!yielded.empty())
+    scf::YieldOp::create(b, yielded);
+  freeBuffersSince(mark);
+  return success();
+}
+
+LogicalResult TileEmitter::emitForall(scf::ForallOp op) {
+  if (op.getNumResults() != 0)
+    return op.emitOpError("must have no results");
+  auto map = [&](ArrayRef<OpFoldResult> bounds) {
+    return llvm::map_to_vector(bounds, [&](OpFoldResult bound) {
+      if (auto value = dyn_cast<Value>(bound))
+        return OpFoldResult(lookup(value));
+      return bound;
+    });
+  };
+  auto forall = scf::ForallOp::create(
+      b, map(op.getMixedLowerBound()), map(op.getMixedUpperBound()),
+      map(op.getMixedStep()), ValueRange(), op.getMapping());
+  mapping.map(op.getInductionVars(), forall.getInductionVars());
+  OpBuilder::InsertionGuard guard(b);
+  Block *outer = std::exchange(bufferBlock, forall.getBody());
+  b.setInsertionPointToStart(forall.getBody());
+  LogicalResult result = emitBlock(*op.getBody());
+  bufferBlock = outer;
+  freeBuffers.clear();
+  takenBuffers.clear();
+  return result;
+}
+
+LogicalResult TileEmitter::emitBlock(Block &block) {
+  for (Operation &op : block.without_terminator())
+    if (failed(emitOp(op)))
+      return failure();
+  return success();
+}
+
+LogicalResult TileEmitter::emitOp(Operation &op) {
+  b.setLoc(op.getLoc());
+  if (auto forOp = dyn_cast<scf::ForOp>(op))
+    return emitFor(forOp);
+  if (auto forall = dyn_cast<scf::ForallOp>(op))
+    return emitForall(forall);
+  if (auto load = dyn_cast<LoadOp>(op))
+    return emitLoad(load);
+  if (auto store = dyn_cast<StoreOp>(op))
+    return emitStore(store);
+  if (auto map = dyn_cast<MapOp>(op))
+    return emitMap(map), success();
+  if (auto mask = dyn_cast<MaskOp>(op))
+    return emitMask(mask), success();
+  if (auto sum = dyn_cast<PartialSumOp>(op))
+    return emitPartialSum(sum);
+  if (auto contract = dyn_cast<vector::ContractionOp>(op))
+    return emitContraction(contract);
+  if (auto reduction = dyn_cast<vector::MultiDimReductionOp>(op))
+    return emitReduction(reduction);
+
+  auto isTile = [](Value value) { return getTileType(value) != nullptr; };
+  if (llvm::any_of(op.getResults(), isTile) ||
+      llvm::any_of(op.getOperands(), isTile)) {
+    if (auto constant = dyn_cast<arith::ConstantOp>(op))
+      return emitConstant(constant);
+    if (auto cast = dyn_cast<vector::ShapeCastOp>(op))
+      return emitShapeCast(cast);
+    if (auto broadcast = dyn_cast<vector::BroadcastOp>(op))
+      return emitBroadcast(broadcast);
+    if (OpTrait::hasElementwiseMappableTraits(&op))
+      return emitElementwise(op);
+    return op.emitOpError("has no form for the host");
+  }
+  if (isa<AttnTileDialect>(op.getDialect()) || op.getNumRegions() != 0)
+    return op.emitOpError("has no form for the host");
+  b.clone(op, mapping);
+  return success();
+}
+
+LogicalResult TileEmitter::emitKernel(KernelOp kernel, func::FuncOp function) {
+  Block *entry = function.addEntryBlock();
+  mapping.map(kernel.getArguments(), entry->getArguments());
+  bufferBlock = entry;
+  b.setInsertionPointToStart(entry);
+  if (failed(emitBlock(kernel.getBody().front())))
+    return failure();
+  func::ReturnOp::create(b);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Pass
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct ConvertAttnTileToVector
+    : attn::impl::ConvertAttnTileToVectorPassBase<ConvertAttnTileToVector> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    if (vectorBits < 64 || !llvm::isPowerOf2_64(vectorBits)) {
+      getOperation().emitError("'vector-bits' must be a power of two of at "
+                               "least 64 (was ")
+          << vectorBits << ")";
+      return signalPassFailure();
+    }
+    Registers registers{vectorBits / 32, numRegisters};
+    SmallVector<KernelOp> kernels;
+    SmallVector<LaunchOp> launches;
+    getOperation().walk([&](Operation *op) {
+      if (auto kernel = dyn_cast<KernelOp>(op))
+        kernels.push_back(kernel);
+      else if (auto launch = dyn_cast<LaunchOp>(op))
+        launches.push_back(launch);
+    });
+    IRRewriter rewriter(&getContext());
+    for (KernelOp kernel : kernels)
+      if (failed(convertKernel(rewriter, kernel, registers)))
+        return signalPassFailure();
+    for (LaunchOp launch : launches) {
+      if (!launch.getGrid().empty()) {
+        launch.emitOpError("must have no grid for the host");
+        return signalPassFailure();
+      }
+      rewriter.setInsertionPoint(launch);
+      rewriter.replaceOpWithNewOp<func::CallOp>(
+          launch, launch.getKernel(), TypeRange(), launch.getKernelOperands());
+    }
+  }
+
+private:
+  LogicalResult convertKernel(IRRewriter &rewriter, KernelOp kernel,
+                              Registers registers) {
+    kernel.walk([&](KeyTilesOp op) { expandKeyTiles(rewriter, op); });
+    rewriter.setInsertionPoint(kernel);
+    auto function =
+        func::FuncOp::create(rewriter, kernel.getLoc(), kernel.getSymName(),
+                             kernel.getFunctionType());
+    function.setPrivate();
+    if (failed(TileEmitter(rewriter, kernel.getLoc(), registers)
+                   .emitKernel(kernel, function)))
+      return failure();
+    rewriter.eraseOp(kernel);
+
+    RewritePatternSet patterns(&getContext());
+    vector::populateVectorTransposeLoweringPatterns(
+        patterns, vector::VectorTransposeLowering::Shuffle16x16);
+    return applyPatternsGreedily(function, std::move(patterns));
+  }
+};
+} // namespace

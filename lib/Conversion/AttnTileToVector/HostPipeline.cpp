@@ -1,0 +1,68 @@
+//===- HostPipeline.cpp - Pipelines for the host --------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// From kernels to the LLVM dialect.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Conversion/AttnTileToVector/AttnTileToVector.h"
+#include "attn/Conversion/Passes.h"
+#include "mlir/Conversion/Passes.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/MemRef/Transforms/Passes.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+
+void mlir::attn::buildHostKernelPipeline(OpPassManager &pm,
+                                         const HostLoweringOptions &options) {
+  ConvertAttnTileToVectorPassOptions vectorOptions;
+  vectorOptions.vectorBits = options.vectorBits;
+  vectorOptions.numRegisters = options.numRegisters;
+  pm.addPass(createConvertAttnTileToVectorPass(vectorOptions));
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  pm.addPass(createLoopInvariantCodeMotionPass());
+  if (options.parallel)
+    pm.addPass(createAttnOutlineParallelPass());
+  pm.addPass(createAttnApproximateMathPass());
+}
+
+void mlir::attn::buildHostToLLVMPipeline(OpPassManager &pm) {
+  pm.addNestedPass<func::FuncOp>(createConvertVectorToSCFPass());
+  pm.addPass(memref::createExpandStridedMetadataPass());
+  pm.addPass(createLowerAffinePass());
+  pm.addPass(createSCFToControlFlowPass());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  pm.addPass(createConvertVectorToLLVMPass());
+  pm.addPass(createConvertMathToLLVMPass());
+  pm.addPass(createConvertMathToLibmPass());
+  pm.addPass(arith::createArithExpandOpsPass());
+  pm.addPass(createArithToLLVMConversionPass());
+  pm.addPass(createFinalizeMemRefToLLVMConversionPass());
+  pm.addPass(createConvertFuncToLLVMPass());
+  pm.addPass(createConvertControlFlowToLLVMPass());
+  pm.addPass(createReconcileUnrealizedCastsPass());
+}
+
+void mlir::attn::buildHostLoweringPipeline(OpPassManager &pm,
+                                           const HostLoweringOptions &options) {
+  buildHostKernelPipeline(pm, options);
+  buildHostToLLVMPipeline(pm);
+}
+
+void mlir::attn::registerHostLoweringPipeline() {
+  PassPipelineRegistration<HostLoweringOptions>(
+      "attn-host-lowering-pipeline",
+      "Lower kernels and functions to the LLVM dialect for the host",
+      buildHostLoweringPipeline);
+}

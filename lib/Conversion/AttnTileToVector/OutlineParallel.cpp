@@ -1,0 +1,186 @@
+//===- OutlineParallel.cpp - Parallel loops through the runtime -----------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Turns the loop over work items into a function that the runtime library calls
+// from its threads.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Conversion/Passes.h"
+#include "mlir/Conversion/LLVMCommon/TypeConverter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Transforms/RegionUtils.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace mlir::attn {
+#define GEN_PASS_DEF_ATTNOUTLINEPARALLELPASS
+#include "attn/Conversion/Passes.h.inc"
+} // namespace mlir::attn
+
+using namespace mlir;
+
+/// The entry of the runtime library; attn-runtime/attn_runtime.h.
+static constexpr StringLiteral parallelForName = "attnrtParallelFor";
+
+namespace {
+struct OutlineParallel
+    : attn::impl::AttnOutlineParallelPassBase<OutlineParallel> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    SmallVector<scf::ForallOp> loops;
+    getOperation().walk([&](scf::ForallOp op) {
+      if (!op->getParentOfType<scf::ForallOp>())
+        loops.push_back(op);
+    });
+    SymbolTable symbols(getOperation());
+    LLVMTypeConverter converter(&getContext());
+    for (scf::ForallOp loop : loops)
+      if (failed(outline(loop, symbols, converter)))
+        return signalPassFailure();
+  }
+
+private:
+  LogicalResult outline(scf::ForallOp loop, SymbolTable &symbols,
+                        const LLVMTypeConverter &converter);
+  void declareRuntime(SymbolTable &symbols);
+};
+} // namespace
+
+void OutlineParallel::declareRuntime(SymbolTable &symbols) {
+  if (symbols.lookup(parallelForName))
+    return;
+  OpBuilder builder(&getContext());
+  Type pointer = LLVM::LLVMPointerType::get(&getContext());
+  auto function = LLVM::LLVMFuncOp::create(
+      builder, getOperation().getLoc(), parallelForName,
+      LLVM::LLVMFunctionType::get(builder.getI32Type(),
+                                  {builder.getI64Type(), pointer, pointer}));
+  symbols.insert(function, getOperation().getBody()->begin());
+}
+
+/// Moves buffers of static size out of the loop that `body` is the body of.
+static void hoistBuffers(Block &body, Operation *loop) {
+  for (Operation &op : llvm::make_early_inc_range(body.without_terminator()))
+    if (isa<memref::AllocaOp>(op) && op.getNumOperands() == 0)
+      op.moveBefore(loop);
+}
+
+LogicalResult OutlineParallel::outline(scf::ForallOp loop, SymbolTable &symbols,
+                                       const LLVMTypeConverter &converter) {
+  auto parent = loop->getParentOfType<func::FuncOp>();
+  if (!parent || loop.getNumResults() != 0)
+    return loop.emitOpError("must be in a function and have no results");
+  if (!loop.isNormalized())
+    return loop.emitOpError("must count from 0 in steps of 1");
+
+  // Upper bounds are computed outside of the loop, and used inside to take the
+  // number of an iteration apart.
+  ImplicitLocOpBuilder b(loop.getLoc(), loop);
+  SmallVector<Value> sizes =
+      getValueOrCreateConstantIndexOp(b, b.getLoc(), loop.getMixedUpperBound());
+  SetVector<Value> used(sizes.begin(), sizes.end());
+  getUsedValuesDefinedAbove(loop->getRegions(), used);
+  SmallVector<Value> captures, constants;
+  SmallVector<Type> fields;
+  for (Value value : used) {
+    if (matchPattern(value, m_Constant())) {
+      constants.push_back(value);
+      continue;
+    }
+    Type field = converter.convertType(value.getType());
+    if (!field)
+      return loop.emitOpError("uses a value of type ")
+             << value.getType() << " that cannot be passed to a thread";
+    captures.push_back(value);
+    fields.push_back(field);
+  }
+  declareRuntime(symbols);
+
+  // The function.
+  Type pointer = LLVM::LLVMPointerType::get(&getContext());
+  auto context = LLVM::LLVMStructType::getLiteral(&getContext(), fields);
+  auto function = func::FuncOp::create(
+      b.getLoc(), (parent.getName() + "_items").str(),
+      b.getFunctionType({b.getI64Type(), b.getI64Type(), pointer}, {}));
+  function.setPrivate();
+  symbols.insert(function, Block::iterator(parent));
+  Block *entry = function.addEntryBlock();
+  IRMapping mapping;
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(entry);
+    for (Value constant : constants)
+      b.clone(*constant.getDefiningOp(), mapping);
+    for (auto [i, capture] : llvm::enumerate(captures)) {
+      Value address = LLVM::GEPOp::create(
+          b, pointer, context, entry->getArgument(2),
+          ArrayRef<LLVM::GEPArg>{0, static_cast<int32_t>(i)});
+      Value field = LLVM::LoadOp::create(b, fields[i], address);
+      if (field.getType() != capture.getType())
+        field = UnrealizedConversionCastOp::create(b, capture.getType(), field)
+                    .getResult(0);
+      mapping.map(capture, field);
+    }
+    Value begin =
+        arith::IndexCastOp::create(b, b.getIndexType(), entry->getArgument(0));
+    Value end =
+        arith::IndexCastOp::create(b, b.getIndexType(), entry->getArgument(1));
+    Value one = arith::ConstantIndexOp::create(b, 1);
+    auto items = scf::ForOp::create(b, begin, end, one);
+    func::ReturnOp::create(b);
+
+    b.setInsertionPointToStart(items.getBody());
+    Value rest = items.getInductionVar();
+    SmallVector<Value> ids(sizes.size());
+    for (size_t i = sizes.size(); i-- > 1;) {
+      Value size = mapping.lookup(sizes[i]);
+      ids[i] = arith::RemUIOp::create(b, rest, size);
+      rest = arith::DivUIOp::create(b, rest, size);
+    }
+    ids[0] = rest;
+    mapping.map(loop.getInductionVars(), ids);
+    for (Operation &op : loop.getBody()->without_terminator())
+      b.clone(op, mapping);
+    hoistBuffers(*items.getBody(), items);
+  }
+
+  // The call. The runtime only fails for a null function.
+  Value one = arith::ConstantIntOp::create(b, 1, 64);
+  Value count = sizes.front();
+  for (Value size : ArrayRef<Value>(sizes).drop_front())
+    count = arith::MulIOp::create(b, count, size);
+  count = arith::IndexCastOp::create(b, b.getI64Type(), count);
+  Value contextPointer = LLVM::AllocaOp::create(b, pointer, context, one);
+  for (auto [i, capture] : llvm::enumerate(captures)) {
+    Value field = capture;
+    if (field.getType() != fields[i])
+      field =
+          UnrealizedConversionCastOp::create(b, fields[i], field).getResult(0);
+    Value address =
+        LLVM::GEPOp::create(b, pointer, context, contextPointer,
+                            ArrayRef<LLVM::GEPArg>{0, static_cast<int32_t>(i)});
+    LLVM::StoreOp::create(b, field, address);
+  }
+  Value callee = func::ConstantOp::create(b, function.getFunctionType(),
+                                          SymbolRefAttr::get(function));
+  callee = UnrealizedConversionCastOp::create(b, pointer, callee).getResult(0);
+  LLVM::CallOp::create(b, TypeRange{b.getI32Type()},
+                       SymbolRefAttr::get(&getContext(), parallelForName),
+                       ValueRange{count, callee, contextPointer});
+  loop.erase();
+  return success();
+}

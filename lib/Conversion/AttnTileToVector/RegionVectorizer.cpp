@@ -1,0 +1,281 @@
+//===- RegionVectorizer.cpp - Scalar regions on vectors -------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Only the key varies along a row. Values that do not depend on it, or on the
+// elements, stay scalars; values that are the key plus a scalar are kept as
+// that scalar, so that reads at such positions are known to be consecutive.
+//
+//===----------------------------------------------------------------------===//
+
+#include "RegionVectorizer.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/ADT/DenseSet.h"
+
+using namespace mlir;
+using namespace mlir::attn_tile;
+
+namespace {
+class RegionVectorizer {
+public:
+  RegionVectorizer(ImplicitLocOpBuilder &b, Block &body, Value elements,
+                   const RowPiece &at, const IRMapping &captured)
+      : b(b), body(body), elements(elements), at(at), scalars(captured) {}
+
+  Value run();
+
+private:
+  /// Whether every operation has a vector form, or does not depend on the key.
+  bool isVectorizable();
+  Value runVectorized();
+  Value runPerLane();
+
+  void vectorize(Operation &op);
+  void vectorizeLoad(memref::LoadOp load);
+
+  bool isUniform(Value value) {
+    return !ramps.contains(value) && !vectors.contains(value);
+  }
+  VectorType vectorOf(Type element) {
+    return VectorType::get(at.lanes, element);
+  }
+  /// The value in all lanes.
+  Value getVector(Value value);
+  /// The keys of the lanes, cut to the last one there is.
+  Value getKeys();
+  /// Which lanes have a key.
+  Value getValidLanes();
+
+  Value getKeyArgument() { return body.getArguments().back(); }
+  ValueRange getPositionArguments() {
+    return body.getArguments().drop_front(elements ? 1 : 0);
+  }
+
+  ImplicitLocOpBuilder &b;
+  Block &body;
+  Value elements;
+  const RowPiece &at;
+  /// Values of the block that are the same in all lanes.
+  IRMapping scalars;
+  /// Values that are the key plus a scalar (null for zero).
+  DenseMap<Value, Value> ramps;
+  /// All other values.
+  DenseMap<Value, Value> vectors;
+  Value keys, validLanes;
+};
+} // namespace
+
+Value RegionVectorizer::run() {
+  ValueRange position = getPositionArguments();
+  scalars.map(position[0], at.batch);
+  scalars.map(position[1], at.head);
+  scalars.map(position[2], at.query);
+  return isVectorizable() ? runVectorized() : runPerLane();
+}
+
+bool RegionVectorizer::isVectorizable() {
+  DenseSet<Value> varying = {getKeyArgument()};
+  if (elements)
+    varying.insert(body.getArgument(0));
+  for (Operation &op : body.without_terminator()) {
+    bool varies = false;
+    op.walk([&](Operation *nested) {
+      varies |= llvm::any_of(nested->getOperands(), [&](Value operand) {
+        return varying.contains(operand);
+      });
+    });
+    if (!varies)
+      continue;
+    auto isScalar = [](Type type) {
+      return VectorType::isValidElementType(type);
+    };
+    if (!llvm::all_of(op.getResultTypes(), isScalar))
+      return false;
+    if (auto load = dyn_cast<memref::LoadOp>(op)) {
+      // The key may only select along the last, contiguous dimension.
+      if (llvm::any_of(load.getIndices().drop_back(),
+                       [&](Value index) { return varying.contains(index); }) ||
+          !load.getMemRefType().isLastDimUnitStride())
+        return false;
+      // Bits are packed in vectors but not in memrefs.
+      if (load.getType().isInteger(1))
+        return false;
+    } else if (!OpTrait::hasElementwiseMappableTraits(&op)) {
+      return false;
+    }
+    varying.insert(op.result_begin(), op.result_end());
+  }
+  return true;
+}
+
+Value RegionVectorizer::getKeys() {
+  if (keys)
+    return keys;
+  VectorType type = vectorOf(b.getIndexType());
+  Value one = arith::ConstantIndexOp::create(b, 1);
+  Value last = arith::SubIOp::create(b, at.keyLength, one);
+  Value first = vector::BroadcastOp::create(b, type, at.key);
+  Value step = vector::StepOp::create(b, type);
+  keys = arith::AddIOp::create(b, first, step);
+  keys = arith::MinSIOp::create(b, keys,
+                                vector::BroadcastOp::create(b, type, last));
+  return keys;
+}
+
+Value RegionVectorizer::getValidLanes() {
+  if (!validLanes) {
+    Value left = arith::SubIOp::create(b, at.keyLength, at.key);
+    validLanes = vector::CreateMaskOp::create(b, vectorOf(b.getI1Type()), left);
+  }
+  return validLanes;
+}
+
+Value RegionVectorizer::getVector(Value value) {
+  if (auto it = vectors.find(value); it != vectors.end())
+    return it->second;
+  auto ramp = ramps.find(value);
+  if (ramp == ramps.end())
+    return vector::BroadcastOp::create(b, vectorOf(value.getType()),
+                                       scalars.lookupOrDefault(value));
+  Value vector = getKeys();
+  if (Value offset = ramp->second)
+    vector = arith::AddIOp::create(
+        b, vector,
+        vector::BroadcastOp::create(b, vectorOf(value.getType()), offset));
+  vectors[value] = vector;
+  return vector;
+}
+
+Value RegionVectorizer::runVectorized() {
+  if (elements)
+    vectors[body.getArgument(0)] = elements;
+  ramps[getKeyArgument()] = Value();
+  for (Operation &op : body.without_terminator())
+    vectorize(op);
+  return getVector(body.getTerminator()->getOperand(0));
+}
+
+void RegionVectorizer::vectorize(Operation &op) {
+  bool uniform = true;
+  op.walk([&](Operation *nested) {
+    uniform &= llvm::all_of(nested->getOperands(),
+                            [&](Value operand) { return isUniform(operand); });
+  });
+  if (uniform) {
+    b.clone(op, scalars);
+    return;
+  }
+  if (auto load = dyn_cast<memref::LoadOp>(op))
+    return vectorizeLoad(load);
+
+  // Sums of the key and a scalar.
+  if (isa<arith::AddIOp, arith::SubIOp>(op) &&
+      op.getResult(0).getType().isIndex()) {
+    Value lhs = op.getOperand(0), rhs = op.getOperand(1);
+    if (isa<arith::AddIOp>(op) && isUniform(lhs))
+      std::swap(lhs, rhs);
+    if (ramps.contains(lhs) && isUniform(rhs)) {
+      Value offset = ramps[lhs];
+      Value scalar = scalars.lookupOrDefault(rhs);
+      if (!offset && isa<arith::AddIOp>(op)) {
+        offset = scalar;
+      } else {
+        if (!offset)
+          offset = arith::ConstantIndexOp::create(b, 0);
+        offset = isa<arith::AddIOp>(op)
+                     ? arith::AddIOp::create(b, offset, scalar).getResult()
+                     : arith::SubIOp::create(b, offset, scalar).getResult();
+      }
+      ramps[op.getResult(0)] = offset;
+      return;
+    }
+  }
+
+  OperationState state(b.getLoc(), op.getName());
+  for (Value operand : op.getOperands())
+    state.operands.push_back(getVector(operand));
+  for (Type type : op.getResultTypes())
+    state.types.push_back(vectorOf(type));
+  state.attributes = llvm::to_vector(op.getAttrs());
+  Operation *vectorOp = b.create(state);
+  for (auto [scalar, vector] :
+       llvm::zip_equal(op.getResults(), vectorOp->getResults()))
+    vectors[scalar] = vector;
+}
+
+void RegionVectorizer::vectorizeLoad(memref::LoadOp load) {
+  SmallVector<Value> indices;
+  for (Value index : load.getIndices().drop_back())
+    indices.push_back(scalars.lookupOrDefault(index));
+  Value memref = scalars.lookupOrDefault(load.getMemRef());
+  Type element = load.getType();
+  VectorType type = vectorOf(element);
+  Value last = load.getIndices().back();
+  Value zero = arith::ConstantOp::create(b, b.getZeroAttr(element));
+
+  if (auto ramp = ramps.find(last); ramp != ramps.end()) {
+    Value first = at.key;
+    if (Value offset = ramp->second)
+      first = arith::AddIOp::create(b, first, offset);
+    indices.push_back(first);
+    // A piece that starts within the key length starts within the memref.
+    vectors[load] = vector::TransferReadOp::create(b, type, memref, indices,
+                                                   zero, ArrayRef<bool>{false});
+    return;
+  }
+  indices.push_back(arith::ConstantIndexOp::create(b, 0));
+  vectors[load] = vector::GatherOp::create(
+      b, type, memref, indices, getVector(last), getValidLanes(),
+      vector::BroadcastOp::create(b, type, zero).getResult());
+}
+
+Value RegionVectorizer::runPerLane() {
+  Type element = body.getTerminator()->getOperand(0).getType();
+  // Booleans are stored as bytes.
+  Type stored = element.isInteger(1) ? b.getI8Type() : element;
+  Value zero = arith::ConstantIndexOp::create(b, 0);
+  Value one = arith::ConstantIndexOp::create(b, 1);
+  Value result = at.makeBuffer(stored);
+  Value source;
+  if (elements) {
+    source = at.makeBuffer(body.getArgument(0).getType());
+    vector::StoreOp::create(b, elements, source, zero);
+  }
+  Value end = arith::SubIOp::create(b, at.keyLength, at.key);
+  end = arith::MinSIOp::create(
+      b, end, arith::ConstantIndexOp::create(b, at.lanes).getResult());
+  auto loop = scf::ForOp::create(b, zero, end, one);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    Value lane = loop.getInductionVar();
+    IRMapping mapping(scalars);
+    if (elements)
+      mapping.map(body.getArgument(0),
+                  memref::LoadOp::create(b, source, lane).getResult());
+    mapping.map(getKeyArgument(),
+                arith::AddIOp::create(b, at.key, lane).getResult());
+    for (Operation &op : body.without_terminator())
+      b.clone(op, mapping);
+    Value value = mapping.lookupOrDefault(body.getTerminator()->getOperand(0));
+    if (stored != element)
+      value = arith::ExtUIOp::create(b, stored, value);
+    memref::StoreOp::create(b, value, result, lane);
+  }
+  Value all = vector::LoadOp::create(b, vectorOf(stored), result, zero);
+  if (stored != element)
+    all = arith::TruncIOp::create(b, vectorOf(element), all);
+  return all;
+}
+
+Value mlir::attn_tile::vectorizeRegion(ImplicitLocOpBuilder &b, Block &body,
+                                       Value elements, const RowPiece &at,
+                                       const IRMapping &captured) {
+  return RegionVectorizer(b, body, elements, at, captured).run();
+}

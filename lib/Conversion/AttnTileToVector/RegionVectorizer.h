@@ -1,0 +1,46 @@
+//===- RegionVectorizer.h - Scalar regions on vectors -----------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Applies the scalar region of a map or mask to consecutive elements of a row.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_LIB_CONVERSION_ATTNTILETOVECTOR_REGIONVECTORIZER_H
+#define ATTN_LIB_CONVERSION_ATTNTILETOVECTOR_REGIONVECTORIZER_H
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace mlir::attn_tile {
+
+/// Elements `(query, key)` to `(query, key + lanes - 1)` of a tile of scores,
+/// with `query` within its length and `key` of any value.
+struct RowPiece {
+  Value batch, head, query, key;
+  Value keyLength;
+  int64_t lanes;
+  /// Makes a buffer of `lanes` values that lives as long as the work item.
+  llvm::function_ref<Value(Type elementType)> makeBuffer;
+};
+
+/// Emits the block `body`, whose arguments are an optional element and the
+/// position (batch, head, query, key), for each lane of `at`, and returns the
+/// yielded values as a vector. `elements` holds the elements, or is null if the
+/// block takes none. `captured` maps values defined outside of the block.
+///
+/// Lanes whose key is beyond the key length have any value, and no memory is
+/// read for them. Operations that work elementwise become vector operations,
+/// reads of consecutive elements become vector reads. A block with anything
+/// else is run once for each lane.
+Value vectorizeRegion(ImplicitLocOpBuilder &b, Block &body, Value elements,
+                      const RowPiece &at, const IRMapping &captured);
+
+} // namespace mlir::attn_tile
+
+#endif // ATTN_LIB_CONVERSION_ATTNTILETOVECTOR_REGIONVECTORIZER_H

@@ -1,0 +1,167 @@
+// RUN: attn-opt %s --convert-attn-tile-to-vector='vector-bits=256 num-registers=16' --canonicalize --split-input-file | FileCheck %s
+
+// A product: a block of accumulators in registers, a loop over the depth.
+
+// CHECK-LABEL: func.func private @product(
+// CHECK-SAME:    %[[A:[a-z0-9]+]]: memref<?x8xf32>, %[[B:[a-z0-9]+]]: memref<?x16xf32>, %[[C:[a-z0-9]+]]: memref<?x16xf32>)
+// CHECK-NOT:     attn_tile
+// CHECK-DAG:     %[[ABUF:.*]] = memref.alloca() {{.*}} : memref<8x8xf32>
+// CHECK-DAG:     %[[BBUF:.*]] = memref.alloca() {{.*}} : memref<8x16xf32>
+// CHECK-DAG:     %[[CBUF:.*]] = memref.alloca() {{.*}} : memref<8x16xf32>
+// Rows that exist are copied, others are zero.
+// CHECK:         %[[DIM:.*]] = memref.dim %[[A]], %c0
+// CHECK:         %[[LEFT:.*]] = arith.maxsi %[[DIM]], %c0
+// CHECK:         %[[ROWS:.*]] = arith.minsi %[[LEFT]], %c8
+// CHECK:         scf.for %[[R:.*]] = %c0 to %[[ROWS]] step %c1
+// CHECK:           vector.transfer_read %[[A]][%[[R]], %c0], %{{.*}} {in_bounds = [true]} : memref<?x8xf32>, vector<8xf32>
+// CHECK:         scf.for %{{.*}} = %[[ROWS]] to %c8 step %c1
+// CHECK:           vector.store %{{.*}} : memref<8x8xf32>, vector<8xf32>
+// CHECK:         scf.for %[[I:.*]] = %c0 to %c8 step %c4
+// CHECK:           scf.for %[[K:.*]] = %c0 to %c8 step %c1 iter_args({{.*}}) -> (vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>)
+// CHECK:             vector.load %{{.*}}[%[[K]], %c0] : memref<8x16xf32>, vector<8xf32>
+// CHECK:             vector.load %{{.*}}[%[[K]], %c8] : memref<8x16xf32>, vector<8xf32>
+// CHECK:             memref.load %{{.*}}[%[[I]], %[[K]]] : memref<8x8xf32>
+// CHECK-COUNT-8:     vector.fma
+// CHECK:             scf.yield
+// CHECK-COUNT-8:   vector.store
+// CHECK:         vector.transfer_write %{{.*}}, %[[C]]
+// CHECK:         return
+attn_tile.kernel @product(%a: memref<?x8xf32>, %b: memref<?x16xf32>, %c: memref<?x16xf32>) {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant dense<0.0> : vector<8x16xf32>
+  %at = attn_tile.load %a[%c0, %c0] : memref<?x8xf32> -> vector<8x8xf32>
+  %bt = attn_tile.load %b[%c0, %c0] : memref<?x16xf32> -> vector<8x16xf32>
+  %ct = vector.contract {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]}
+      %at, %bt, %zero : vector<8x8xf32>, vector<8x16xf32> into vector<8x16xf32>
+  attn_tile.store %ct, %c[%c0, %c0] : vector<8x16xf32>, memref<?x16xf32>
+  attn_tile.return
+}
+
+// CHECK-LABEL: func.func @launch
+// CHECK-NEXT:    call @product(%arg0, %arg1, %arg1)
+func.func @launch(%a: memref<?x8xf32>, %b: memref<?x16xf32>) {
+  attn_tile.launch @product args(%a, %b, %b : memref<?x8xf32>, memref<?x16xf32>, memref<?x16xf32>)
+  return
+}
+
+// -----
+
+// A chain of elementwise operations is evaluated where it is needed, piece by
+// piece. The mask's predicate is vectorised; the last columns may not exist.
+
+// CHECK-LABEL: func.func private @mask(
+// CHECK-SAME:    %[[SRC:[a-z0-9]+]]: memref<?x12xbf16>, %{{.*}}: memref<?x12xf32>, %[[ROW:[a-z0-9]+]]: index, %[[SQ:[a-z0-9]+]]: index, %[[SKV:[a-z0-9]+]]: index)
+// CHECK:         vector.transfer_read %[[SRC]]{{.*}} {in_bounds = [true]} : memref<?x12xbf16>, vector<8xbf16>
+// CHECK:         vector.transfer_read %[[SRC]]{{.*}} : memref<?x12xbf16>, vector<8xbf16>
+// CHECK-NOT:     memref.alloca
+// CHECK:         scf.for
+// CHECK:           %[[BF:.*]] = arith.truncf %{{.*}} : vector<8xf32> to vector<8xbf16>
+// CHECK:           %[[X:.*]] = arith.extf %[[BF]] : vector<8xbf16> to vector<8xf32>
+// CHECK:           %[[VALID:.*]] = vector.create_mask %[[SKV]] : vector<8xi1>
+// CHECK:           %[[CAUSAL:.*]] = arith.cmpi sle, %{{.*}} : vector<8xindex>
+// CHECK:           %[[KEEP:.*]] = arith.andi %[[VALID]], %[[CAUSAL]]
+// CHECK:           arith.select %[[KEEP]], %[[X]], %{{.*}} : vector<8xi1>, vector<8xf32>
+// CHECK:           vector.transfer_write
+attn_tile.kernel @mask(%src: memref<?x12xbf16>, %dst: memref<?x12xf32>, %row: index, %sq: index, %skv: index) {
+  %c0 = arith.constant 0 : index
+  %t = attn_tile.load %src[%c0, %c0] : memref<?x12xbf16> -> vector<8x16xbf16>
+  %x = arith.extf %t : vector<8x16xbf16> to vector<8x16xf32>
+  %m = attn_tile.mask %x at(%c0, %c0, %row, %c0) lengths(%sq, %skv) by(#attn.causal) : vector<8x16xf32>
+  attn_tile.store %m, %dst[%c0, %c0] : vector<8x16xf32>, memref<?x12xf32>
+  attn_tile.return
+}
+
+// -----
+
+// Regions: what does not depend on the key stays scalar, consecutive elements
+// are read at once, others are gathered for keys that exist.
+
+// CHECK-LABEL: func.func private @regions(
+// CHECK-SAME:    %[[SRC:[a-z0-9]+]]: memref<?x8xf32>, %[[BIAS:[a-z0-9]+]]: memref<?x?xf32>, %[[SLOPES:[a-z0-9]+]]: memref<?xf32>, %[[TABLE:[a-z0-9]+]]: memref<?xf32>, %[[H:[a-z0-9]+]]: index
+// CHECK:         %[[SLOPE:.*]] = memref.load %[[SLOPES]][%[[H]]]
+// CHECK:         %[[B:.*]] = vector.transfer_read %[[BIAS]]{{.*}} : memref<?x?xf32>, vector<8xf32>
+// CHECK:         %[[WIDE:.*]] = vector.broadcast %[[SLOPE]] : f32 to vector<8xf32>
+// CHECK:         arith.mulf %[[B]], %[[WIDE]]
+// CHECK:         %[[REM:.*]] = arith.remsi {{.*}} : vector<8xindex>
+// CHECK:         vector.gather %[[TABLE]][%c0] [%[[REM]]], %{{.*}}
+// CHECK:         math.tanh %{{.*}} : vector<8xf32>
+attn_tile.kernel @regions(%src: memref<?x8xf32>, %bias: memref<?x?xf32>, %slopes: memref<?xf32>, %table: memref<?xf32>, %h: index, %sq: index, %skv: index) {
+  %c0 = arith.constant 0 : index
+  %c3 = arith.constant 3 : index
+  %t = attn_tile.load %src[%c0, %c0] : memref<?x8xf32> -> vector<8x8xf32>
+  %m = attn_tile.map %t at(%c0, %h, %c0, %c0) lengths(%sq, %skv) : vector<8x8xf32> {
+  ^bb0(%x: f32, %bb: index, %hh: index, %i: index, %j: index):
+    %slope = memref.load %slopes[%hh] : memref<?xf32>
+    %b = memref.load %bias[%i, %j] : memref<?x?xf32>
+    %y = arith.mulf %b, %slope : f32
+    %z = arith.addf %x, %y : f32
+    %r = arith.remsi %j, %c3 : index
+    %g = memref.load %table[%r] : memref<?xf32>
+    %w = arith.addf %z, %g : f32
+    %u = math.tanh %w : f32
+    attn_tile.yield %u : f32
+  }
+  attn_tile.store %m, %src[%c0, %c0] : vector<8x8xf32>, memref<?x8xf32>
+  attn_tile.return
+}
+
+// -----
+
+// A region with control flow runs once for each key that exists.
+
+// CHECK-LABEL: func.func private @control_flow(
+// CHECK:         vector.store %{{.*}} : memref<8xf32>, vector<8xf32>
+// CHECK:         %[[END:.*]] = arith.minsi
+// CHECK:         scf.for %{{.*}} = %c0 to %[[END]] step %c1
+// CHECK:           memref.load %{{.*}} : memref<8xf32>
+// CHECK:           arith.select
+// CHECK:           memref.store %{{.*}} : memref<8xf32>
+// CHECK:         vector.load %{{.*}} : memref<8xf32>, vector<8xf32>
+attn_tile.kernel @control_flow(%src: memref<?x8xf32>, %h: index, %sq: index, %skv: index) {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0.0 : f32
+  %t = attn_tile.load %src[%c0, %c0] : memref<?x8xf32> -> vector<8x8xf32>
+  %m = attn_tile.map %t at(%c0, %h, %c0, %c0) lengths(%sq, %skv) : vector<8x8xf32> {
+  ^bb0(%x: f32, %bb: index, %hh: index, %i: index, %j: index):
+    %odd = arith.cmpi ult, %j, %i : index
+    %u = scf.if %odd -> f32 {
+      scf.yield %x : f32
+    } else {
+      scf.yield %zero : f32
+    }
+    attn_tile.yield %u : f32
+  }
+  attn_tile.store %m, %src[%c0, %c0] : vector<8x8xf32>, memref<?x8xf32>
+  attn_tile.return
+}
+
+// -----
+
+// The accumulator that a loop carries is updated in place: one buffer.
+
+// CHECK-LABEL: func.func private @in_place(
+// CHECK-DAG:     memref.alloca() {{.*}} : memref<8x8xf32>
+// CHECK-DAG:     memref.alloca() {{.*}} : memref<8x16xf32>
+// CHECK-DAG:     memref.alloca() {{.*}} : memref<8x16xf32>
+// CHECK-NOT:     memref.alloca()
+// CHECK:         scf.for %{{.*}} = %c0 to %{{.*}} step %c1
+// CHECK:           arith.mulf
+// CHECK:           vector.fma
+// CHECK-NOT:     memref.alloca()
+// CHECK:         return
+attn_tile.kernel @in_place(%a: memref<?x8xf32>, %b: memref<?x16xf32>, %c: memref<?x16xf32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %zero = arith.constant dense<0.0> : vector<8x16xf32>
+  %two = arith.constant dense<2.0> : vector<8x16xf32>
+  %at = attn_tile.load %a[%c0, %c0] : memref<?x8xf32> -> vector<8x8xf32>
+  %bt = attn_tile.load %b[%c0, %c0] : memref<?x16xf32> -> vector<8x16xf32>
+  %r = scf.for %t = %c0 to %n step %c1 iter_args(%acc = %zero) -> vector<8x16xf32> {
+    %scaled = arith.mulf %acc, %two : vector<8x16xf32>
+    %ct = vector.contract {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]}
+        %at, %bt, %scaled : vector<8x8xf32>, vector<8x16xf32> into vector<8x16xf32>
+    scf.yield %ct : vector<8x16xf32>
+  }
+  attn_tile.store %r, %c[%c0, %c0] : vector<8x16xf32>, memref<?x16xf32>
+  attn_tile.return
+}

@@ -1,0 +1,29 @@
+// RUN: attn-opt %s --convert-attn-tile-to-vector --split-input-file --verify-diagnostics
+
+attn_tile.kernel @pipe() {
+  // expected-error @below {{'attn_tile.create_pipe' op has no form for the host}}
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x128xbf16, stages = 2>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @nothing() {
+  attn_tile.return
+}
+
+func.func @grid() {
+  %c1 = arith.constant 1 : index
+  // expected-error @below {{'attn_tile.launch' op must have no grid for the host}}
+  attn_tile.launch @nothing grid(%c1, %c1, %c1) args()
+  return
+}
+
+// -----
+
+attn_tile.kernel @reduce_columns(%v: vector<8xf32>) {
+  %c = arith.constant dense<0.0> : vector<8x8xf32>
+  // expected-error @below {{'vector.multi_reduction' op must reduce along the rows of a tile for the host}}
+  %r = vector.multi_reduction <add>, %c, %v [0] : vector<8x8xf32> to vector<8xf32>
+  attn_tile.return
+}
