@@ -28,7 +28,7 @@ from lit.llvm.subst import ToolSubst
 config.name = "Attn"
 config.test_format = lit.formats.ShTest(not llvm_config.use_lit_shell)
 config.suffixes = [".mlir", ".test", ".py"]
-config.excludes = ["Inputs", "CMakeLists.txt", "Unit", "Fuzz", "lit.cfg.py"]
+config.excludes = ["Inputs", "CMakeLists.txt", "Unit", "Fuzz", "python", "lit.cfg.py"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.attn_obj_root, "test")
 
@@ -37,6 +37,16 @@ config.substitutions.append(("%shlibext", config.llvm_shlib_ext))
 config.substitutions.append(("%mlir_lib_dir", config.mlir_lib_dir))
 config.substitutions.append(("%attn_libs_dir", config.attn_libs_dir))
 config.substitutions.append(("%attn_include_dir", os.path.join(config.attn_src_root, "include")))
+config.substitutions.append(("%attn_src_root", config.attn_src_root))
+config.substitutions.append(("%attn_obj_root", config.attn_obj_root))
+config.substitutions.append(
+    (
+        "%configure_consumer",
+        f"'{config.cmake}' -G '{config.cmake_generator}' -DCMAKE_C_COMPILER='{config.cc}'"
+        f" -DCMAKE_CXX_COMPILER='{config.cxx}' -DMLIR_DIR='{config.mlir_dir}'",
+    )
+)
+config.substitutions.append(("%cmake", f"'{config.cmake}'"))
 
 llvm_config.with_system_environment(["HOME", "TMP", "TEMP", "CUDA_HOME", "LD_LIBRARY_PATH"])
 llvm_config.with_environment("PATH", config.attn_tools_dir, append_path=True)

@@ -13,14 +13,15 @@
 include(CMakePackageConfigHelpers)
 set(ATTN_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/attn)
 
-install(DIRECTORY include/attn include/attn-runtime include/attn-c
+install(DIRECTORY include/
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h" PATTERN "*.td")
 install(DIRECTORY ${ATTN_BINARY_DIR}/include/attn
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-  FILES_MATCHING PATTERN "*.h" PATTERN "*.inc" PATTERN "CMakeFiles" EXCLUDE)
+  FILES_MATCHING PATTERN "*.inc" PATTERN "CMakeFiles" EXCLUDE)
 
 get_property(ATTN_EXPORTS GLOBAL PROPERTY ATTN_EXPORTS)
+get_property(ATTN_LIBS GLOBAL PROPERTY ATTN_LIBS)
 export(TARGETS ${ATTN_EXPORTS} FILE ${ATTN_BINARY_DIR}/lib/cmake/attn/AttnTargets.cmake)
 install(EXPORT AttnTargets DESTINATION ${ATTN_CMAKE_DIR})
 
