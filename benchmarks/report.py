@@ -1,0 +1,311 @@
+#!/usr/bin/env python3
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Writes the performance pages from the recorded measurements.
+
+    python3 benchmarks/report.py [--root DIR]
+
+Reads benchmarks/results/*.jsonl and writes docs/performance.md, the plots in
+docs/images, and the part of README.md between the performance markers. One
+line of a results file is one measurement of one kernel: op (attn or a peer's
+name), mode, B, H, Hkv, S, D, causal, p, mask, ms, tflops, date, device, commit.
+The last row of a case, in the order of file names and lines, counts. Kernels
+are compared on the same device only.
+"""
+
+import argparse
+import json
+import math
+import pathlib
+import re
+import sys
+from collections import defaultdict
+from dataclasses import dataclass
+
+OURS = "attn"
+NAMES = {
+    "attn": "Attn",
+    "cudnn": "cuDNN",
+    "fa2": "FlashAttention-2",
+    "fa3": "FlashAttention-3",
+    "flex": "FlexAttention",
+}
+MODES = {"fwd": "Forward", "bwd": "Backward", "decode": "Decoding"}
+BEGIN, END = "<!-- performance -->", "<!-- /performance -->"
+
+
+@dataclass(frozen=True, order=True)
+class Case:
+    """What was computed, and on which device."""
+
+    device: str
+    mode: str
+    D: int
+    mask: str
+    p: float
+    H: int
+    Hkv: int
+    S: int
+    B: int
+    dtype: str
+
+    @staticmethod
+    def of(row):
+        mask = row.get("mask") or ("causal" if row.get("causal") else "full")
+        return Case(
+            row.get("device", "unknown device"),
+            row["mode"],
+            row["D"],
+            mask,
+            row.get("p", 0.0),
+            row["H"],
+            row.get("Hkv", row["H"]),
+            row["S"],
+            row["B"],
+            row.get("dtype", "bf16"),
+        )
+
+    @property
+    def group(self):
+        """The table that the case belongs to."""
+        title = MODES.get(self.mode, self.mode)
+        if self.p > 0:
+            return f"{title} with dropout"
+        if self.mask not in ("full", "causal"):
+            return f"{title} with masks and score changes"
+        return f"{title}, grouped heads" if self.H != self.Hkv else title
+
+
+class ReportError(Exception):
+    """A results file cannot be read."""
+
+
+def read_rows(directory):
+    """Rows of all cases: {case: {op: row}}."""
+    cases = defaultdict(dict)
+    for path in sorted(pathlib.Path(directory).glob("*.jsonl")):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+                if "mode" not in row:
+                    continue  # A ceiling, such as a matrix product, and no attention.
+                if not row["ms"] > 0:
+                    raise ValueError("'ms' must be positive")
+                cases[Case.of(row)][row["op"]] = row
+            except (ValueError, KeyError, TypeError) as error:
+                raise ReportError(f"{path}:{number}: {error}") from error
+    return cases
+
+
+def compare(cases):
+    """Speeds relative to each peer: {peer: [(ratio, case)]}, the fastest peer of each case as ''."""
+    ratios = defaultdict(list)
+    for case, rows in cases.items():
+        if OURS not in rows or len(rows) < 2:
+            continue
+        for op, row in rows.items():
+            if op != OURS:
+                ratios[op].append((row["ms"] / rows[OURS]["ms"], case))
+        fastest = min(row["ms"] for op, row in rows.items() if op != OURS)
+        ratios[""].append((fastest / rows[OURS]["ms"], case))
+    return ratios
+
+
+def geometric_mean(values):
+    return math.exp(sum(math.log(value) for value in values) / len(values))
+
+
+def describe(case):
+    heads = str(case.H) if case.H == case.Hkv else f"{case.H}/{case.Hkv}"
+    text = f"{case.mask}, length {case.S}, heads {heads} of {case.D}, batch {case.B}"
+    return f"{text}, dropout {case.p:g}" if case.p else text
+
+
+def order_ops(ops):
+    known = list(NAMES)
+    return sorted(ops, key=lambda op: (known.index(op) if op in known else len(known), op))
+
+
+def group_cases(cases):
+    """{(device, group): {case: rows}} of the cases that Attn was measured on."""
+    groups = defaultdict(dict)
+    for case in sorted(cases):
+        if OURS in cases[case]:
+            groups[case.device, case.group][case] = cases[case]
+    return groups
+
+
+def rate(row):
+    """What a cell shows: TFLOP/s, or TB/s where memory is the measure."""
+    if "tflops" in row:
+        return f"{row['tflops']:.0f}"
+    if "tbytes_per_s" in row:
+        return f"{row['tbytes_per_s']:.2f} TB/s"
+    return f"{row['ms']:.3f} ms"
+
+
+def summary_table(groups):
+    lines = [
+        "| what | cases | peer | geometric mean | worst | best |",
+        "|---|---|---|---|---|---|",
+    ]
+    for (device, group), cases in groups.items():
+        ratios = compare(cases)
+        for op in order_ops(op for op in ratios if op):
+            values = [ratio for ratio, _ in ratios[op]]
+            lines.append(
+                f"| {group}, {device} | {len(values)} | {NAMES.get(op, op)} | {geometric_mean(values):.2f} "
+                f"| {min(values):.2f} | {max(values):.2f} |"
+            )
+    return lines
+
+
+def stamp(rows):
+    """Dates and commits of Attn's rows."""
+    dates = sorted({row[OURS]["date"] for row in rows if row[OURS].get("date")})
+    commits = sorted({row[OURS]["commit"][:12] for row in rows if row[OURS].get("commit")})
+    span = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}" if dates else "an unknown date"
+    return f"Measured {span}, commit {', '.join(commits) or 'unknown'}."
+
+
+def page(groups, images):
+    lines = [
+        "# Performance",
+        "",
+        "Generated by `benchmarks/report.py` from `benchmarks/results`; do not edit.",
+        "",
+        "A number is the rate in TFLOP/s by the operations that the mask leaves (a causal mask: half); in brackets how",
+        "many times faster Attn is than the peer. Times are medians between events on the device, without launch",
+        "overhead, of all kernels in one process, run in turn: see `benchmarks/forward.py --help`.",
+        "",
+        "## Summary",
+        "",
+        "Speed of Attn relative to each peer: 1 is equal, more is faster.",
+        "",
+        *summary_table(groups),
+        "",
+    ]
+    for (device, group), cases in groups.items():
+        peers = order_ops({op for rows in cases.values() for op in rows} - {OURS})
+        lines += [f"## {group}, {device}", "", stamp(cases.values()), ""]
+        if (device, group) in images:
+            lines += [f"![{group}](images/{images[device, group]})", ""]
+        lines.append("| mask | head dim | heads | length | batch | Attn | " + " | ".join(NAMES.get(op, op) for op in peers) + " |")
+        lines.append("|---" * (6 + len(peers)) + "|")
+        for case, rows in cases.items():
+            heads = str(case.H) if case.H == case.Hkv else f"{case.H}/{case.Hkv}"
+            mask = f"{case.mask}, p = {case.p:g}" if case.p else case.mask
+            cells = [mask, str(case.D), heads, str(case.S), str(case.B), rate(rows[OURS])]
+            for op in peers:
+                ratio = rows[op]["ms"] / rows[OURS]["ms"] if op in rows else 0
+                cells.append(f"{rate(rows[op])} ({ratio:.2f}x)" if ratio else "")
+            lines.append("| " + " | ".join(cells) + " |")
+        lines.append("")
+        ratios = compare(cases)
+        for op in order_ops(op for op in ratios if op):
+            worst, case = min(ratios[op], key=lambda item: item[0])
+            mean = geometric_mean([ratio for ratio, _ in ratios[op]])
+            lines.append(f"- {NAMES.get(op, op)}: geometric mean {mean:.3f}x, worst {worst:.3f}x ({describe(case)})")
+        if len(ratios) > 2:
+            mean = geometric_mean([ratio for ratio, _ in ratios[""]])
+            worst, case = min(ratios[""], key=lambda item: item[0])
+            lines.append(f"- the fastest peer of each case: geometric mean {mean:.3f}x, worst {worst:.3f}x ({describe(case)})")
+        lines.append("")
+    while lines[-1] == "":
+        lines.pop()
+    return "\n".join(lines) + "\n"
+
+
+def plot(groups, directory):
+    """Rate over length, one panel per mask and head dimension. Returns {(device, group): file name}."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "attn"
+    import matplotlib.pyplot as plt
+
+    images = {}
+    for (device, group), cases in groups.items():
+        panels = defaultdict(lambda: defaultdict(dict))
+        for case, rows in cases.items():
+            for op, row in rows.items():
+                if "tflops" in row:
+                    panels[case.mask, case.D][op][case.S] = row["tflops"]
+        panels = {panel: ops for panel, ops in panels.items() if len(ops[OURS]) > 1}
+        if not panels:
+            continue
+        masks = sorted({mask for mask, _ in panels}, key=lambda mask: (mask != "full", mask))
+        dims = sorted({dim for _, dim in panels})
+        figure, axes = plt.subplots(len(masks), len(dims), figsize=(4 * len(dims), 3 * len(masks)), squeeze=False, sharey=True)
+        for i, mask in enumerate(masks):
+            for j, dim in enumerate(dims):
+                axis, ops = axes[i][j], panels.get((mask, dim), {})
+                for op in order_ops(ops):
+                    points = sorted(ops[op].items())
+                    axis.plot(
+                        [length for length, _ in points],
+                        [value for _, value in points],
+                        marker="o",
+                        markersize=3,
+                        linewidth=2 if op == OURS else 1,
+                        label=NAMES.get(op, op),
+                    )
+                axis.set_xscale("log", base=2)
+                axis.set_ylim(bottom=0)
+                axis.set_title(f"{mask}, head dim {dim}", fontsize=9)
+                axis.grid(alpha=0.3)
+                if j == 0:
+                    axis.set_ylabel("TFLOP/s")
+                if i == len(masks) - 1:
+                    axis.set_xlabel("sequence length")
+        axes[0][0].legend(fontsize=7)
+        figure.tight_layout()
+        slug = re.sub(r"[^a-z0-9]+", "-", f"performance {group} {device}".lower()).strip("-")
+        directory.mkdir(parents=True, exist_ok=True)
+        figure.savefig(directory / f"{slug}.svg", metadata={"Date": None})
+        plt.close(figure)
+        images[device, group] = f"{slug}.svg"
+    return images
+
+
+def update_readme(path, groups):
+    text = path.read_text()
+    begin, end = text.find(BEGIN), text.find(END)
+    if begin < 0 or end < begin:
+        raise ReportError(f"{path}: needs the markers {BEGIN} and {END}")
+    body = [
+        BEGIN,
+        "",
+        "Speed relative to each peer, measured in one process: 1 is equal, more is faster. Every case, and how it was",
+        "measured, is in [docs/performance.md](docs/performance.md).",
+        "",
+        *summary_table(groups),
+        "",
+    ]
+    path.write_text(text[:begin] + "\n".join(body) + text[end:])
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent, help="the project")
+    parser.add_argument("--no-plots", action="store_true", help="write no images (needs no matplotlib)")
+    options = parser.parse_args(arguments)
+    try:
+        groups = group_cases(read_rows(options.root / "benchmarks" / "results"))
+        if not groups:
+            raise ReportError(f"{options.root / 'benchmarks' / 'results'}: no measurements of Attn")
+        docs = options.root / "docs"
+        images = {} if options.no_plots else plot(groups, docs / "images")
+        (docs / "performance.md").write_text(page(groups, images))
+        update_readme(options.root / "README.md", groups)
+    except ReportError as error:
+        print(f"report.py: error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

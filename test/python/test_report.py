@@ -1,0 +1,113 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Tests of benchmarks/report.py on rows made up for the purpose."""
+
+import json
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "benchmarks"))
+
+import report  # noqa: E402
+
+README = "# Title\n\n<!-- performance -->\nold\n<!-- /performance -->\n\nrest\n"
+
+
+def row(op, ms, **changes):
+    fields = dict(op=op, mode="fwd", B=1, H=16, Hkv=16, S=1024, D=128, causal=False, p=0.0, mask="full")
+    fields.update(ms=ms, tflops=100.0 / ms, date="2026-01-02", device="GPU", commit="0123456789abcdef")
+    fields.update(changes)
+    return fields
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / "benchmarks" / "results").mkdir(parents=True)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "README.md").write_text(README)
+    return tmp_path
+
+
+def write(project, rows, name="a.jsonl"):
+    text = "".join(json.dumps(r) + "\n" for r in rows)
+    (project / "benchmarks" / "results" / name).write_text(text)
+
+
+def test_pages(project):
+    write(
+        project,
+        [
+            {"op": "cublas", "m": 1, "ms": 1.0, "tflops": 1.0},
+            row("attn", 1.0),
+            row("cudnn", 2.0),
+            row("fa2", 4.0),
+            row("attn", 2.0, S=2048),
+            row("cudnn", 1.0, S=2048),
+            row("attn", 1.0, Hkv=4),
+            row("cudnn", 1.5, Hkv=4),
+        ],
+    )
+    assert report.main(["--root", str(project), "--no-plots"]) == 0
+    page = (project / "docs" / "performance.md").read_text()
+    assert "| full | 128 | 16 | 1024 | 1 | 100 | 50 (2.00x) | 25 (4.00x) |" in page
+    assert "| full | 128 | 16 | 2048 | 1 | 50 | 100 (0.50x) |  |" in page
+    assert "- cuDNN: geometric mean 1.000x, worst 0.500x (full, length 2048, heads 16 of 128, batch 1)" in page
+    assert "- the fastest peer of each case: geometric mean 1.000x, worst 0.500x" in page
+    assert "## Forward, grouped heads, GPU" in page
+    assert "Measured 2026-01-02, commit 0123456789ab." in page
+    readme = (project / "README.md").read_text()
+    assert readme.startswith("# Title\n\n<!-- performance -->\n") and readme.endswith("<!-- /performance -->\n\nrest\n")
+    assert "| Forward, GPU | 2 | cuDNN | 1.00 | 0.50 | 2.00 |" in readme and "old" not in readme
+
+
+def test_is_idempotent(project):
+    write(project, [row("attn", 1.0), row("cudnn", 2.0)])
+    report.main(["--root", str(project), "--no-plots"])
+    once = (project / "README.md").read_text()
+    report.main(["--root", str(project), "--no-plots"])
+    assert (project / "README.md").read_text() == once
+
+
+def test_last_row_counts(project):
+    write(project, [row("attn", 9.0), row("cudnn", 3.0)], "2026-01-01.jsonl")
+    write(project, [row("attn", 1.0)], "2026-01-02.jsonl")
+    cases = report.read_rows(project / "benchmarks" / "results")
+    (ratio, _), = report.compare(cases)["cudnn"]
+    assert ratio == 3.0
+
+
+def test_devices_are_not_compared(project):
+    write(project, [row("attn", 1.0, device="X"), row("cudnn", 1.0, device="Y")])
+    assert not report.compare(report.read_rows(project / "benchmarks" / "results"))
+
+
+def test_causal_is_a_mask(project):
+    write(project, [row("attn", 1.0, causal=True, mask="causal"), row("fa3", 1.0, causal=True, mask=None)])
+    assert len(report.read_rows(project / "benchmarks" / "results")) == 1
+
+
+def test_plots(project):
+    pytest.importorskip("matplotlib")
+    write(project, [row(op, 1.0 + s / 1024, S=s) for op in ("attn", "cudnn") for s in (1024, 2048, 4096)])
+    assert report.main(["--root", str(project)]) == 0
+    image = project / "docs" / "images" / "performance-forward-gpu.svg"
+    assert image.read_text().lstrip().startswith("<?xml")
+    assert f"](images/{image.name})" in (project / "docs" / "performance.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("{", "a.jsonl:1: "),
+        (json.dumps({"op": "attn", "mode": "fwd", "ms": 1.0}), "a.jsonl:1: 'D'"),
+        (json.dumps(row("attn", 1.0) | {"ms": 0.0}), "a.jsonl:1: 'ms' must be positive"),
+        ("", "no measurements of Attn"),
+    ],
+)
+def test_errors(project, capsys, text, message):
+    (project / "benchmarks" / "results" / "a.jsonl").write_text(text)
+    assert report.main(["--root", str(project), "--no-plots"]) == 1
+    assert message in capsys.readouterr().err
