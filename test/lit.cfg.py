@@ -8,6 +8,7 @@
 #
 # Suffixes, tools and features. Features that tests may require:
 #   host-cc     a C compiler, substituted for %host_cc
+#   numpy       NumPy for the interpreter that is substituted for %python
 #   ptxas       a PTX assembler, substituted for `ptxas`
 #   cuda-sm80   a usable CUDA device of compute capability 8.0 or newer
 #   cuda-sm90   a usable CUDA device of compute capability 9.0
@@ -17,6 +18,7 @@
 #
 # ===----------------------------------------------------------------------===#
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -65,6 +67,8 @@ tools = [
 for tool in ["attn-compile", "attn-run", "attn-reduce", "attn-lsp-server"]:
     tools.append(ToolSubst(tool, unresolved="ignore"))
 
+if importlib.util.find_spec("numpy"):
+    config.available_features.add("numpy")
 if config.host_cc:
     config.available_features.add("host-cc")
     config.substitutions.append(("%host_cc", config.host_cc))

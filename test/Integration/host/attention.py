@@ -1,0 +1,417 @@
+# ===- attention.py - Numerics of attention on the host --------------------===#
+#
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+#
+# Compiles attention in many variants for the host, runs each with several
+# shapes, and compares with f64. An error may be twice that of the same
+# computation by NumPy operations that round to the element type after each
+# step, plus one rounding of the output.
+#
+# ===----------------------------------------------------------------------===#
+# REQUIRES: host-cc, numpy
+# RUN: %python %s --cc %host_cc --library %attn_libs_dir --work %t
+
+import argparse
+import concurrent.futures
+import ctypes
+import os
+import subprocess
+import sys
+
+import numpy as np
+
+F64 = np.float64
+
+
+# ===----------------------------------------------------------------------===#
+# Element types
+# ===----------------------------------------------------------------------===#
+
+
+def round_to(x, dtype):
+    """Rounds an f64 or f32 array to values of `dtype`, kept as f32."""
+    x = np.asarray(x, np.float32)
+    if dtype == "f32":
+        return x
+    if dtype == "f16":
+        return x.astype(np.float16).astype(np.float32)
+    bits = x.view(np.uint32)
+    odd = (bits >> 16) & 1
+    rounded = ((bits + 0x7FFF + odd) & 0xFFFF0000).view(np.float32)
+    return np.where(np.isfinite(x), rounded, x)
+
+
+def to_memory(x, dtype):
+    x = np.ascontiguousarray(round_to(x, dtype))
+    if dtype == "bf16":
+        return (x.view(np.uint32) >> 16).astype(np.uint16)
+    return x.astype({"f16": np.float16, "f32": np.float32}[dtype])
+
+
+def from_memory(x, dtype):
+    if dtype == "bf16":
+        return (x.astype(np.uint32) << 16).view(np.float32)
+    return x.astype(np.float32)
+
+
+EPSILON = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24}
+
+
+# ===----------------------------------------------------------------------===#
+# Variants
+# ===----------------------------------------------------------------------===#
+
+
+def band(left=None, right=None, top_left=False):
+    def keep(i, j, sq, skv):
+        diagonal = i + (0 if top_left else skv - sq)
+        result = np.ones(np.broadcast(i, j).shape, bool)
+        if left is not None:
+            result &= j >= diagonal - left
+        if right is not None:
+            result &= j <= diagonal + right
+        return result
+
+    return keep
+
+
+MASKS = {
+    "none": ("", band()),
+    "causal": ("mask(#attn.causal)", band(right=0)),
+    "causal_top_left": (
+        "mask(#attn.causal<alignment = top_left>)",
+        band(right=0, top_left=True),
+    ),
+    "window": (
+        "mask(#attn.sliding_window<left = 40, right = 0>)",
+        band(left=40, right=0),
+    ),
+    "window_both": (
+        "mask(#attn.sliding_window<left = 70, right = 20, alignment = top_left>)",
+        band(left=70, right=20, top_left=True),
+    ),
+    "window_left": ("mask(#attn.sliding_window<left = 100>)", band(left=100)),
+}
+
+# Captured arrays: MLIR type, NumPy type, and a function from the shape to values.
+CAPTURES = {
+    "slopes": ("memref<?xf32>", np.float32, lambda s, r: 2.0 ** -np.arange(1, s.hq + 1)),
+    "bias": ("memref<?x?xf32>", np.float32, lambda s, r: r.standard_normal((s.sq, s.skv))),
+    "table": ("memref<?xf32>", np.float32, lambda s, r: r.standard_normal(32)),
+    "docs": ("memref<?x?xi32>", np.int32,
+             lambda s, r: r.integers(0, 3, (s.b, max(s.sq, s.skv)))),
+    "lengths": ("memref<?xindex>", np.int64, lambda s, r: r.integers(0, s.skv + 1, s.b)),
+}
+
+# Score regions: captures, MLIR body (%s to %r), and the same on arrays.
+SCORES = {
+    "none": ((), "", None),
+    "alibi": (
+        ("slopes",),
+        """%slope = memref.load %slopes[%h] : memref<?xf32>
+           %d = arith.subi %j, %i : index
+           %di = arith.index_cast %d : index to i32
+           %df = arith.sitofp %di : i32 to f32
+           %a = arith.mulf %df, %slope : f32
+           %r = arith.addf %s, %a : f32""",
+        lambda s, b, h, i, j, c: s + c["slopes"][h] * (j - i),
+    ),
+    "softcap": (
+        (),
+        """%cap = arith.constant 2.0 : f32
+           %d = arith.divf %s, %cap : f32
+           %t = math.tanh %d : f32
+           %r = arith.mulf %t, %cap : f32""",
+        lambda s, b, h, i, j, c: 2 * np.tanh(s / 2),
+    ),
+    "bias": (
+        ("bias",),
+        """%x = memref.load %bias[%i, %j] : memref<?x?xf32>
+           %r = arith.addf %s, %x : f32""",
+        lambda s, b, h, i, j, c: s + c["bias"][i, j],
+    ),
+    "table": (
+        ("table",),
+        """%n = arith.constant 32 : index
+           %entry = arith.remui %j, %n : index
+           %x = memref.load %table[%entry] : memref<?xf32>
+           %r = arith.addf %s, %x : f32""",
+        lambda s, b, h, i, j, c: s + c["table"][j % 32],
+    ),
+    "branch": (
+        ("table",),
+        """%n = arith.constant 32 : index
+           %in = arith.cmpi ult, %j, %n : index
+           %r = scf.if %in -> f32 {
+             %x = memref.load %table[%j] : memref<?xf32>
+             %y = arith.addf %s, %x : f32
+             scf.yield %y : f32
+           } else {
+             scf.yield %s : f32
+           }""",
+        lambda s, b, h, i, j, c: s + np.where(j < 32, c["table"][np.minimum(j, 31)], 0),
+    ),
+}
+
+KEEPS = {
+    "none": ((), "", None),
+    "docs": (
+        ("docs",),
+        """%x = memref.load %docs[%b, %i] : memref<?x?xi32>
+           %y = memref.load %docs[%b, %j] : memref<?x?xi32>
+           %r = arith.cmpi eq, %x, %y : i32""",
+        lambda b, h, i, j, c: c["docs"][b, i] == c["docs"][b, j],
+    ),
+    "lengths": (
+        ("lengths",),
+        """%n = memref.load %lengths[%b] : memref<?xindex>
+           %r = arith.cmpi ult, %j, %n : index""",
+        lambda b, h, i, j, c: j < c["lengths"][b],
+    ),
+}
+
+
+class Variant:
+    def __init__(self, dtype, d, dv=None, hq=2, hkv=2, mask="none", score="none",
+                 keep="none", out=None, layout="bhsd", scale=None, tile=(32, 64)):
+        self.dtype, self.d, self.dv, self.hq, self.hkv = dtype, d, dv or d, hq, hkv
+        self.mask, self.score, self.keep = mask, score, keep
+        self.out, self.layout, self.tile = out or dtype, layout, tile
+        self.scale_given, self.scale = scale, scale if scale is not None else d**-0.5
+        self.captures = list(dict.fromkeys(SCORES[score][0] + KEEPS[keep][0]))
+
+    def __str__(self):
+        return " ".join(f"{k}={v}" for k, v in vars(self).items())
+
+    def memref(self, heads, dim, dtype):
+        strides = {
+            "bhsd": "",
+            "bshd": ", strided<[?, ?, ?, 1]>",
+            "bhds": ", strided<[?, ?, ?, ?]>",
+        }[self.layout]
+        return f"memref<?x{heads}x?x{dim}x{dtype}{strides}>"
+
+    def array(self, b, heads, s, dim, make):
+        """An array of shape [b, heads, s, dim], stored as the layout says."""
+        order = {"bhsd": (0, 1, 2, 3), "bshd": (0, 2, 1, 3), "bhds": (0, 1, 3, 2)}[self.layout]
+        shape = (b, heads, s, dim)
+        stored = make(tuple(shape[o] for o in order))
+        return stored.transpose(np.argsort(order))
+
+    def module(self):
+        q = self.memref(self.hq, self.d, self.dtype)
+        k = self.memref(self.hkv, self.d, self.dtype)
+        v = self.memref(self.hkv, self.dv, self.dtype)
+        o = self.memref(self.hq, self.dv, self.out)
+        lse = f"memref<?x{self.hq}x?xf32>"
+        captures = "".join(f", %{c}: {CAPTURES[c][0]}" for c in self.captures)
+        scale = "" if self.scale_given is None else f"scale({float(self.scale)})"
+        regions = ""
+        if self.score != "none":
+            regions += f"""score {{
+          ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+            {SCORES[self.score][1]}
+            attn.yield %r : f32
+          }}"""
+        if self.keep != "none":
+            regions += f""" keep {{
+          ^bb0(%b: index, %h: index, %i: index, %j: index):
+            {KEEPS[self.keep][1]}
+            attn.yield %r : i1
+          }}"""
+        return f"""func.func @run(%q: {q}, %k: {k}, %v: {v}, %o: {o}, %lse: {lse}{captures}) {{
+          attn.attention ins(%q, %k, %v : {q}, {k}, {v}) outs(%o, %lse : {o}, {lse})
+              {scale} {MASKS[self.mask][0]}
+              schedule(#attn_tile.sequential<query_tile = {self.tile[0]}, key_tile = {self.tile[1]}>)
+              {regions}
+          return
+        }}"""
+
+
+VARIANTS = [
+    Variant("f32", 64),
+    Variant("f32", 8, mask="causal", tile=(16, 40)),
+    Variant("f32", 128, hq=4, hkv=1, mask="causal"),
+    Variant("f32", 72, dv=40, mask="causal_top_left", layout="bshd"),
+    Variant("f32", 16, mask="window", tile=(1, 8)),
+    Variant("f32", 256, mask="window_both", tile=(32, 32)),
+    Variant("f32", 40, mask="window_left", layout="bhds"),
+    Variant("f32", 64, score="alibi", mask="causal", hq=4, hkv=2),
+    Variant("f32", 64, score="softcap", scale=0.3),
+    Variant("f32", 32, score="bias", mask="causal"),
+    Variant("f32", 32, score="table"),
+    Variant("f32", 32, score="branch", mask="causal"),
+    Variant("f32", 64, keep="docs"),
+    Variant("f32", 64, keep="docs", mask="causal", score="alibi", layout="bshd"),
+    Variant("f32", 64, keep="lengths", tile=(7, 24)),
+    Variant("f32", 64, scale=-0.2),
+    Variant("bf16", 128, mask="causal", hq=4, hkv=2),
+    Variant("bf16", 64, layout="bshd"),
+    Variant("bf16", 192, dv=128, mask="causal", out="f32"),
+    Variant("bf16", 80, score="bias", mask="window", tile=(16, 128)),
+    Variant("bf16", 64, keep="lengths", score="softcap"),
+    Variant("f16", 64, mask="causal", layout="bshd"),
+    Variant("f16", 104, dv=24, mask="window_both"),
+    Variant("f16", 64, score="alibi", keep="docs", hq=6, hkv=2),
+]
+
+
+class Shape:
+    def __init__(self, variant, b, sq, skv):
+        self.b, self.sq, self.skv, self.hq = b, sq, skv, variant.hq
+
+
+LENGTHS = [1, 2, 31, 64, 65, 127, 128, 129, 200]
+
+
+def make_shapes(variant, rng, count):
+    fixed = [(1, 1, 1), (2, 127, 129), (1, 129, 127), (1, 1, 257), (2, 65, 1)]
+    fixed += [
+        (int(rng.integers(1, 4)), int(rng.choice(LENGTHS)), int(rng.choice(LENGTHS)))
+        for _ in range(count - len(fixed))
+    ]
+    return [Shape(variant, *shape) for shape in fixed]
+
+
+# ===----------------------------------------------------------------------===#
+# Compiling and running
+# ===----------------------------------------------------------------------===#
+
+PIPELINE = (
+    "builtin.module(func.func(llvm-request-c-wrappers),convert-attn-to-attn-tile,"
+    "attn_tile.kernel(attn-tile-peel-masks),"
+    "attn-host-lowering-pipeline{vector-bits=256 num-registers=16})"
+)
+
+
+def compile_variant(variant, path, args):
+    with open(path + ".mlir", "w") as file:
+        file.write(variant.module())
+    subprocess.run(["attn-opt", path + ".mlir", f"--pass-pipeline={PIPELINE}",
+                    "-o", path + ".llvm.mlir"], check=True)
+    subprocess.run(["mlir-translate", "--mlir-to-llvmir", path + ".llvm.mlir",
+                    "-o", path + ".ll"], check=True)
+    subprocess.run([args.cc, "-O1", "-march=native", "-shared", "-fPIC",
+                    "-Wno-override-module", path + ".ll", "-o", path + ".so",
+                    "-L" + args.library, "-lattn_runtime", "-lm",
+                    "-Wl,-rpath," + args.library], check=True)
+    return ctypes.CDLL(path + ".so")
+
+
+def descriptor(array):
+    rank = array.ndim
+
+    class Descriptor(ctypes.Structure):
+        _fields_ = [
+            ("allocated", ctypes.c_void_p),
+            ("aligned", ctypes.c_void_p),
+            ("offset", ctypes.c_int64),
+            ("sizes", ctypes.c_int64 * rank),
+            ("strides", ctypes.c_int64 * rank),
+        ]
+
+    strides = [stride // array.itemsize for stride in array.strides]
+    return Descriptor(array.ctypes.data, array.ctypes.data, 0,
+                      (ctypes.c_int64 * rank)(*array.shape),
+                      (ctypes.c_int64 * rank)(*strides))
+
+
+def attention(variant, q, k, v, captures, step):
+    """Attention on arrays; `step` rounds after each operation. Gives the output
+    and the log-sum-exp."""
+    group = variant.hq // variant.hkv
+    k, v = np.repeat(k, group, 1), np.repeat(v, group, 1)
+    b, h, i, j = np.ogrid[: q.shape[0], : q.shape[1], : q.shape[2], : k.shape[2]]
+    s = step(step(q @ k.transpose(0, 1, 3, 2)) * variant.scale)
+    if variant.score != "none":
+        s = step(SCORES[variant.score][2](s, b, h, i, j, captures))
+    keep = MASKS[variant.mask][1](i, j, q.shape[2], k.shape[2])
+    if variant.keep != "none":
+        keep = keep & KEEPS[variant.keep][2](b, h, i, j, captures)
+    s = np.where(keep, s, -np.inf)
+    m = s.max(-1, keepdims=True)
+    m = np.where(np.isneginf(m), 0, m)
+    p = np.exp(s - m)
+    total = p.sum(-1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        lse = (m + np.log(total))[..., 0]
+    p = step(p / np.where(total == 0, 1, total))
+    return step(p @ v), lse
+
+
+def run(variant, library, shape, rng):
+    """Returns a message if the results are wrong."""
+    names = {"q": (variant.hq, shape.sq, variant.d), "k": (variant.hkv, shape.skv, variant.d),
+             "v": (variant.hkv, shape.skv, variant.dv)}
+    inputs = {
+        name: variant.array(shape.b, heads, length, dim,
+                            lambda s: to_memory(rng.standard_normal(s), variant.dtype))
+        for name, (heads, length, dim) in names.items()
+    }
+    element = {"bf16": np.uint16, "f16": np.float16, "f32": np.float32}[variant.out]
+    out = variant.array(shape.b, variant.hq, shape.sq, variant.dv,
+                        lambda s: np.full(s, 7, element))
+    lse = np.full((shape.b, variant.hq, shape.sq), 7, np.float32)
+    captures = {}
+    for name in variant.captures:
+        _, numpy_type, make = CAPTURES[name]
+        captures[name] = np.ascontiguousarray(make(shape, rng), numpy_type)
+    arrays = [*inputs.values(), out, lse, *(captures[c] for c in variant.captures)]
+    descriptors = [descriptor(array) for array in arrays]
+    library._mlir_ciface_run(*(ctypes.byref(d) for d in descriptors))
+
+    values = [from_memory(x, variant.dtype) for x in inputs.values()]
+    exact, exact_lse = attention(variant, *(x.astype(F64) for x in values), captures, lambda x: x)
+    with np.errstate(invalid="ignore"):
+        rounded, _ = attention(variant, *values, captures, lambda x: round_to(x, variant.dtype))
+    result = from_memory(out, variant.out).astype(F64)
+    if not np.isfinite(result).all():
+        return "output is not finite"
+    allowed = (2 * np.abs(rounded - exact).max()
+               + EPSILON[variant.out] * np.abs(exact).max() + 1e-6)
+    error = np.abs(result - exact).max()
+    if error > allowed:
+        return f"output: error {error:.3g}, allowed {allowed:.3g}"
+    empty = np.isneginf(exact_lse)
+    if (np.isneginf(lse) != empty).any():
+        return "lse: -inf in the wrong places"
+    if (result[empty] != 0).any():
+        return "output of a row with nothing to attend is not 0"
+    error = np.abs(np.where(empty, 0, lse) - np.where(empty, 0, exact_lse))
+    if (error > 4e-6 + 2e-6 * np.abs(np.where(empty, 0, exact_lse))).any():
+        return f"lse: error {error.max():.3g}"
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cc", required=True, help="clang")
+    parser.add_argument("--library", required=True, help="folder of libattn_runtime")
+    parser.add_argument("--work", required=True, help="folder for what is compiled")
+    parser.add_argument("--shapes", type=int, default=10, help="shapes of each variant")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    os.makedirs(args.work, exist_ok=True)
+
+    paths = [os.path.join(args.work, f"variant{n}") for n in range(len(VARIANTS))]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        libraries = list(pool.map(lambda x: compile_variant(*x, args), zip(VARIANTS, paths)))
+    rng = np.random.default_rng(args.seed)
+    cases = failures = 0
+    for variant, library in zip(VARIANTS, libraries):
+        for shape in make_shapes(variant, rng, args.shapes):
+            cases += 1
+            message = run(variant, library, shape, rng)
+            if message:
+                failures += 1
+                print(f"{variant}\n  b={shape.b} sq={shape.sq} skv={shape.skv}: {message}")
+    print(f"{cases} cases, {failures} failures")
+    return failures != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
