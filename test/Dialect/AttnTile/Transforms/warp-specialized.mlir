@@ -52,6 +52,7 @@
 // CHECK:              math.exp2
 // CHECK:              attn_tile.mma_wait
 // CHECK-NEXT:         attn_tile.release
+// CHECK-NEXT:         arith.truncf
 // CHECK-NEXT:         arith.mulf
 // CHECK-NEXT:         scf.yield
 // Full steps.
