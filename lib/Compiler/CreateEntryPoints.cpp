@@ -355,7 +355,7 @@ struct AttnCreateEntryPointsPass
   void runOnOperation() override {
     SmallVector<func::FuncOp> functions;
     for (auto func : getOperation().getOps<func::FuncOp>())
-      if (func->hasAttrOfType<ArrayAttr>(symbolsAttrName))
+      if (func.isPublic() && func->hasAttrOfType<ArrayAttr>(symbolsAttrName))
         functions.push_back(func);
     EntryPointBuilder builder(getOperation(), target);
     for (func::FuncOp func : functions) {
@@ -364,6 +364,13 @@ struct AttnCreateEntryPointsPass
       builder.addFunction(func);
     }
     builder.createArtifact();
+
+    // The entry points are all that an artifact exports.
+    auto internal =
+        LLVM::LinkageAttr::get(&getContext(), LLVM::Linkage::Internal);
+    for (auto func : getOperation().getOps<func::FuncOp>())
+      if (!func.isExternal())
+        func->setAttr("llvm.linkage", internal);
   }
 };
 } // namespace

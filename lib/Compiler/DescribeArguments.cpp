@@ -19,6 +19,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
@@ -46,7 +47,8 @@ struct SizeClasses {
   void unite(ArrayRef<ArgumentDim> dims, StringRef name) {
     for (ArgumentDim dim : dims) {
       classes.unionSets(dims.front(), dim);
-      names.try_emplace(dim, name);
+      if (!name.empty())
+        names.try_emplace(dim, name);
     }
   }
 };
@@ -79,21 +81,40 @@ static std::optional<ArgumentDim> resolveDim(Value value, int64_t dim,
   return resolveDim(source.getSource(), *source.getConstantIndex(), func);
 }
 
+/// Unites the argument sizes that the given sizes of memrefs equal.
+static void unite(ArrayRef<std::pair<Value, int64_t>> dims, StringRef name,
+                  func::FuncOp func, SizeClasses &sizes) {
+  SmallVector<ArgumentDim> resolved;
+  for (auto [value, dim] : dims)
+    if (value)
+      if (std::optional<ArgumentDim> source = resolveDim(value, dim, func))
+        resolved.push_back(*source);
+  sizes.unite(resolved, name);
+}
+
 /// Unites the sizes that `op` needs to be equal.
 static void uniteSizes(AttentionOp op, func::FuncOp func, SizeClasses &sizes) {
-  auto unite = [&](ArrayRef<std::pair<Value, int64_t>> dims, StringRef name) {
-    SmallVector<ArgumentDim> resolved;
-    for (auto [value, dim] : dims)
-      if (value)
-        if (std::optional<ArgumentDim> source = resolveDim(value, dim, func))
-          resolved.push_back(*source);
-    sizes.unite(resolved, name);
-  };
   Value q = op.getQuery(), k = op.getKey(), v = op.getValue();
   Value out = op.getOut(), lse = op.getLse();
-  unite({{q, 0}, {k, 0}, {v, 0}, {out, 0}, {lse, 0}}, "batch");
-  unite({{q, 2}, {out, 2}, {lse, 2}}, "queries");
-  unite({{k, 2}, {v, 2}}, "keys");
+  unite({{q, 0}, {k, 0}, {v, 0}, {out, 0}, {lse, 0}}, "batch", func, sizes);
+  unite({{q, 2}, {out, 2}, {lse, 2}}, "queries", func, sizes);
+  unite({{k, 2}, {v, 2}}, "keys", func, sizes);
+}
+
+/// Unites the sizes that one loop of `op` runs over.
+static void uniteSizes(linalg::LinalgOp op, func::FuncOp func,
+                       SizeClasses &sizes) {
+  SmallVector<SmallVector<std::pair<Value, int64_t>>> loops(op.getNumLoops());
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (!isa<MemRefType>(operand.get().getType()))
+      continue;
+    AffineMap map = op.getMatchingIndexingMap(&operand);
+    for (auto [dim, expr] : llvm::enumerate(map.getResults()))
+      if (auto loop = dyn_cast<AffineDimExpr>(expr))
+        loops[loop.getPosition()].push_back({operand.get(), dim});
+  }
+  for (ArrayRef<std::pair<Value, int64_t>> dims : loops)
+    unite(dims, "", func, sizes);
 }
 
 /// Whether `memref` or a view of it may be written.
@@ -276,6 +297,7 @@ static LogicalResult describe(func::FuncOp func, int64_t stagedAlignment) {
     if (op.getLse())
       written.insert(getArgument(op.getLse(), func));
   });
+  func.walk([&](linalg::LinalgOp op) { uniteSizes(op, func, sizes); });
 
   // Number the dynamic sizes in the order of arguments. A class with a static
   // size has that size everywhere.
@@ -298,7 +320,8 @@ static LogicalResult describe(func::FuncOp func, int64_t stagedAlignment) {
     auto [it, isNew] =
         numbers.try_emplace(leader, -1 - int64_t(symbols.size()));
     if (isNew) {
-      std::string name = sizes.names[dim].str();
+      auto given = sizes.names.find(dim);
+      std::string name = given == sizes.names.end() ? "" : given->second.str();
       if (name.empty())
         name = ("size" + Twine(symbols.size())).str();
       std::string unique = name;

@@ -12,19 +12,19 @@
 
 #include "attn/Compiler/Pipelines.h"
 #include "attn/Compiler/Passes.h"
+#include "attn/Conversion/AttnTileToVector/AttnTileToVector.h"
 #include "attn/Conversion/Passes.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Target/Passes.h"
-#include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
 #include "mlir/Conversion/ConvertToLLVM/ToLLVMPass.h"
 #include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
-#include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Conversion/UBToLLVM/UBToLLVM.h"
 #include "mlir/Dialect/Bufferization/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
-#include "mlir/Dialect/MemRef/Transforms/Passes.h"
+#include "mlir/Dialect/Linalg/Passes.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -106,17 +106,17 @@ void attn::buildNVVMPipeline(OpPassManager &pm,
 
 void attn::buildHostPipeline(OpPassManager &pm,
                              const TargetPipelineOptions &options) {
-  pm.addPass(createSCFToControlFlowPass());
-  if (options.isGPU())
+  if (!options.isGPU())
+    pm.addNestedPass<func::FuncOp>(createConvertLinalgToLoopsPass());
+  if (options.isGPU()) {
+    pm.addPass(createSCFToControlFlowPass());
     pm.addPass(createConvertLaunchToRuntimePass());
+  }
   AttnCreateEntryPointsPassOptions entries;
   entries.target = options.target;
   pm.addPass(createAttnCreateEntryPointsPass(entries));
-  pm.addPass(memref::createExpandStridedMetadataPass());
-  pm.addPass(createLowerAffinePass());
-  pm.addPass(arith::createArithExpandOpsPass());
-  pm.addPass(createConvertToLLVMPass());
-  pm.addPass(createReconcileUnrealizedCastsPass());
+  pm.addPass(createUBToLLVMConversionPass());
+  buildHostToLLVMPipeline(pm);
   addCleanup(pm);
   pm.addPass(createSymbolDCEPass());
 }

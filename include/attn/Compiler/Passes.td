@@ -72,8 +72,8 @@ def AttnDescribeArgumentsPass
     | `attn.output` | argument | it is written |
     | `attn.symbols` | function | names of the dynamic sizes |
 
-    Dynamic sizes get the same number where an `attn.attention` needs them to be
-    equal. Adds `attn_flops_<name>` to the module, which counts the floating
+    Dynamic sizes get the same number where an `attn.attention` or a linalg operation
+    needs them to be equal. Adds `attn_flops_<name>` to the module, which counts the floating
     point operations of a call.
 
     Arguments must be memrefs whose elements the C ABI knows.

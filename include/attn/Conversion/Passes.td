@@ -150,7 +150,8 @@ def ConvertLaunchToRuntimePass
     are read from its entry in the kernel table, `attn_tile.block_size` and
     `attn_tile.shared_bytes`.
 
-    A function that launches, or calls one that does, gets a last argument, the
+    A function that launches, that is described as an entry of the artifact, or
+    that calls such a function gets a last argument, the
     stream, and a first result, a status (an `i32`). It returns at once when a call
     of the runtime does not return 0. `memref.alloc` and `memref.dealloc` in such a
     function are scratch memory of the device, in stream order.

@@ -39,6 +39,9 @@ using namespace mlir::attn;
 static constexpr int64_t tensorMapBytes = 128;
 static constexpr int64_t tensorMapAlignment = 64;
 
+/// The attribute of functions that attn-describe-arguments has described.
+static constexpr StringLiteral describedAttrName = "attn.symbols";
+
 /// L2 promotion that suits tiles which other groups read soon.
 static constexpr int32_t tensorMapL2Promotion = 256;
 
@@ -510,14 +513,18 @@ LogicalResult FunctionConverter::convert() {
   return success();
 }
 
-/// The functions that launch, or call one that does, callees first.
+/// The functions whose memrefs are memory of the device: those that launch,
+/// that are entries of the artifact, or that call one of them.
 static llvm::SetVector<Operation *> findDeviceFunctions(ModuleOp module) {
   llvm::SetVector<Operation *> functions;
-  for (auto func : module.getOps<func::FuncOp>())
+  for (auto func : module.getOps<func::FuncOp>()) {
+    if (func.isPublic() && func->hasAttr(describedAttrName))
+      functions.insert(func);
     func.walk([&](Operation *op) {
       if (isa<attn_tile::LaunchOp, attn_tile::MakeTensorMapOp>(op))
         functions.insert(func);
     });
+  }
   for (unsigned i = 0; i < functions.size(); ++i) {
     auto uses = SymbolTable::getSymbolUses(functions[i], module);
     if (!uses)

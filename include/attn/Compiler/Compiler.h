@@ -1,0 +1,119 @@
+//===- Compiler.h - Attn as a library ---------------------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Compiles a module to one of several outputs. The context must have the
+// dialects of `registerAllDialects`, and errors go to its diagnostic handlers.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_COMPILER_COMPILER_H
+#define ATTN_COMPILER_COMPILER_H
+
+#include "attn/Target/HostObject.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/PassManager.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace mlir::attn {
+
+/// What a compilation writes.
+enum class OutputKind {
+  MLIR,
+  LLVMIR,
+  PTX,
+  Cubin,
+  Object,
+  SharedLibrary,
+  Header
+};
+
+/// The stages of a compilation, in order.
+enum class Stage {
+  /// The module as it was parsed.
+  Input,
+  /// Every attention has a schedule.
+  Schedule,
+  /// Functions take memrefs.
+  Bufferize,
+  /// Attention is a plain tiled program.
+  Tile,
+  /// Kernels have what their schedule asks for.
+  Kernel,
+  /// Kernels are compiled.
+  Device,
+  /// All is in the LLVM dialect, with C entry points.
+  Host
+};
+
+struct CompilerOptions {
+  /// "host", "sm_80" or "sm_90a".
+  std::string target = "host";
+  OutputKind output = OutputKind::SharedLibrary;
+  /// The last stage to run; by default, what the output needs.
+  std::optional<Stage> stopAfter;
+  /// Whether to add the f64 reference of each function.
+  bool withReference = false;
+  /// A schedule for all attentions, as text; empty to choose.
+  std::string schedule;
+
+  /// Whether to keep kernels as PTX, to be compiled when they are loaded.
+  bool embedPTX = false;
+  /// The PTX version times 10.
+  int64_t ptxVersion = 90;
+  /// Folder of the CUDA toolkit; found by itself if empty.
+  std::string toolkit;
+  /// More options for the assembler, separated by spaces.
+  std::string assemblerOptions;
+  bool failOnSpills = false;
+  /// Whether to remark on the registers of kernels.
+  bool report = false;
+
+  HostObjectOptions host;
+  LinkOptions link;
+
+  /// Called for the pass manager of each stage, to add instrumentation.
+  std::function<LogicalResult(PassManager &)> configure;
+  /// Called with the name of each piece of work when it starts.
+  std::function<void(StringRef)> onProgress;
+
+  bool isGPU() const { return target != "host"; }
+};
+
+/// Names of the stages: "input", "schedule", ..., "host".
+std::optional<Stage> parseStage(StringRef name);
+StringRef getStageName(Stage stage);
+
+/// Names of the outputs: "mlir", "llvm", "ptx", "cubin", "obj", "so", "header".
+std::optional<OutputKind> parseOutputKind(StringRef name);
+
+/// The output that the extension of a file name stands for.
+std::optional<OutputKind> getOutputKindForFile(StringRef file);
+
+/// Whether `name` is a target.
+bool isKnownTarget(StringRef name);
+
+/// Runs the stages up to and including `last` on `module`.
+LogicalResult runStages(ModuleOp module, const CompilerOptions &options,
+                        Stage last);
+
+/// Compiles `module` and writes the output to the file `path`, or to the
+/// standard output if that is "-". The file is written in full or not at all.
+LogicalResult compileToFile(ModuleOp module, const CompilerOptions &options,
+                            StringRef path);
+
+/// Writes a C header for the functions of a module that has been through the
+/// stage `Bufferize`.
+void writeHeader(ModuleOp module, StringRef target, bool withReference,
+                 raw_ostream &os);
+
+} // namespace mlir::attn
+
+#endif // ATTN_COMPILER_COMPILER_H

@@ -1,0 +1,79 @@
+//===- HostObject.h - Object code for the host ------------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// From a module of the LLVM dialect to object files and shared libraries.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_TARGET_HOSTOBJECT_H
+#define ATTN_TARGET_HOSTOBJECT_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/IR/Module.h"
+
+#include <memory>
+#include <string>
+
+namespace llvm {
+class raw_pwrite_stream;
+class TargetMachine;
+} // namespace llvm
+
+namespace mlir::attn {
+
+/// For which processor to compile.
+struct HostObjectOptions {
+  /// "native", or a name that LLVM knows, such as "x86-64-v3".
+  std::string cpu = "native";
+  /// 0 to 3.
+  unsigned optLevel = 3;
+};
+
+/// The vector registers of a processor.
+struct HostVectors {
+  int64_t bits;
+  int64_t registers;
+};
+
+/// What to link artifacts with.
+struct LinkOptions {
+  /// The compiler driver to link with; looked up in the path.
+  std::string linker = "cc";
+  /// The folder of the runtime library.
+  std::string runtimeDir;
+  /// Whether to link the runtime into the artifact.
+  bool staticRuntime = false;
+};
+
+/// The target machine of the host. Emits an error and returns null if LLVM does
+/// not support it.
+std::unique_ptr<llvm::TargetMachine>
+createHostTargetMachine(Location loc, const HostObjectOptions &options);
+
+/// The vector registers of the host; the smallest ones if it is not known.
+HostVectors getHostVectors(const HostObjectOptions &options);
+
+/// Translates a module of the LLVM dialect and optimizes the result. Returns
+/// null, after an error, on failure.
+std::unique_ptr<llvm::Module>
+translateForHost(ModuleOp module, llvm::LLVMContext &context,
+                 llvm::TargetMachine &machine,
+                 const HostObjectOptions &options);
+
+/// Writes the object code of `llvmModule`.
+LogicalResult emitObject(Location loc, llvm::Module &llvmModule,
+                         llvm::TargetMachine &machine,
+                         llvm::raw_pwrite_stream &stream);
+
+/// Links the object file `object` into the shared library `library`.
+LogicalResult linkSharedLibrary(Location loc, StringRef object,
+                                StringRef library, const LinkOptions &options);
+
+} // namespace mlir::attn
+
+#endif // ATTN_TARGET_HOSTOBJECT_H

@@ -1,0 +1,319 @@
+//===- Compiler.cpp - Attn as a library -----------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Runs the stages of a compilation and writes its output.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Compiler/Compiler.h"
+#include "attn/Compiler/Pipelines.h"
+#include "attn/Conversion/AttnTileToVector/AttnTileToVector.h"
+#include "attn/Conversion/Passes.h"
+#include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "mlir/AsmParser/AsmParser.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+static constexpr std::pair<StringLiteral, Stage> stages[] = {
+    {"input", Stage::Input},
+    {"schedule", Stage::Schedule},
+    {"bufferize", Stage::Bufferize},
+    {"tile", Stage::Tile},
+    {"kernel", Stage::Kernel},
+    {"device", Stage::Device},
+    {"host", Stage::Host}};
+
+std::optional<Stage> attn::parseStage(StringRef name) {
+  for (auto [stageName, stage] : stages)
+    if (name == stageName)
+      return stage;
+  return std::nullopt;
+}
+
+StringRef attn::getStageName(Stage stage) {
+  return stages[static_cast<unsigned>(stage)].first;
+}
+
+std::optional<OutputKind> attn::parseOutputKind(StringRef name) {
+  return llvm::StringSwitch<std::optional<OutputKind>>(name)
+      .Case("mlir", OutputKind::MLIR)
+      .Case("llvm", OutputKind::LLVMIR)
+      .Case("ptx", OutputKind::PTX)
+      .Case("cubin", OutputKind::Cubin)
+      .Case("obj", OutputKind::Object)
+      .Case("so", OutputKind::SharedLibrary)
+      .Case("header", OutputKind::Header)
+      .Default(std::nullopt);
+}
+
+std::optional<OutputKind> attn::getOutputKindForFile(StringRef file) {
+  return llvm::StringSwitch<std::optional<OutputKind>>(
+             llvm::sys::path::extension(file))
+      .Case(".mlir", OutputKind::MLIR)
+      .Case(".ll", OutputKind::LLVMIR)
+      .Case(".ptx", OutputKind::PTX)
+      .Case(".cubin", OutputKind::Cubin)
+      .Case(".o", OutputKind::Object)
+      .Case(".so", OutputKind::SharedLibrary)
+      .Case(".h", OutputKind::Header)
+      .Default(std::nullopt);
+}
+
+bool attn::isKnownTarget(StringRef name) {
+  return name == "host" || name == "sm_80" || name == "sm_90a";
+}
+
+//===----------------------------------------------------------------------===//
+// Stages
+//===----------------------------------------------------------------------===//
+
+/// Gives every attention the schedule of the options.
+static LogicalResult overrideSchedules(ModuleOp module, StringRef text) {
+  auto schedule = dyn_cast_or_null<ScheduleAttrInterface>(
+      parseAttribute(text, module.getContext()));
+  if (!schedule)
+    return module.emitError("'") << text << "' is not a schedule";
+  module.walk([&](AttentionOp op) { op.setScheduleAttr(schedule); });
+  return success();
+}
+
+static void buildStage(OpPassManager &pm, const CompilerOptions &options,
+                       Stage stage) {
+  TargetPipelineOptions target;
+  target.target = options.target;
+  switch (stage) {
+  case Stage::Input:
+    return;
+  case Stage::Schedule:
+    return buildSchedulePipeline(pm, target);
+  case Stage::Bufferize: {
+    BufferizationPipelineOptions bufferization;
+    bufferization.target = options.target;
+    buildBufferizationPipeline(pm, bufferization);
+    if (options.withReference)
+      pm.addPass(createAttnMakeReferencePass());
+    return;
+  }
+  case Stage::Tile:
+    return buildTilingPipeline(pm);
+  case Stage::Kernel:
+    return buildKernelPipeline(pm);
+  case Stage::Device: {
+    if (!options.isGPU()) {
+      HostVectors vectors = getHostVectors(options.host);
+      HostLoweringOptions lowering;
+      lowering.vectorBits = vectors.bits;
+      lowering.numRegisters = vectors.registers;
+      return buildHostKernelPipeline(pm, lowering);
+    }
+    NVVMPipelineOptions nvvm;
+    bool toPTX = options.output == OutputKind::PTX || options.embedPTX;
+    nvvm.target = options.target;
+    nvvm.format = toPTX ? "ptx" : "cubin";
+    nvvm.ptxVersion = options.ptxVersion;
+    nvvm.toolkit = options.toolkit;
+    nvvm.assemblerOptions = options.assemblerOptions;
+    nvvm.failOnSpills = options.failOnSpills;
+    nvvm.report = options.report;
+    return buildNVVMPipeline(pm, nvvm);
+  }
+  case Stage::Host:
+    return buildHostPipeline(pm, target);
+  }
+}
+
+LogicalResult attn::runStages(ModuleOp module, const CompilerOptions &options,
+                              Stage last) {
+  if (!isKnownTarget(options.target))
+    return module.emitError("unknown target '")
+           << options.target << "' (expected host, sm_80 or sm_90a)";
+  if (!options.schedule.empty() &&
+      failed(overrideSchedules(module, options.schedule)))
+    return failure();
+  for (auto [name, stage] : stages) {
+    if (stage > last)
+      break;
+    if (options.onProgress)
+      options.onProgress(name);
+    PassManager pm(module.getContext(), ModuleOp::getOperationName());
+    if (options.configure && failed(options.configure(pm)))
+      return failure();
+    buildStage(pm, options, stage);
+    if (pm.empty())
+      continue;
+    if (failed(pm.run(module)))
+      return failure();
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Output
+//===----------------------------------------------------------------------===//
+
+static Stage getLastStage(const CompilerOptions &options) {
+  if (options.stopAfter)
+    return *options.stopAfter;
+  switch (options.output) {
+  case OutputKind::PTX:
+  case OutputKind::Cubin:
+    return Stage::Device;
+  case OutputKind::Header:
+    return Stage::Bufferize;
+  case OutputKind::MLIR:
+  case OutputKind::LLVMIR:
+  case OutputKind::Object:
+  case OutputKind::SharedLibrary:
+    return Stage::Host;
+  }
+  llvm_unreachable("unknown output");
+}
+
+/// Writes the code of the one kernel binary of `module`.
+static LogicalResult writeDeviceCode(ModuleOp module, raw_ostream &os) {
+  auto binaries = module.getOps<gpu::BinaryOp>();
+  auto count = std::distance(binaries.begin(), binaries.end());
+  if (count != 1)
+    return module.emitError("PTX and cubin files hold one kernel, and the "
+                            "module has ")
+           << count << "; write an object file or a shared library instead";
+  auto object = cast<gpu::ObjectAttr>((*binaries.begin()).getObjects()[0]);
+  os << object.getObject().getValue();
+  return success();
+}
+
+/// Writes everything but shared libraries.
+static LogicalResult writeOutput(ModuleOp module,
+                                 const CompilerOptions &options,
+                                 llvm::raw_pwrite_stream &os) {
+  switch (options.output) {
+  case OutputKind::MLIR:
+    module.print(os);
+    os << '\n';
+    return success();
+  case OutputKind::PTX:
+  case OutputKind::Cubin:
+    return writeDeviceCode(module, os);
+  case OutputKind::Header:
+    writeHeader(module, options.target, options.withReference, os);
+    return success();
+  case OutputKind::LLVMIR:
+  case OutputKind::Object:
+  case OutputKind::SharedLibrary:
+    break;
+  }
+  if (options.onProgress)
+    options.onProgress("llvm");
+  std::unique_ptr<llvm::TargetMachine> machine =
+      createHostTargetMachine(module.getLoc(), options.host);
+  if (!machine)
+    return failure();
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> llvmModule =
+      translateForHost(module, context, *machine, options.host);
+  if (!llvmModule)
+    return failure();
+  if (options.output == OutputKind::LLVMIR) {
+    llvmModule->print(os, nullptr);
+    return success();
+  }
+  if (options.onProgress)
+    options.onProgress("object");
+  return emitObject(module.getLoc(), *llvmModule, *machine, os);
+}
+
+/// Writes the output to `path`, or to the standard output if that is "-".
+static LogicalResult writeFile(ModuleOp module, const CompilerOptions &options,
+                               StringRef path) {
+  SmallString<0> buffer;
+  llvm::raw_svector_ostream stream(buffer);
+  if (failed(writeOutput(module, options, stream)))
+    return failure();
+  std::error_code error;
+  llvm::raw_fd_ostream os(path, error);
+  if (!error) {
+    os << buffer;
+    os.flush();
+    error = os.error();
+    os.clear_error();
+  }
+  if (error)
+    return emitError(UnknownLoc::get(module.getContext()))
+           << "could not write '" << path << "': " << error.message();
+  return success();
+}
+
+LogicalResult attn::compileToFile(ModuleOp module,
+                                  const CompilerOptions &options,
+                                  StringRef path) {
+  Location loc = UnknownLoc::get(module.getContext());
+  // Devices and pipes are written in place: nothing can be renamed to them.
+  bool isInPlace = path == "-" || (llvm::sys::fs::exists(path) &&
+                                   !llvm::sys::fs::is_regular_file(path));
+  if (isInPlace && options.output == OutputKind::SharedLibrary)
+    return emitError(loc, "a shared library must be written to a regular file");
+  // Make sure that the result can be written before taking time to compute it.
+  SmallVector<std::string, 2> temporaries;
+  llvm::scope_exit removeTemporaries([&] {
+    for (StringRef file : temporaries)
+      llvm::sys::fs::remove(file);
+  });
+  auto createTemporary = [&]() -> FailureOr<std::string> {
+    SmallString<128> file;
+    int descriptor;
+    std::error_code error = llvm::sys::fs::createUniqueFile(
+        path + ".%%%%%%", descriptor, file, llvm::sys::fs::OF_None,
+        llvm::sys::fs::all_read | llvm::sys::fs::owner_write);
+    if (error)
+      return emitError(loc)
+             << "could not write '" << path << "': " << error.message();
+    llvm::raw_fd_ostream(descriptor, /*shouldClose=*/true).flush();
+    temporaries.push_back(file.str().str());
+    return temporaries.back();
+  };
+  std::string output = path.str();
+  if (!isInPlace) {
+    FailureOr<std::string> file = createTemporary();
+    if (failed(file))
+      return failure();
+    output = *file;
+  }
+
+  if (failed(runStages(module, options, getLastStage(options))))
+    return failure();
+  if (options.output == OutputKind::SharedLibrary) {
+    FailureOr<std::string> object = createTemporary();
+    if (failed(object) || failed(writeFile(module, options, *object)))
+      return failure();
+    if (options.onProgress)
+      options.onProgress("link");
+    if (failed(linkSharedLibrary(loc, *object, output, options.link)))
+      return failure();
+  } else if (failed(writeFile(module, options, output))) {
+    return failure();
+  }
+  if (isInPlace)
+    return success();
+  if (std::error_code error = llvm::sys::fs::rename(output, path))
+    return emitError(loc) << "could not write '" << path
+                          << "': " << error.message();
+  return success();
+}

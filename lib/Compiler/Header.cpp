@@ -1,0 +1,125 @@
+//===- Header.cpp - C header of an artifact -------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Writes prototypes of C entry points, and one inline function each that takes
+// the arguments by name.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Signature.h"
+#include "attn/Compiler/Compiler.h"
+#include "attn/Conversion/LaunchToRuntime/RuntimeCalls.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+
+/// `name` with all characters that C does not allow replaced.
+static std::string getIdentifier(StringRef name) {
+  std::string identifier;
+  for (char c : name)
+    identifier += llvm::isAlnum(c) ? c : '_';
+  if (identifier.empty() || llvm::isDigit(identifier.front()))
+    identifier.insert(0, "_");
+  // Names of the generated code.
+  if (identifier == "args" || identifier == "stream")
+    identifier += '_';
+  return identifier;
+}
+
+/// "[batch, 32, queries, 128] bf16" of argument `index`.
+static std::string describeTensor(func::FuncOp func, unsigned index) {
+  auto symbols = func->getAttrOfType<ArrayAttr>(symbolsAttrName);
+  auto dims = func.getArgAttrOfType<DenseI64ArrayAttr>(index, argDimsAttrName);
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << '[';
+  llvm::interleaveComma(dims.asArrayRef(), os, [&](int64_t dim) {
+    if (dim >= 0)
+      os << dim;
+    else
+      os << cast<StringAttr>(symbols[ATTN_DIM_SYMBOL(dim)]).getValue();
+  });
+  os << "] "
+     << cast<MemRefType>(func.getArgumentTypes()[index]).getElementType();
+  return text;
+}
+
+static void writeFunction(func::FuncOp func, bool withReference,
+                          raw_ostream &os) {
+  StringRef name = func.getName();
+  unsigned numArguments = func.getNumArguments();
+  os << "/** Arguments of " << name << ":\n";
+  for (unsigned i = 0; i < numArguments; ++i) {
+    bool isOutput = bool(func.getArgAttr(i, argOutputAttrName));
+    os << "    " << i << "  " << (isOutput ? "out" : "in ") << "  "
+       << func.getArgAttrOfType<StringAttr>(i, argNameAttrName).getValue()
+       << ": " << describeTensor(func, i) << ", alignment "
+       << func.getArgAttrOfType<IntegerAttr>(i, argAlignmentAttrName).getInt()
+       << '\n';
+  }
+  os << "    Names instead of numbers are sizes that are known at run time;\n"
+        "    equal names must be equal sizes. Returns an attn_status. */\n";
+  os << "int32_t " << abi::callPrefix << name
+     << "(const attn_tensor *const *args, int32_t num_args,\n"
+        "    void *stream);\n\n";
+  std::string flops = (abi::flopsPrefix + name).str();
+  if (func->getParentOfType<ModuleOp>().lookupSymbol(flops))
+    os << "/** Floating point operations of a call with arguments of these "
+          "shapes. */\n"
+       << "int64_t " << flops << "(const attn_tensor *const *args);\n\n";
+  if (withReference && func->getParentOfType<ModuleOp>().lookupSymbol(
+                           (name + abi::referenceSuffix).str()))
+    os << "/** The same in f64, on the host: outputs are f64 tensors of which "
+          "the rows\n    0, row_step, 2 * row_step, ... are written. */\n"
+       << "int32_t " << abi::referencePrefix << name
+       << "(const attn_tensor *const *args, int32_t num_args,\n"
+          "    int64_t row_step);\n\n";
+
+  // Arguments by name, so that a C compiler checks their number.
+  std::string indent(4, ' ');
+  os << "/** Calls " << abi::callPrefix << name << ". */\n"
+     << "static inline int32_t " << name << "(";
+  for (unsigned i = 0; i < numArguments; ++i)
+    os << "\n"
+       << indent << "const attn_tensor *"
+       << getIdentifier(func.getArgAttrOfType<StringAttr>(i, argNameAttrName))
+       << ',';
+  os << "\n" << indent << "void *stream) {\n";
+  os << "  const attn_tensor *args[" << std::max(numArguments, 1u) << "];\n";
+  for (unsigned i = 0; i < numArguments; ++i)
+    os << "  args[" << i << "] = "
+       << getIdentifier(func.getArgAttrOfType<StringAttr>(i, argNameAttrName))
+       << ";\n";
+  os << "  return " << abi::callPrefix << name << "(args, " << numArguments
+     << ", stream);\n}\n\n";
+}
+
+void attn::writeHeader(ModuleOp module, StringRef target, bool withReference,
+                       raw_ostream &os) {
+  SmallVector<func::FuncOp> functions;
+  for (auto func : module.getOps<func::FuncOp>())
+    if (func.isPublic() && func->hasAttrOfType<ArrayAttr>(symbolsAttrName))
+      functions.push_back(func);
+  std::string guard = "ATTN_GENERATED";
+  for (func::FuncOp func : functions)
+    guard += "_" + StringRef(getIdentifier(func.getName())).upper();
+  guard += "_H";
+  os << "/* Generated by attn " ATTN_VERSION_STRING " for target " << target
+     << ". Do not edit. */\n\n"
+     << "#ifndef " << guard << "\n#define " << guard << "\n\n"
+     << "#include \"attn-runtime/attn_runtime.h\"\n\n"
+     << "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
+     << "/** Describes all functions of this artifact. */\n"
+     << "extern const struct attn_artifact " ATTN_ARTIFACT_SYMBOL ";\n\n";
+  for (func::FuncOp func : functions)
+    writeFunction(func, withReference, os);
+  os << "#ifdef __cplusplus\n}\n#endif\n\n#endif /* " << guard << " */\n";
+}

@@ -1,0 +1,32 @@
+// RUN: attn-opt %s --attn-create-entry-points=target=sm_90a | FileCheck %s
+
+// The function is called with memrefs made of the caller's tensors, and with the
+// stream.
+
+// CHECK-LABEL: func.func private @f(
+func.func @f(%a: memref<?x4xf32, strided<[?, 1], offset: ?>> {attn.name = "a", attn.dims = array<i64: -1, 4>,
+                                                               attn.alignment = 16 : i32, attn.output},
+             %stream: !llvm.ptr) -> i32 attributes {attn.symbols = ["n"]} {
+  %c0 = llvm.mlir.constant(0 : i32) : i32
+  return %c0 : i32
+}
+
+// CHECK-DAG: llvm.mlir.global private constant @attn_name_f("f\00")
+// CHECK-DAG: llvm.mlir.global private constant @attn_specs_f_name0("a\00")
+// CHECK-DAG: llvm.mlir.global private constant @attn_specs_f_dims0() {{.*}} : !llvm.array<2 x i64>
+// CHECK-DAG: llvm.mlir.global private constant @attn_specs_f() {{.*}} : !llvm.array<1 x struct<(ptr, i32, i32, ptr, i32, i32)>>
+
+// CHECK-LABEL: llvm.func @attn_call_f(
+// CHECK-SAME:    %[[ARGS:[^ ]+]]: !llvm.ptr, %[[N:[^ ]+]]: i32, %[[STREAM:[^ ]+]]: !llvm.ptr) -> i32
+// CHECK:         %[[SPECS:.*]] = llvm.mlir.addressof @attn_specs_f
+// CHECK:         %[[KIND:.*]] = llvm.mlir.constant(1 : i32) : i32
+// CHECK:         %[[STATUS:.*]] = llvm.call @attnrtCheckTensors(%[[SPECS]], %{{.*}}, %[[ARGS]], %[[N]], %{{.*}}, %{{.*}})
+// CHECK:         llvm.cond_br %{{.*}}, ^[[BODY:.*]], ^[[LEAVE:.*]](%[[STATUS]] : i32)
+// CHECK:       ^[[BODY]]:
+// CHECK:         %[[MEMREF:.*]] = builtin.unrealized_conversion_cast %{{.*}} to memref<?x4xf32, strided<[?, 1], offset: ?>>
+// CHECK:         %[[RESULT:.*]] = func.call @f(%[[MEMREF]], %[[STREAM]])
+// CHECK:         llvm.br ^[[LEAVE]](%[[RESULT]] : i32)
+
+// CHECK: llvm.mlir.global private constant @attn_functions() {{.*}} : !llvm.array<1 x struct<(ptr, i32, i32, ptr, ptr, ptr, ptr, ptr)>>
+// CHECK: llvm.mlir.global private constant @attn_target("sm_90a\00")
+// CHECK: llvm.mlir.global external constant @attn_artifact() {{.*}} : !llvm.struct<(i32, i32, ptr, ptr, ptr, ptr)>

@@ -1,0 +1,31 @@
+// RUN: attn-opt %s --attn-results-to-arguments | FileCheck %s
+
+// A result becomes a writable argument with the result's attributes.
+
+// CHECK-LABEL: func.func @result(
+// CHECK-SAME:    %[[A:[^ ]+]]: tensor<4xf32> {bufferization.writable = false},
+// CHECK-SAME:    %[[O:[^ ]+]]: tensor<4xf32> {attn.name = "sum", attn.output, bufferization.writable = true}) -> tensor<4xf32>
+func.func @result(%a: tensor<4xf32>) -> (tensor<4xf32> {attn.name = "sum"}) {
+  %e = tensor.empty() : tensor<4xf32>
+  // CHECK: %[[R:.*]] = linalg.add
+  %r = linalg.add ins(%a, %a : tensor<4xf32>, tensor<4xf32>) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+  // CHECK: %[[M:.*]] = bufferization.materialize_in_destination %[[R]] in %[[O]]
+  // CHECK: return %[[M]]
+  return %r : tensor<4xf32>
+}
+
+// An argument that is written and returned stays.
+
+// CHECK-LABEL: func.func @destination(
+// CHECK-SAME:    %{{[^ ]+}}: tensor<4xf32> {bufferization.writable = false},
+// CHECK-SAME:    %{{[^ ]+}}: tensor<4xf32> {attn.output, bufferization.writable = true}) -> tensor<4xf32>
+// CHECK-NOT:     materialize_in_destination
+func.func @destination(%a: tensor<4xf32>, %o: tensor<4xf32>) -> tensor<4xf32> {
+  %r = linalg.add ins(%a, %a : tensor<4xf32>, tensor<4xf32>) outs(%o : tensor<4xf32>) -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+
+// CHECK-LABEL: func.func private @private(%{{[^ ]+}}: tensor<4xf32>) -> tensor<4xf32>
+func.func private @private(%a: tensor<4xf32>) -> tensor<4xf32> {
+  return %a : tensor<4xf32>
+}

@@ -1,0 +1,26 @@
+// RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=sm_90a}))' --split-input-file --verify-diagnostics
+
+func.func @element(%q: memref<1x4x?x64xf32>, %k: memref<1x4x?x64xf32>, %v: memref<1x4x?x64xf32>, %o: memref<1x4x?x64xf32>) {
+  // expected-error @below {{'attn.attention' op element type on sm_90a must be bf16 or f16 (was 'f32')}}
+  attn.attention ins(%q, %k, %v : memref<1x4x?x64xf32>, memref<1x4x?x64xf32>, memref<1x4x?x64xf32>)
+      outs(%o : memref<1x4x?x64xf32>)
+  return
+}
+
+// -----
+
+func.func @query_dim(%q: memref<1x4x?x320xbf16>, %k: memref<1x4x?x320xbf16>, %v: memref<1x4x?x64xbf16>, %o: memref<1x4x?x64xbf16>) {
+  // expected-error @below {{'attn.attention' op query head dimension on sm_90a must be a multiple of 8 and at most 256 (was 320)}}
+  attn.attention ins(%q, %k, %v : memref<1x4x?x320xbf16>, memref<1x4x?x320xbf16>, memref<1x4x?x64xbf16>)
+      outs(%o : memref<1x4x?x64xbf16>)
+  return
+}
+
+// -----
+
+func.func @value_dim(%q: memref<1x4x?x64xbf16>, %k: memref<1x4x?x64xbf16>, %v: memref<1x4x?x60xbf16>, %o: memref<1x4x?x60xbf16>) {
+  // expected-error @below {{'attn.attention' op value head dimension on sm_90a must be a multiple of 8 and at most 256 (was 60)}}
+  attn.attention ins(%q, %k, %v : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x60xbf16>)
+      outs(%o : memref<1x4x?x60xbf16>)
+  return
+}

@@ -1,0 +1,58 @@
+// RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=sm_90a}))' | FileCheck %s
+// RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=sm_90a}))' \
+// RUN:   --remarks-filter='.*' --remark-format=emitRemark -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
+
+// What is chosen for one producer and two or three consumer warpgroups.
+
+// CHECK-LABEL: @d64(
+// CHECK: #attn_tile.warp_specialized<query_tile = 192, key_tile = 128, stages = 2, consumers = 3, traversal = grid
+// REMARK: key tile 128 is bounded by instruction shape
+func.func @d64(%q: memref<1x4x?x64xbf16>, %k: memref<1x4x?x64xbf16>, %v: memref<1x4x?x64xbf16>, %o: memref<1x4x?x64xbf16>) {
+  attn.attention ins(%q, %k, %v : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
+      outs(%o : memref<1x4x?x64xbf16>)
+  return
+}
+
+// CHECK-LABEL: @d128(
+// CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2, ping_pong = true, traversal = grid
+// REMARK: key tile 176 is bounded by registers
+func.func @d128(%q: memref<1x4x?x128xf16>, %k: memref<1x4x?x128xf16>, %v: memref<1x4x?x128xf16>, %o: memref<1x4x?x128xf16>) {
+  attn.attention ins(%q, %k, %v : memref<1x4x?x128xf16>, memref<1x4x?x128xf16>, memref<1x4x?x128xf16>)
+      outs(%o : memref<1x4x?x128xf16>)
+  return
+}
+
+// CHECK-LABEL: @d128_causal(
+// CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2, ping_pong = true>
+func.func @d128_causal(%q: memref<1x4x?x128xbf16>, %k: memref<1x4x?x128xbf16>, %v: memref<1x4x?x128xbf16>, %o: memref<1x4x?x128xbf16>) {
+  attn.attention ins(%q, %k, %v : memref<1x4x?x128xbf16>, memref<1x4x?x128xbf16>, memref<1x4x?x128xbf16>)
+      outs(%o : memref<1x4x?x128xbf16>) mask(#attn.causal)
+  return
+}
+
+// CHECK-LABEL: @d256(
+// CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 80, stages = 2, consumers = 2, traversal = grid
+// REMARK: key tile 80 is bounded by shared memory
+func.func @d256(%q: memref<1x4x?x256xbf16>, %k: memref<1x4x?x256xbf16>, %v: memref<1x4x?x256xbf16>, %o: memref<1x4x?x256xbf16>) {
+  attn.attention ins(%q, %k, %v : memref<1x4x?x256xbf16>, memref<1x4x?x256xbf16>, memref<1x4x?x256xbf16>)
+      outs(%o : memref<1x4x?x256xbf16>)
+  return
+}
+
+// CHECK-LABEL: @d192_128(
+// CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 
+func.func @d192_128(%q: memref<1x4x?x192xbf16>, %k: memref<1x4x?x192xbf16>, %v: memref<1x4x?x128xbf16>, %o: memref<1x4x?x128xbf16>) {
+  attn.attention ins(%q, %k, %v : memref<1x4x?x192xbf16>, memref<1x4x?x192xbf16>, memref<1x4x?x128xbf16>)
+      outs(%o : memref<1x4x?x128xbf16>)
+  return
+}
+
+// A schedule that is there stays.
+
+// CHECK-LABEL: @given(
+// CHECK: #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 3, consumers = 1>
+func.func @given(%q: memref<1x4x?x64xbf16>, %k: memref<1x4x?x64xbf16>, %v: memref<1x4x?x64xbf16>, %o: memref<1x4x?x64xbf16>) {
+  attn.attention ins(%q, %k, %v : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
+      outs(%o : memref<1x4x?x64xbf16>) schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 3, consumers = 1>)
+  return
+}

@@ -1,0 +1,346 @@
+//===- attn-compile.cpp - Compiler driver ---------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Command line of the compiler. Exit codes: 0 success, 1 the input could not be
+// compiled or the output not be written, 2 the command line is wrong.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Progress.h"
+#include "attn/Compiler/Compiler.h"
+#include "attn/InitAllDialects.h"
+#include "attn/InitAllPasses.h"
+#include "mlir/AsmParser/AsmParser.h"
+#include "mlir/AsmParser/AsmParserState.h"
+#include "mlir/Bytecode/BytecodeReader.h"
+#include "mlir/IR/AsmState.h"
+#include "mlir/IR/Remarks.h"
+#include "mlir/InitAllDialects.h"
+#include "mlir/InitAllExtensions.h"
+#include "mlir/InitAllPasses.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Support/FileUtilities.h"
+#include "mlir/Support/Timing.h"
+#include "mlir/Target/LLVMIR/Dialect/All.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/SourceMgr.h"
+
+using namespace mlir;
+namespace cl = llvm::cl;
+
+static constexpr int exitFailure = 1;
+static constexpr int exitUsage = 2;
+
+static constexpr char overview[] = R"(Attn: a compiler for attention
+
+Compiles functions with attn operations to kernels and their C interface:
+
+  attn-compile in.mlir -o out.so --target=sm_90a
+  attn-compile in.mlir -o out.h
+  attn-compile in.mlir -o - --emit=mlir --stop-after=kernel
+
+The stages are input, schedule, bufferize, tile, kernel, device and host.
+MLIR's options to look at passes work too: --mlir-print-ir-after-all,
+--mlir-print-ir-tree-dir, --mlir-timing, --mlir-pass-statistics,
+--mlir-print-debuginfo and others; --help-hidden lists them.
+
+Exit codes: 0 success, 1 the input could not be compiled or the output not be
+written, 2 the command line is wrong.
+)";
+
+static cl::OptionCategory category("Attn options");
+
+namespace {
+/// The command line.
+struct Flags {
+  cl::opt<std::string> inputFile{cl::Positional, cl::desc("<input file>"),
+                                 cl::init("-"), cl::cat(category)};
+  cl::opt<std::string> outputFile{
+      "o", cl::desc("Output file, \"-\" for the standard output (default)"),
+      cl::value_desc("file"), cl::init("-"), cl::cat(category)};
+  cl::opt<std::string> target{
+      "target", cl::desc("Target: host (default), sm_80 or sm_90a"),
+      cl::value_desc("name"), cl::init("host"), cl::cat(category)};
+  cl::opt<std::string> emit{
+      "emit",
+      cl::desc("What to write: mlir, llvm, ptx, cubin, obj, so or header "
+               "(default: from the extension of the output file: .mlir, "
+               ".ll, .ptx, .cubin, .o, .so, .h)"),
+      cl::value_desc("kind"), cl::cat(category)};
+  cl::opt<std::string> stopAfter{
+      "stop-after",
+      cl::desc("Last stage to run before writing MLIR (default: host)"),
+      cl::value_desc("stage"), cl::cat(category)};
+  cl::opt<bool> withReference{
+      "with-reference",
+      cl::desc("Add a reference of each function, computed in f64 on the host"),
+      cl::cat(category)};
+  cl::opt<std::string> schedule{
+      "schedule",
+      cl::desc("Schedule of all attentions, such as "
+               "'#attn_tile.sequential<query_tile = 16, key_tile = 64>'"),
+      cl::value_desc("attribute"), cl::cat(category)};
+  cl::opt<bool> embedPTX{
+      "embed-ptx",
+      cl::desc("Keep kernels as PTX; the driver compiles them when they "
+               "are first used. Needs no ptxas"),
+      cl::cat(category)};
+  cl::opt<int64_t> ptxVersion{
+      "ptx-version", cl::desc("PTX version times 10 (default: 90)"),
+      cl::value_desc("n"), cl::init(90), cl::cat(category)};
+  cl::opt<std::string> cudaPath{
+      "cuda-path",
+      cl::desc("Folder of the CUDA toolkit (default: CUDA_ROOT, "
+               "CUDA_HOME, CUDA_PATH, then ptxas in PATH, then what was "
+               "found when Attn was built)"),
+      cl::value_desc("folder"), cl::cat(category)};
+  cl::opt<std::string> ptxasOptions{
+      "ptxas-options", cl::desc("More options for ptxas, separated by spaces"),
+      cl::value_desc("options"), cl::cat(category)};
+  cl::opt<bool> failOnSpills{
+      "fail-on-spills",
+      cl::desc("Make register spills and matrix products that ptxas "
+               "serialized errors instead of warnings"),
+      cl::cat(category)};
+  cl::opt<std::string> hostCPU{
+      "host-cpu",
+      cl::desc("Processor of the host part (default: native for "
+               "--target=host, the architecture's baseline for GPUs)"),
+      cl::value_desc("name"), cl::cat(category)};
+  cl::opt<unsigned> optLevel{
+      "host-opt-level",
+      cl::desc("LLVM's optimization level for the host part, 0 to 3 "
+               "(default: 3)"),
+      cl::value_desc("n"), cl::init(3), cl::cat(category)};
+  cl::opt<std::string> linker{
+      "linker", cl::desc("Compiler driver to link with (default: cc)"),
+      cl::value_desc("program"), cl::init("cc"), cl::cat(category)};
+  cl::opt<std::string> runtimeDir{
+      "runtime-dir",
+      cl::desc("Folder of libattn_runtime (default: ../lib beside "
+               "this program)"),
+      cl::value_desc("folder"), cl::cat(category)};
+  cl::opt<bool> staticRuntime{"static-runtime",
+                              cl::desc("Link the runtime into the output"),
+                              cl::cat(category)};
+  cl::opt<bool> verbose{
+      "verbose",
+      cl::desc("Print times of stages, registers of kernels and the "
+               "reasons for schedules"),
+      cl::cat(category)};
+};
+} // namespace
+
+/// Makes room for our options: LLVM's code generator registers some of the same
+/// names, for passes that no user of this program knows.
+static void removeClashingOptions() {
+  auto &registered = cl::getRegisteredOptions();
+  for (StringRef name : {"stop-after"})
+    if (cl::Option *option = registered.lookup(name))
+      option->removeArgument();
+}
+
+static int usageError(const Twine &message) {
+  llvm::errs() << "attn-compile: error: " << message
+               << "\nTry 'attn-compile --help'.\n";
+  return exitUsage;
+}
+
+/// The folder of the runtime library beside this program.
+static std::string findRuntimeDir(const char *argv0) {
+  std::string program = llvm::sys::fs::getMainExecutable(
+      argv0, reinterpret_cast<void *>(&findRuntimeDir));
+  llvm::SmallString<128> folder(program);
+  llvm::sys::path::remove_filename(folder);
+  llvm::sys::path::append(folder, "..", "lib");
+  llvm::sys::path::remove_dots(folder, /*remove_dot_dot=*/true);
+  return folder.str().str();
+}
+
+/// Gives the arguments of functions the names they have in the source.
+static void nameArguments(ModuleOp module, const AsmParserState &state) {
+  module.walk([&](FunctionOpInterface function) {
+    if (function.isExternal())
+      return;
+    const AsmParserState::BlockDefinition *block =
+        state.getBlockDef(&function.getFunctionBody().front());
+    if (!block)
+      return;
+    for (auto [index, argument] : llvm::enumerate(block->arguments)) {
+      StringRef name(argument.loc.Start.getPointer(),
+                     argument.loc.End.getPointer() -
+                         argument.loc.Start.getPointer());
+      name.consume_front("%");
+      if (name.empty() || llvm::isDigit(name.front()) ||
+          function.getArgAttr(index, "attn.name"))
+        continue;
+      function.setArgAttr(index, "attn.name",
+                          StringAttr::get(module.getContext(), name));
+    }
+  });
+}
+
+/// Parses the input. Returns null, after an error, if it is malformed.
+static OwningOpRef<ModuleOp> parse(llvm::SourceMgr &sourceMgr,
+                                   MLIRContext &context) {
+  ParserConfig config(&context);
+  const llvm::MemoryBuffer *buffer =
+      sourceMgr.getMemoryBuffer(sourceMgr.getMainFileID());
+  if (isBytecode(*buffer))
+    return parseSourceFile<ModuleOp>(sourceMgr, config);
+  Block block;
+  AsmParserState state;
+  if (failed(parseAsmSourceFile(sourceMgr, &block, config, &state)))
+    return nullptr;
+  auto loc = FileLineColLoc::get(&context, buffer->getBufferIdentifier(), 1, 1);
+  OwningOpRef<ModuleOp> module =
+      detail::constructContainerOpForParserIfNecessary<ModuleOp>(&block,
+                                                                 &context, loc);
+  if (module)
+    nameArguments(*module, state);
+  return module;
+}
+
+/// Reads the options. Returns an error text if they contradict one another.
+static std::optional<std::string> readOptions(const char *argv0,
+                                              const Flags &flags,
+                                              attn::CompilerOptions &options) {
+  auto error = [](const Twine &message) { return message.str(); };
+  if (!attn::isKnownTarget(flags.target))
+    return error("unknown target '" + Twine(flags.target) +
+                 "' (expected host, sm_80 or sm_90a)");
+  options.target = flags.target;
+
+  std::optional<attn::OutputKind> kind;
+  if (!flags.emit.empty()) {
+    kind = attn::parseOutputKind(flags.emit);
+    if (!kind)
+      return error("unknown value '" + Twine(flags.emit) +
+                   "' for --emit (expected mlir, llvm, ptx, cubin, obj, so or "
+                   "header)");
+  } else if (flags.outputFile == "-") {
+    kind = attn::OutputKind::MLIR;
+  } else {
+    kind = attn::getOutputKindForFile(flags.outputFile);
+    if (!kind)
+      return error("cannot tell what to write from the name '" +
+                   Twine(flags.outputFile) +
+                   "' (expected .mlir, .ll, .ptx, .cubin, .o, .so or .h, or "
+                   "the option --emit)");
+  }
+  options.output = *kind;
+  bool isDeviceCode =
+      *kind == attn::OutputKind::PTX || *kind == attn::OutputKind::Cubin;
+  if (isDeviceCode && !options.isGPU())
+    return error("the target host has no PTX or cubin; use "
+                 "--target=sm_80 or --target=sm_90a");
+  if (!flags.stopAfter.empty()) {
+    options.stopAfter = attn::parseStage(flags.stopAfter);
+    if (!options.stopAfter)
+      return error("unknown stage '" + Twine(flags.stopAfter) +
+                   "' (expected input, schedule, bufferize, tile, kernel, "
+                   "device or host)");
+    if (*kind != attn::OutputKind::MLIR)
+      return error("--stop-after needs --emit=mlir");
+  }
+  if (flags.optLevel > 3)
+    return error("--host-opt-level must be 0 to 3 (was " +
+                 Twine(flags.optLevel) + ")");
+
+  options.withReference = flags.withReference;
+  options.schedule = flags.schedule;
+  options.embedPTX = flags.embedPTX;
+  options.ptxVersion = flags.ptxVersion;
+  options.toolkit = flags.cudaPath;
+  options.assemblerOptions = flags.ptxasOptions;
+  options.failOnSpills = flags.failOnSpills;
+  options.report = flags.verbose;
+  options.host.cpu = flags.hostCPU;
+  if (flags.hostCPU.empty())
+    options.host.cpu = options.isGPU() ? "generic" : "native";
+  options.host.optLevel = flags.optLevel;
+  options.link.linker = flags.linker;
+  options.link.runtimeDir = flags.runtimeDir.empty()
+                                ? findRuntimeDir(argv0)
+                                : flags.runtimeDir.getValue();
+  options.link.staticRuntime = flags.staticRuntime;
+  return std::nullopt;
+}
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  cl::SetVersionPrinter([](raw_ostream &os) {
+    os << "attn-compile " << ATTN_VERSION_STRING << " (LLVM "
+       << LLVM_VERSION_STRING << ")\n";
+  });
+  removeClashingOptions();
+  Flags flags;
+  registerAsmPrinterCLOptions();
+  registerMLIRContextCLOptions();
+  registerPassManagerCLOptions();
+  registerDefaultTimingManagerCLOptions();
+  cl::HideUnrelatedOptions(category);
+  if (!cl::ParseCommandLineOptions(argc, argv, overview, &llvm::errs()))
+    return exitUsage;
+
+  attn::CompilerOptions options;
+  if (std::optional<std::string> error = readOptions(argv[0], flags, options))
+    return usageError(*error);
+
+  std::string message;
+  std::unique_ptr<llvm::MemoryBuffer> buffer =
+      openInputFile(flags.inputFile, &message);
+  if (!buffer) {
+    llvm::errs() << "attn-compile: error: " << message << '\n';
+    return exitFailure;
+  }
+
+  DialectRegistry registry;
+  registerAllDialects(registry);
+  registerAllExtensions(registry);
+  registerAllToLLVMIRTranslations(registry);
+  attn::registerAllDialects(registry);
+  MLIRContext context(registry);
+  if (flags.verbose &&
+      failed(remark::enableOptimizationRemarks(
+          context, nullptr, std::make_unique<remark::RemarkEmittingPolicyAll>(),
+          remark::RemarkCategories{".*", {}, {}, {}, {}},
+          /*printAsEmitRemarks=*/true)))
+    return exitFailure;
+
+  llvm::SourceMgr sourceMgr;
+  sourceMgr.AddNewSourceBuffer(std::move(buffer), SMLoc());
+  SourceMgrDiagnosticHandler diagnostics(sourceMgr, &context);
+  context.printOpOnDiagnostic(false);
+
+  DefaultTimingManager timing;
+  applyDefaultTimingManagerCLOptions(timing);
+  TimingScope timingScope = timing.getRootScope();
+  Progress progress(flags.verbose);
+  options.onProgress = [&](StringRef stage) { progress.start(stage); };
+  options.configure = [&](PassManager &pm) -> LogicalResult {
+    if (failed(applyPassManagerCLOptions(pm)))
+      return failure();
+    pm.enableTiming(timingScope);
+    return success();
+  };
+
+  progress.start("parse");
+  OwningOpRef<ModuleOp> module = parse(sourceMgr, context);
+  if (!module)
+    return exitFailure;
+  LogicalResult result =
+      attn::compileToFile(*module, options, flags.outputFile);
+  progress.finish();
+  return succeeded(result) ? 0 : exitFailure;
+}
