@@ -51,7 +51,7 @@ public:
 
   void emitInitBarriers(OpBuilder &builder, Location loc,
                         const StagedTile &stage,
-                        int64_t consumers) const override;
+                        const StageThreads &threads) const override;
   void emitInitDone(OpBuilder &builder, Location loc) const override;
   void emitAcquire(OpBuilder &builder, Location loc, const StagedTile &stage,
                    Value parity, BufferType type) const override;
@@ -138,12 +138,14 @@ int64_t SM90aTarget::getStageBytes(BufferType type) const {
 
 void SM90aTarget::emitInitBarriers(OpBuilder &builder, Location loc,
                                    const StagedTile &stage,
-                                   int64_t consumers) const {
+                                   const StageThreads &threads) const {
   StringRef code = "mbarrier.init.shared::cta.b64 [$0], $1;";
   ptx::emit(builder, loc, code, "r,r",
             {stage.full, ptx::constant(builder, loc, 1)});
-  ptx::emit(builder, loc, code, "r,r",
-            {stage.empty, ptx::constant(builder, loc, consumers)});
+  // One thread of each warpgroup releases.
+  ptx::emit(
+      builder, loc, code, "r,r",
+      {stage.empty, ptx::constant(builder, loc, threads.consumers / 128)});
 }
 
 void SM90aTarget::emitInitDone(OpBuilder &builder, Location loc) const {

@@ -19,11 +19,13 @@ using namespace mlir::attn;
 TargetInfo::~TargetInfo() = default;
 
 ArrayRef<StringRef> attn::getTargetNames() {
-  static constexpr StringRef names[] = {"sm_90a"};
+  static constexpr StringRef names[] = {"sm_80", "sm_90a"};
   return names;
 }
 
 std::unique_ptr<TargetInfo> attn::createTargetInfo(StringRef name) {
+  if (name == "sm_80")
+    return createSM80Target();
   if (name == "sm_90a")
     return createSM90aTarget();
   return nullptr;

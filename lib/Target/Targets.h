@@ -17,6 +17,7 @@
 
 namespace mlir::attn {
 
+std::unique_ptr<TargetInfo> createSM80Target();
 std::unique_ptr<TargetInfo> createSM90aTarget();
 
 } // namespace mlir::attn

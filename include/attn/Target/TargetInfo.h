@@ -31,6 +31,13 @@ struct StagedTile {
   Value empty;
 };
 
+/// How many threads fill the stages of a kernel, and how many read them. Where
+/// there are no roles, all threads do both.
+struct StageThreads {
+  int64_t producers;
+  int64_t consumers;
+};
+
 /// Where the code that is being emitted runs.
 struct ThreadPosition {
   /// Index of the thread within its role, `i32`.
@@ -38,6 +45,8 @@ struct ThreadPosition {
   /// Index of the warpgroup within its role, `i32`, equal in all threads of a
   /// warp and known to be.
   Value warpgroup;
+  /// Threads of the role.
+  int64_t numThreads;
 };
 
 /// One GPU architecture. Methods that emit code put it at the builder's
@@ -79,11 +88,10 @@ public:
   /// Whether one thread of a producer role does all of its work.
   virtual bool isProducerSingleThread() const = 0;
 
-  /// Prepares the barriers of one stage; run by one thread. `consumers` counts
-  /// the warpgroups that release the stage.
+  /// Prepares the barriers of one stage; run by one thread.
   virtual void emitInitBarriers(OpBuilder &builder, Location loc,
                                 const StagedTile &stage,
-                                int64_t consumers) const = 0;
+                                const StageThreads &threads) const = 0;
   /// Makes prepared barriers known to all threads; run by all of them.
   virtual void emitInitDone(OpBuilder &builder, Location loc) const = 0;
 

@@ -225,12 +225,16 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
   for (RoleOp role : kernel.getOps<RoleOp>()) {
     context.firstWarpgroup[role] = warpgroups;
     warpgroups += role.getWarpgroups();
-    if (role.getKind() == RoleKind::Consumer)
-      context.numConsumers += role.getWarpgroups();
+    int64_t &users = role.getKind() == RoleKind::Producer
+                         ? context.stageThreads.producers
+                         : context.stageThreads.consumers;
+    users += role.getWarpgroups() * warpgroupSize;
     role.walk([&](AwaitTurnOp) { takingTurns.insert(role); });
   }
   context.numThreads =
       warpgroups ? warpgroups * warpgroupSize : context.layout.getNumThreads();
+  if (!warpgroups)
+    context.stageThreads = {context.numThreads, context.numThreads};
   kernel.walk([&](MmaWaitOp wait) {
     context.newerProducts[wait] = countNewerProducts(wait);
   });

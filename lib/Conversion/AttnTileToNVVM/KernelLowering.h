@@ -14,6 +14,7 @@
 #define ATTN_LIB_CONVERSION_ATTNTILETONVVM_KERNELLOWERING_H
 
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Target/LoweredMemRef.h"
 #include "attn/Target/TargetInfo.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -35,8 +36,8 @@ struct KernelContext {
   attn_tile::ThreadLayoutAttrInterface layout;
   /// Threads of the group.
   int64_t numThreads = 0;
-  /// Warpgroups that release stages.
-  int64_t numConsumers = 0;
+  /// Threads that fill and read stages.
+  StageThreads stageThreads = {0, 0};
   /// Index of the thread and of its warpgroup in the group, `i32`; the latter
   /// is the same in all threads of a warp.
   Value thread;
@@ -68,15 +69,16 @@ struct KernelContext {
   ThreadPosition getPosition(OpBuilder &builder, Operation *op) const {
     auto role = op->getParentOfType<attn_tile::RoleOp>();
     int64_t first = role ? firstWarpgroup.lookup(role) : 0;
+    int64_t count = role ? role.getWarpgroups() * warpgroupSize : numThreads;
     if (first == 0)
-      return {thread, warpgroup};
+      return {thread, warpgroup, count};
     Location loc = op->getLoc();
     auto subtract = [&](Value value, int64_t amount) -> Value {
       Value constant = arith::ConstantIntOp::create(builder, loc, amount, 32);
       return arith::SubIOp::create(builder, loc, value, constant);
     };
-    return {subtract(thread, first * warpgroupSize),
-            subtract(warpgroup, first)};
+    return {subtract(thread, first * warpgroupSize), subtract(warpgroup, first),
+            count};
   }
 };
 
@@ -135,60 +137,6 @@ private:
       types.append(count, type.getElementType());
     return success();
   }
-};
-
-/// A memref after conversion.
-struct LoweredMemRef {
-  LoweredMemRef(MemRefType type, ValueRange values)
-      : type(type), values(values) {}
-
-  Value getPointer() const { return values.front(); }
-
-  Value getSize(OpBuilder &builder, Location loc, int64_t dim) const {
-    if (type.isDynamicDim(dim))
-      return values[1 + dim];
-    return arith::ConstantIntOp::create(builder, loc, type.getDimSize(dim), 64);
-  }
-
-  /// The last stride, when dynamic, is 1: callers of kernels check that.
-  Value getStride(OpBuilder &builder, Location loc, int64_t dim) const {
-    SmallVector<int64_t> strides;
-    int64_t offset;
-    bool known = succeeded(type.getStridesAndOffset(strides, offset));
-    int64_t stride = known ? strides[dim] : ShapedType::kDynamic;
-    if (dim == type.getRank() - 1 && ShapedType::isDynamic(stride))
-      stride = 1;
-    if (ShapedType::isDynamic(stride))
-      return values[1 + type.getRank() + dim];
-    return arith::ConstantIntOp::create(builder, loc, stride, 64);
-  }
-
-  /// Pointer in global memory to the element at `indices` (`i32`).
-  Value emitAddress(OpBuilder &builder, Location loc,
-                    ValueRange indices) const {
-    Type i64 = builder.getI64Type();
-    Value offset;
-    for (auto [dim, index] : llvm::enumerate(indices)) {
-      Value wide = arith::ExtSIOp::create(builder, loc, i64, index);
-      Value stride = getStride(builder, loc, dim);
-      Value term = arith::MulIOp::create(builder, loc, wide, stride);
-      offset =
-          offset ? arith::AddIOp::create(builder, loc, offset, term).getResult()
-                 : term;
-    }
-    auto global = LLVM::LLVMPointerType::get(
-        builder.getContext(),
-        static_cast<unsigned>(NVVM::NVVMMemorySpace::Global));
-    Value base =
-        LLVM::AddrSpaceCastOp::create(builder, loc, global, getPointer());
-    if (!offset)
-      return base;
-    return LLVM::GEPOp::create(builder, loc, global, type.getElementType(),
-                               base, offset);
-  }
-
-  MemRefType type;
-  ValueRange values;
 };
 
 /// Base of patterns that need the kernel's context.

@@ -39,7 +39,7 @@ struct CreatePipeLowering : public KernelPattern<CreatePipeOp> {
         Value full = emitAdd(builder, loc, barriers, i * bytes);
         Value empty = emitAdd(builder, loc, barriers, i * bytes + bytes / 2);
         context.target.emitInitBarriers(builder, loc, {stage, full, empty},
-                                        context.numConsumers);
+                                        context.stageThreads);
       }
     });
     rewriter.replaceOpWithMultiple(

@@ -1,0 +1,43 @@
+// RUN: attn-opt %s -convert-attn-tile-to-nvvm=target=sm_80 -split-input-file -verify-diagnostics
+
+attn_tile.kernel @copy_from_tensor_map(%m: !attn_tile.tensor_map<2, 64x64xbf16>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 1>
+  %b = attn_tile.acquire %p[%c0] : !attn_tile.pipe<64x64xbf16, stages = 1>
+  // expected-error @below {{'attn_tile.copy' op must copy from a memref on sm_80}}
+  // expected-error @below {{failed to legalize}}
+  attn_tile.copy %m[%c0, %c0] to %b : !attn_tile.tensor_map<2, 64x64xbf16> to !attn_tile.buffer<64x64xbf16>
+  attn_tile.commit %b : !attn_tile.buffer<64x64xbf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @columns_apart(%m: memref<?x64xbf16, strided<[1, 64]>>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 1>
+  %b = attn_tile.acquire %p[%c0] : !attn_tile.pipe<64x64xbf16, stages = 1>
+  // expected-error @below {{'attn_tile.copy' op columns of 'memref<?x64xbf16, strided<[1, 64]>>' must be contiguous on sm_80}}
+  // expected-error @below {{failed to legalize}}
+  attn_tile.copy %m[%c0, %c0] to %b : memref<?x64xbf16, strided<[1, 64]>> to !attn_tile.buffer<64x64xbf16>
+  attn_tile.commit %b : !attn_tile.buffer<64x64xbf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @contracts_8(%p: vector<64x8xbf16>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %pipe = attn_tile.create_pipe : !attn_tile.pipe<64x8xbf16, stages = 1>
+  %b = attn_tile.wait %pipe[%c0] : !attn_tile.pipe<64x8xbf16, stages = 1>
+  // expected-error @below {{'attn_tile.mma_start' op lhs in registers must contract a multiple of 16 on sm_80}}
+  // expected-error @below {{failed to legalize}}
+  %s = attn_tile.mma_start %p, %b transpose_rhs
+      : vector<64x8xbf16>, !attn_tile.buffer<64x8xbf16> -> !attn_tile.pending<vector<64x64xf32>>
+  %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<64x64xf32>>
+  attn_tile.release %b : !attn_tile.buffer<64x8xbf16>
+  attn_tile.return
+}

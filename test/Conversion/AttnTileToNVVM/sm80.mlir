@@ -1,0 +1,191 @@
+// RUN: attn-opt %s -convert-attn-tile-to-nvvm=target=sm_80 -split-input-file | FileCheck %s
+
+// All 64 threads fill a stage and both warps release it.
+
+// CHECK-LABEL: llvm.func @barriers
+// CHECK-SAME:    attn_tile.block_size = 64 : i32
+// CHECK-SAME:    attn_tile.shared_bytes = 17408 : i32
+attn_tile.kernel @barriers(%n: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 2>} {
+  // CHECK:      %[[TID:.*]] = nvvm.read.ptx.sreg.tid.x
+  // CHECK:      scf.if
+  // CHECK-DAG:    %[[ALL:.*]] = llvm.mlir.constant(64 : i32) : i32
+  // CHECK-DAG:    "mbarrier.init.shared.b64 [$0], $1;", "r,r" %{{.*}}, %[[ALL]]
+  // CHECK-DAG:    %[[WARPS:.*]] = llvm.mlir.constant(2 : i32) : i32
+  // CHECK-DAG:    "mbarrier.init.shared.b64 [$0], $1;", "r,r" %{{.*}}, %[[WARPS]]
+  // CHECK-COUNT-2: mbarrier.init
+  // CHECK-NOT:  mbarrier.init
+  // CHECK:      nvvm.barrier
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xf16, stages = 2>
+  // CHECK:      "{\0A.reg .pred done;\0Await_${:uid}:\0Ambarrier.test_wait.parity.shared.b64 done, [$0], $1;\0A@!done bra wait_${:uid};\0A}"
+  // CHECK:      "cp.async.mbarrier.arrive.noinc.shared.b64 [$0];"
+  %a = attn_tile.acquire %p[%n] : !attn_tile.pipe<64x64xf16, stages = 2>
+  attn_tile.commit %a : !attn_tile.buffer<64x64xf16>
+  // CHECK:      mbarrier.test_wait.parity.shared.b64
+  // CHECK:      nvvm.bar.warp.sync
+  // CHECK:      %[[LANE:.*]] = arith.andi %[[TID]], %{{.*}}
+  // CHECK:      @first mbarrier.arrive.shared.b64 state, [$0];{{.*}}", "r,r,~{memory}" %{{.*}}, %[[LANE]]
+  %b = attn_tile.wait %p[%n] : !attn_tile.pipe<64x64xf16, stages = 2>
+  attn_tile.release %b : !attn_tile.buffer<64x64xf16>
+  attn_tile.return
+}
+
+// -----
+
+// Eight threads copy a row of 128 bytes, 64 threads eight rows at a time: the
+// swizzle is the same in all steps. Rows beyond the source are read as zeros.
+
+// CHECK-LABEL: llvm.func @copy
+// CHECK-SAME:    %[[PTR:[a-z0-9]+]]: !llvm.ptr, %[[ROWS:[a-z0-9]+]]: i64, %[[COLS:[a-z0-9]+]]: i64, %[[STRIDE:[a-z0-9]+]]: i64
+attn_tile.kernel @copy(%m: memref<?x64xbf16, strided<[?, 1]>>, %row: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 2>} {
+  %c0 = arith.constant 0 : index
+  %p = attn_tile.create_pipe : !attn_tile.pipe<16x64xbf16, stages = 1>
+  %a = attn_tile.acquire %p[%c0] : !attn_tile.pipe<16x64xbf16, stages = 1>
+  // CHECK:      test_wait
+  // CHECK:      %[[START:.*]] = llvm.getelementptr %{{.*}}[%{{.*}}] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, bf16
+  // CHECK:      %[[STEP:.*]] = arith.muli %[[STRIDE]], %{{.*}} : i64
+  // CHECK:      %[[LIMIT:.*]] = arith.trunci %[[ROWS]] : i64 to i32
+  // CHECK:      %[[ALL:.*]] = llvm.mlir.constant(16 : i32) : i32
+  // CHECK:      arith.xori
+  // CHECK:      %[[INSIDE:.*]] = arith.cmpi slt, %{{.*}}, %[[LIMIT]]
+  // CHECK:      %[[BYTES:.*]] = arith.select %[[INSIDE]], %[[ALL]], %{{.*}} : i32
+  // CHECK:      "cp.async.cg.shared.global [$0 + 0], [$1 + 0], 16, $2;", "r,l,r,~{memory}" %[[DEST:.*]], %[[START]], %[[BYTES]]
+  // CHECK:      %[[NEXT:.*]] = llvm.getelementptr %[[START]][%[[STEP]]] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, i8
+  // CHECK:      "cp.async.cg.shared.global [$0 + 1024], [$1 + 0], 16, $2;", "r,l,r,~{memory}" %[[DEST]], %[[NEXT]]
+  // CHECK-NOT:  cp.async.cg
+  // CHECK:      cp.async.mbarrier.arrive
+  attn_tile.copy %m[%row, %c0] to %a : memref<?x64xbf16, strided<[?, 1]>> to !attn_tile.buffer<16x64xbf16>
+  attn_tile.commit %a : !attn_tile.buffer<16x64xbf16>
+  attn_tile.return
+}
+
+// -----
+
+// 72 columns are a block of 64 and two chunks, the second of them zeros. The
+// group copies 16 rows at a time, more than the last 16 of 24 are.
+
+// CHECK-LABEL: llvm.func @copy_edges
+attn_tile.kernel @copy_edges(%m: memref<?x72xbf16>, %row: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 8>} {
+  %c0 = arith.constant 0 : index
+  %p = attn_tile.create_pipe : !attn_tile.pipe<48x72xbf16, stages = 1>
+  %a = attn_tile.acquire %p[%c0] : !attn_tile.pipe<48x72xbf16, stages = 1>
+  // CHECK:      test_wait
+  // CHECK:      arith.minsi
+  // CHECK:      arith.maxsi
+  // CHECK:      %[[BYTES:.*]] = arith.minsi
+  // CHECK:      %[[USED:.*]] = arith.cmpi slt
+  // CHECK:      "cp.async.cg.shared.global [$0 + 0], [$1 + 0], 16, $2;", "r,l,r,~{memory}"
+  // CHECK:      %[[PART:.*]] = arith.select %{{.*}}, %[[BYTES]], %{{.*}} : i32
+  // CHECK:      "@$3 cp.async.cg.shared.global [$0 + 6144], [$1 + 128], 16, $2;", "r,l,r,b,~{memory}" %{{.*}}, %{{.*}}, %[[PART]], %[[USED]]
+  // CHECK:      %[[INSIDE:.*]] = arith.cmpi slt
+  // CHECK:      %[[INTILE:.*]] = arith.cmpi slt
+  // CHECK:      arith.select %[[INSIDE]]
+  // CHECK:      "@$3 cp.async.cg.shared.global [$0 + 4096], [$1 + 0], 16, $2;", "r,l,r,b,~{memory}" %{{.*}}, %{{.*}}, %{{.*}}, %[[INTILE]]
+  // CHECK:      %[[BOTH:.*]] = arith.andi %[[INTILE]], %[[USED]]
+  // CHECK:      "@$3 cp.async.cg.shared.global [$0 + 10240], [$1 + 128], 16, $2;", "r,l,r,b,~{memory}" %{{.*}}, %{{.*}}, %{{.*}}, %[[BOTH]]
+  // CHECK-NOT:  cp.async.cg
+  attn_tile.copy %m[%row, %c0] to %a : memref<?x72xbf16> to !attn_tile.buffer<48x72xbf16>
+  attn_tile.commit %a : !attn_tile.buffer<48x72xbf16>
+  attn_tile.return
+}
+
+// -----
+
+// With a single warp two steps make up the eight rows of the swizzle.
+
+// CHECK-LABEL: llvm.func @copy_one_warp
+attn_tile.kernel @copy_one_warp(%m: memref<?x64xf16>, %row: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 1>} {
+  %c0 = arith.constant 0 : index
+  %p = attn_tile.create_pipe : !attn_tile.pipe<16x64xf16, stages = 1>
+  %a = attn_tile.acquire %p[%c0] : !attn_tile.pipe<16x64xf16, stages = 1>
+  // CHECK:      "cp.async.cg.shared.global [$0 + 0], {{.*}}" %[[D0:[a-z0-9]+]],
+  // CHECK:      "cp.async.cg.shared.global [$0 + 0], {{.*}}" %[[D1:[a-z0-9]+]],
+  // CHECK:      "cp.async.cg.shared.global [$0 + 1024], {{.*}}" %[[D0]],
+  // CHECK:      "cp.async.cg.shared.global [$0 + 1024], {{.*}}" %[[D1]],
+  attn_tile.copy %m[%row, %c0] to %a : memref<?x64xf16> to !attn_tile.buffer<16x64xf16>
+  attn_tile.commit %a : !attn_tile.buffer<16x64xf16>
+  attn_tile.return
+}
+
+// -----
+
+// Both operands staged: for each 16 contracted columns one ldmatrix for the 16
+// rows of the warp, one for 16 rows of the transposed right-hand side.
+
+// CHECK-LABEL: llvm.func @transposed
+attn_tile.kernel @transposed(%out: memref<32x16xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 2>} {
+  %c0 = arith.constant 0 : index
+  %qp = attn_tile.create_pipe : !attn_tile.pipe<32x32xbf16, stages = 1>
+  %kp = attn_tile.create_pipe : !attn_tile.pipe<16x32xbf16, stages = 1>
+  %q = attn_tile.wait %qp[%c0] : !attn_tile.pipe<32x32xbf16, stages = 1>
+  %k = attn_tile.wait %kp[%c0] : !attn_tile.pipe<16x32xbf16, stages = 1>
+  // CHECK-DAG:  %[[ZERO:.*]] = arith.constant 0.000000e+00 : f32
+  // CHECK:      %[[Q0:.*]] = llvm.inttoptr
+  // CHECK:      %[[Q1:.*]] = llvm.inttoptr
+  // CHECK:      %[[K0:.*]] = llvm.inttoptr
+  // CHECK:      %[[K1:.*]] = llvm.inttoptr
+  // CHECK:      %[[QP0:.*]] = llvm.getelementptr %[[Q0]][0]
+  // CHECK-NEXT: %[[QM:.*]] = nvvm.ldmatrix %[[QP0]] {{{.*}}layout = #nvvm.mma_layout<row>, num = 4 : i32{{.*}}}
+  // CHECK:      %[[A0:.*]] = llvm.extractvalue %[[QM]][0]
+  // CHECK:      %[[KP0:.*]] = llvm.getelementptr %[[K0]][0]
+  // CHECK-NEXT: %[[KM:.*]] = nvvm.ldmatrix %[[KP0]] {{{.*}}layout = #nvvm.mma_layout<row>, num = 4 : i32{{.*}}}
+  // CHECK:      %[[B0:.*]] = llvm.extractvalue %[[KM]][0]
+  // CHECK-NEXT: %[[B1:.*]] = llvm.extractvalue %[[KM]][1]
+  // CHECK-NEXT: %[[B2:.*]] = llvm.extractvalue %[[KM]][2]
+  // CHECK-NEXT: %[[B3:.*]] = llvm.extractvalue %[[KM]][3]
+  // CHECK:      %[[D0:.*]] = nvvm.mma.sync A[%[[A0]], {{.*}}] B[%[[B0]], %[[B1]]] C[%[[ZERO]], %[[ZERO]], %[[ZERO]], %[[ZERO]]] {{{.*}}bf16{{.*}}shape = #nvvm.shape<m = 16, n = 8, k = 16>}
+  // CHECK:      %[[S0:.*]] = llvm.extractvalue %[[D0]][0]
+  // CHECK:      nvvm.mma.sync A[%[[A0]], {{.*}}] B[%[[B2]], %[[B3]]]
+  // CHECK:      %[[QP1:.*]] = llvm.getelementptr %[[Q1]][0]
+  // CHECK:      nvvm.ldmatrix %[[QP1]]
+  // CHECK:      %[[KP1:.*]] = llvm.getelementptr %[[K1]][0]
+  // CHECK:      nvvm.ldmatrix %[[KP1]]
+  // CHECK:      nvvm.mma.sync {{.*}} C[%[[S0]],
+  // CHECK:      nvvm.mma.sync
+  // CHECK-NOT:  nvvm.mma.sync
+  %s = attn_tile.mma_start %q, %k transpose_rhs
+      : !attn_tile.buffer<32x32xbf16>, !attn_tile.buffer<16x32xbf16>
+      -> !attn_tile.pending<vector<32x16xf32>>
+  %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<32x16xf32>>
+  attn_tile.release %q : !attn_tile.buffer<32x32xbf16>
+  attn_tile.release %k : !attn_tile.buffer<16x32xbf16>
+  attn_tile.store %r, %out[%c0, %c0] : vector<32x16xf32>, memref<32x16xf32>
+  attn_tile.return
+}
+
+// -----
+
+// The left-hand side in registers, two blocks of 16 rows for the warp. 72
+// columns are four times 16 and, in the second block of 64, 8.
+
+// CHECK-LABEL: llvm.func @registers
+attn_tile.kernel @registers(%p: vector<32x16xf16>, %acc: vector<32x72xf32>, %out: memref<32x72xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 1>} {
+  %c0 = arith.constant 0 : index
+  %vp = attn_tile.create_pipe : !attn_tile.pipe<16x72xf16, stages = 1>
+  %v = attn_tile.wait %vp[%c0] : !attn_tile.pipe<16x72xf16, stages = 1>
+  // CHECK:          nvvm.ldmatrix %{{.*}} {{{.*}}layout = #nvvm.mma_layout<col>, num = 4 : i32
+  // CHECK-COUNT-4:  nvvm.mma.sync {{.*}} : (vector<2xf16>, vector<2xf16>, f32)
+  // CHECK:          nvvm.ldmatrix
+  // CHECK-COUNT-4:  nvvm.mma.sync
+  // CHECK:          nvvm.ldmatrix
+  // CHECK-COUNT-4:  nvvm.mma.sync
+  // CHECK:          nvvm.ldmatrix
+  // CHECK-COUNT-4:  nvvm.mma.sync
+  // CHECK:          llvm.getelementptr %{{.*}}[2048]
+  // CHECK-NEXT:     nvvm.ldmatrix
+  // CHECK-COUNT-2:  nvvm.mma.sync
+  // CHECK-NOT:      nvvm.mma.sync
+  // CHECK-NOT:      nvvm.ldmatrix
+  %s = attn_tile.mma_start %p, %v acc %acc
+      : vector<32x16xf16>, !attn_tile.buffer<16x72xf16>
+      -> !attn_tile.pending<vector<32x72xf32>>
+  %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<32x72xf32>>
+  attn_tile.release %v : !attn_tile.buffer<16x72xf16>
+  attn_tile.store %r, %out[%c0, %c0] : vector<32x72xf32>, memref<32x72xf32>
+  attn_tile.return
+}
