@@ -1,0 +1,71 @@
+// RUN: attn-opt %s -convert-attn-tile-to-nvvm=target=sm_90a -split-input-file -verify-diagnostics
+
+// expected-error @below {{'attn_tile.kernel' op needs a 'layout' to be lowered for a GPU}}
+attn_tile.kernel @no_layout() {
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @tile_too_small()
+    attributes {layout = #attn_tile.row_blocks<warps = 8>} {
+  // expected-error @below {{'arith.constant' op has a tile 'vector<64x8xf32>' that cannot be spread over threads by #attn_tile.row_blocks<warps = 8>}}
+  %x = arith.constant dense<0.0> : vector<64x8xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @remaining_forall(%n: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  // expected-error @below {{'scf.forall' op must be replaced by a traversal before the kernel is lowered for a GPU}}
+  scf.forall (%i) in (%n) {
+  }
+  attn_tile.return
+}
+
+// -----
+
+// expected-error @below {{'attn_tile.kernel' op has an argument of type 'vector<16x8xf32>' that cannot be passed to a GPU}}
+attn_tile.kernel @argument(%x: vector<16x8xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  attn_tile.return
+}
+
+// -----
+
+// expected-error @below {{'attn_tile.kernel' op needs 263168 bytes of shared memory, but sm_90a has 232448 (30720 too many)}}
+attn_tile.kernel @shared_memory()
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  // expected-note @below {{'!attn_tile.pipe<128x128xbf16, stages = 8>' takes 262144 bytes}}
+  %p = attn_tile.create_pipe : !attn_tile.pipe<128x128xbf16, stages = 8>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @copy_from_memref(%m: memref<?x64xbf16>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 1>
+  %b = attn_tile.acquire %p[%c0] : !attn_tile.pipe<64x64xbf16, stages = 1>
+  // expected-error @below {{'attn_tile.copy' op must copy through a tensor map on sm_90a}}
+  // expected-error @below {{failed to legalize}}
+  attn_tile.copy %m[%c0, %c0] to %b : memref<?x64xbf16> to !attn_tile.buffer<64x64xbf16>
+  attn_tile.commit %b : !attn_tile.buffer<64x64xbf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @box(%m: !attn_tile.tensor_map<2, 32x64xbf16>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 1>
+  %b = attn_tile.acquire %p[%c0] : !attn_tile.pipe<64x64xbf16, stages = 1>
+  // expected-error @below {{'attn_tile.copy' op tensor map must have the box 64x64 on sm_90a}}
+  // expected-error @below {{failed to legalize}}
+  attn_tile.copy %m[%c0, %c0] to %b : !attn_tile.tensor_map<2, 32x64xbf16> to !attn_tile.buffer<64x64xbf16>
+  attn_tile.commit %b : !attn_tile.buffer<64x64xbf16>
+  attn_tile.return
+}

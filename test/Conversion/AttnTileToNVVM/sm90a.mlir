@@ -1,0 +1,344 @@
+// RUN: attn-opt %s -convert-attn-tile-to-nvvm=target=sm_90a -split-input-file | FileCheck %s
+
+// Parameters: a memref is a pointer, its sizes and its strides; an index is
+// i64. Launches refer to the function.
+
+// CHECK-LABEL: func.func @launch
+// CHECK:         attn_tile.launch @parameters_module::@parameters grid
+func.func @launch(%m: memref<?x?xf32>, %n: index) {
+  attn_tile.launch @parameters grid(%n, %n, %n) args(%m, %n : memref<?x?xf32>, index)
+  return
+}
+
+// CHECK:       gpu.module @parameters_module
+// CHECK:         llvm.mlir.global external @attn_shared_memory() {addr_space = 3 : i32, alignment = 1024 : i64} : !llvm.array<0 x i8>
+// CHECK:         llvm.func @parameters(%{{.*}}: !llvm.ptr, %[[S0:[a-z0-9]+]]: i64, %{{.*}}: i64, %{{.*}}: i64, %{{.*}}: i64, %[[N:[a-z0-9]+]]: i64)
+// CHECK-SAME:      attn_tile.block_size = 128 : i32
+// CHECK-SAME:      attn_tile.shared_bytes = 0 : i32
+// CHECK-SAME:      nvvm.kernel
+// CHECK-SAME:      nvvm.reqntid = array<i32: 128>
+// CHECK-NOT:   attn_tile.kernel
+attn_tile.kernel @parameters(%m: memref<?x?xf32>, %n: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  // CHECK-DAG:   %[[WORD:.*]] = arith.trunci %[[N]] : i64 to i32
+  // CHECK-DAG:   %[[SIZE:.*]] = arith.trunci %[[S0]] : i64 to i32
+  // CHECK-DAG:   %[[X:.*]] = nvvm.read.ptx.sreg.ctaid.x : i32
+  // CHECK-DAG:   %[[Y:.*]] = nvvm.read.ptx.sreg.ctaid.y : i32
+  // CHECK-DAG:   %[[NZ:.*]] = nvvm.read.ptx.sreg.nctaid.z : i32
+  // CHECK:       scf.for %{{.*}} = %[[X]] to %[[WORD]] step %[[NZ]]  : i32
+  // CHECK-NEXT:    scf.for %{{.*}} = %[[Y]] to %[[SIZE]] step %[[NZ]]  : i32
+  // CHECK:       llvm.return
+  %c0 = arith.constant 0 : index
+  %x = attn_tile.program_id 0
+  %y = attn_tile.program_id 1
+  %nz = attn_tile.num_programs 2
+  %size = memref.dim %m, %c0 : memref<?x?xf32>
+  scf.for %i = %x to %n step %nz {
+    scf.for %j = %y to %size step %nz {
+      %f = arith.constant dense<0.0> : vector<64x8xf32>
+      attn_tile.store %f, %m[%i, %j] : vector<64x8xf32>, memref<?x?xf32>
+    }
+  }
+  attn_tile.return
+}
+
+// -----
+
+// A thread holds 2 rows and, of 16 columns, 4: loops carry 8 values.
+
+// CHECK-LABEL: llvm.func @elementwise
+attn_tile.kernel @elementwise(%out: memref<64x16xf32>, %n: index, %s: f32)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  // CHECK-DAG:  %[[ONE:.*]] = arith.constant 1.000000e+00 : f32
+  // CHECK:      scf.for {{.*}} -> (f32, f32, f32, f32, f32, f32, f32, f32)
+  // CHECK-COUNT-8: arith.mulf %{{.*}}, %{{.*}} : f32
+  // CHECK-NOT:  arith.mulf
+  // CHECK-COUNT-8: nvvm.ex2.approx
+  // CHECK-NOT:  nvvm.ex2.approx
+  // CHECK-NOT:  vector<64x16xf32>
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %one = arith.constant dense<1.0> : vector<64x16xf32>
+  %b = vector.broadcast %s : f32 to vector<64x16xf32>
+  %r = scf.for %i = %c0 to %n step %c1 iter_args(%a = %one) -> vector<64x16xf32> {
+    %p = arith.mulf %a, %b : vector<64x16xf32>
+    %e = math.exp2 %p : vector<64x16xf32>
+    scf.yield %e : vector<64x16xf32>
+  }
+  attn_tile.store %r, %out[%c0, %c0] : vector<64x16xf32>, memref<64x16xf32>
+  attn_tile.return
+}
+
+// -----
+
+// A row reduction: within the thread, then over the four threads of the row,
+// then with the value there was. Row values are broadcast without exchanges.
+
+// CHECK-LABEL: llvm.func @reduction
+// CHECK-SAME:    %[[X:[a-z0-9]+]]: f32, %[[X1:[a-z0-9]+]]: f32, %[[X2:[a-z0-9]+]]: f32, %[[X3:[a-z0-9]+]]: f32
+attn_tile.kernel @reduction(%x: vector<64x16xf32>, %acc: vector<64xf32>, %out: memref<64x16xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  // CHECK:         %[[C0:.*]] = arith.maxnumf %[[X]], %[[X2]]
+  // CHECK-NEXT:    %[[C1:.*]] = arith.maxnumf %[[X1]], %[[X3]]
+  // CHECK-NEXT:    %[[V:.*]] = arith.maxnumf %[[C0]], %[[C1]]
+  // CHECK:         %[[S0:.*]] = nvvm.shfl.sync bfly %{{.*}}, %[[V]], %{{.*}}, %{{.*}} : f32 -> f32
+  // CHECK-NEXT:    %[[V1:.*]] = arith.maxnumf %[[V]], %[[S0]] : f32
+  // CHECK:         %[[S1:.*]] = nvvm.shfl.sync bfly %{{.*}}, %[[V1]]
+  // CHECK-NEXT:    %[[V2:.*]] = arith.maxnumf %[[V1]], %[[S1]] : f32
+  // CHECK-NEXT:    %[[R0:.*]] = arith.maxnumf %[[V2]], %[[ACC:.*]] : f32
+  // CHECK-COUNT-2: nvvm.shfl.sync bfly
+  // CHECK-NOT:     nvvm.shfl.sync
+  // CHECK:         arith.subf %{{.*}}, %[[R0]] : f32
+  // CHECK-NEXT:    arith.subf %{{.*}}, %[[R0]] : f32
+  // CHECK-NEXT:    arith.subf %{{.*}}, %[[R0]] : f32
+  // CHECK-NEXT:    arith.subf %{{.*}}, %[[R0]] : f32
+  // CHECK-NEXT:    arith.subf
+  // CHECK-NOT:     nvvm.shfl.sync
+  %c0 = arith.constant 0 : index
+  %m = vector.multi_reduction <maxnumf>, %x, %acc [1] : vector<64x16xf32> to vector<64xf32>
+  %column = vector.shape_cast %m : vector<64xf32> to vector<64x1xf32>
+  %wide = vector.broadcast %column : vector<64x1xf32> to vector<64x16xf32>
+  %d = arith.subf %x, %wide : vector<64x16xf32>
+  attn_tile.store %d, %out[%c0, %c0] : vector<64x16xf32>, memref<64x16xf32>
+  attn_tile.return
+}
+
+// -----
+
+// 16 columns are 4 registers of a row, 8 are 2: each sum takes two of them.
+
+// CHECK-LABEL: llvm.func @partial_sum
+attn_tile.kernel @partial_sum(%out: memref<64xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  // CHECK-COUNT-8: arith.addf
+  // CHECK-NOT:     arith.addf
+  // CHECK:         nvvm.shfl.sync
+  %c0 = arith.constant 0 : index
+  %x = arith.constant dense<1.0> : vector<64x16xf32>
+  %l = arith.constant dense<0.0> : vector<64x8xf32>
+  %acc = arith.constant dense<0.0> : vector<64xf32>
+  %p = attn_tile.partial_sum %x into %l : vector<64x16xf32> into vector<64x8xf32>
+  %s = vector.multi_reduction <maxnumf>, %p, %acc [1] : vector<64x8xf32> to vector<64xf32>
+  %log = math.log %s : vector<64xf32>
+  // CHECK-COUNT-2: nvvm.lg2.approx
+  attn_tile.store %log, %out[%c0] : vector<64xf32>, memref<64xf32>
+  attn_tile.return
+}
+
+// -----
+
+// The region runs once for each register, at the register's position. Captured
+// arrays are read at the last valid position where it is beyond the lengths.
+
+// CHECK-LABEL: llvm.func @map
+attn_tile.kernel @map(%bias: memref<?xf32>, %out: memref<64x8xf32>, %first: index, %n: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  // CHECK-COUNT-4: llvm.load %{{.*}} : !llvm.ptr<1> -> f32
+  // CHECK-NOT:     llvm.load
+  %c0 = arith.constant 0 : index
+  %x = arith.constant dense<1.0> : vector<64x8xf32>
+  %r = attn_tile.map %x at(%c0, %c0, %first, %first) lengths(%n, %n) : vector<64x8xf32> {
+  ^bb0(%e: f32, %b: index, %h: index, %q: index, %k: index):
+    %v = memref.load %bias[%k] : memref<?xf32>
+    %y = arith.addf %e, %v : f32
+    attn_tile.yield %y : f32
+  }
+  attn_tile.store %r, %out[%c0, %c0] : vector<64x8xf32>, memref<64x8xf32>
+  attn_tile.return
+}
+
+// -----
+
+// CHECK-LABEL: llvm.func @mask
+attn_tile.kernel @mask(%out: memref<64x8xf32>, %row: index, %n: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  // CHECK-DAG:     %[[INF:.*]] = arith.constant 0xFF800000 : f32
+  // CHECK-COUNT-4: arith.select %{{.*}}, %{{.*}}, %[[INF]] : f32
+  // CHECK-NOT:     arith.select %{{.*}}, %{{.*}}, %[[INF]] : f32
+  %c0 = arith.constant 0 : index
+  %x = arith.constant dense<1.0> : vector<64x8xf32>
+  %r = attn_tile.mask %x at(%c0, %c0, %row, %c0) lengths(%n, %n) by(#attn.causal) : vector<64x8xf32>
+  attn_tile.store %r, %out[%c0, %c0] : vector<64x8xf32>, memref<64x8xf32>
+  attn_tile.return
+}
+
+// -----
+
+// 16-bit tiles: threads of a quad exchange pairs so that each one stores 16
+// bytes; rows beyond the destination are dropped.
+
+// CHECK-LABEL: llvm.func @store
+// CHECK-SAME:    %{{.*}}: !llvm.ptr, %[[ROWS:[a-z0-9]+]]: i64, %{{.*}}: i64
+attn_tile.kernel @store(%out: memref<?x32xbf16>, %row: index, %x: vector<64x32xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  // CHECK-COUNT-8:  nvvm.ff2bf16x2.rn
+  // CHECK:          %[[LIMIT:.*]] = arith.trunci %[[ROWS]] : i64 to i32
+  // CHECK:          %[[INSIDE:.*]] = arith.cmpi slt, %{{.*}}, %[[LIMIT]]
+  // CHECK-COUNT-4:  nvvm.shfl.sync bfly
+  // CHECK:          scf.if %[[INSIDE]]
+  // CHECK:            llvm.store %{{.*}}, %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+  // CHECK-COUNT-4:  nvvm.shfl.sync bfly
+  // CHECK:          scf.if
+  // CHECK-NEXT:       arith.addi
+  // CHECK:            llvm.store %{{.*}}, %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+  // CHECK-NOT:      llvm.store
+  %c0 = arith.constant 0 : index
+  %t = arith.truncf %x : vector<64x32xf32> to vector<64x32xbf16>
+  attn_tile.store %t, %out[%row, %c0] : vector<64x32xbf16>, memref<?x32xbf16>
+  attn_tile.return
+}
+
+// -----
+
+// Columns that may hang over the destination are checked, too.
+
+// CHECK-LABEL: llvm.func @store_columns
+attn_tile.kernel @store_columns(%out: memref<?x?xf32>, %row: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  // CHECK:      scf.if
+  // CHECK:        arith.cmpi slt
+  // CHECK-NEXT:   scf.if
+  // CHECK:          llvm.store %{{.*}}, %{{.*}} {alignment = 4 : i64} : f32, !llvm.ptr<1>
+  %c0 = arith.constant 0 : index
+  %x = arith.constant dense<1.0> : vector<64x8xf32>
+  attn_tile.store %x, %out[%row, %c0] : vector<64x8xf32>, memref<?x?xf32>
+  attn_tile.return
+}
+
+// -----
+
+// Barriers come first, then the stages. One thread prepares a full barrier
+// (one arrival and the bytes of the copies) and an empty one (an arrival of
+// each of the two consumers) for each stage.
+
+// CHECK-LABEL: llvm.func @roles
+// CHECK-SAME:    %[[MAP:[a-z0-9]+]]: !llvm.ptr {llvm.align = 64 : i64, llvm.byval = !llvm.array<128 x i8>, nvvm.grid_constant}
+// CHECK-SAME:    attn_tile.block_size = 384 : i32
+// CHECK-SAME:    attn_tile.shared_bytes = 66560 : i32
+attn_tile.kernel @roles(%map: !attn_tile.tensor_map<3, 64x64xbf16>, %q: !attn_tile.tensor_map<3, 128x64xbf16>,
+                        %out: memref<128x64xf32>, %b: index, %n: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 8>} {
+  // CHECK:      %[[TID:.*]] = nvvm.read.ptx.sreg.tid.x : i32
+  // CHECK:      %[[WG:.*]] = nvvm.shfl.sync idx
+  // CHECK:      %[[FIRST:.*]] = arith.cmpi eq, %[[TID]], %{{.*}}
+  // CHECK:      scf.if %[[FIRST]] {
+  // CHECK-COUNT-4: "mbarrier.init.shared::cta.b64 [$0], $1;"
+  // CHECK-NOT:    mbarrier.init
+  // CHECK:      }
+  // CHECK:      scf.if
+  // CHECK-COUNT-2: "mbarrier.init.shared::cta.b64 [$0], $1;"
+  // CHECK:      nvvm.fence.mbarrier.init
+  // CHECK-NEXT: nvvm.barrier
+  %kp = attn_tile.create_pipe : !attn_tile.pipe<64x128xbf16, stages = 2>
+  %qp = attn_tile.create_pipe : !attn_tile.pipe<128x128xbf16, stages = 1>
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  // The first warpgroup is the producer, of which one thread works.
+  // CHECK:      %[[ISPRODUCER:.*]] = arith.cmpi slt, %[[WG]], %{{.*}}
+  // CHECK:      scf.if %[[ISPRODUCER]] {
+  // CHECK:        nvvm.setmaxregister decrease 24
+  // CHECK:        scf.if
+  // CHECK:          wait_${:uid}:\0Ambarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;
+  // CHECK:          "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;"
+  // CHECK-COUNT-2:  cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1, {$3, $4, $5}], [$2];", "r,l,r,r,r,r,~{memory}"
+  // CHECK:          scf.for
+  // CHECK:            try_wait
+  // CHECK:            expect_tx
+  // CHECK:            cp.async.bulk.tensor.3d{{.*}} %{{.*}}, %[[MAP]]
+  // CHECK:            cp.async.bulk.tensor.3d{{.*}} %{{.*}}, %[[MAP]]
+  // CHECK:      } else {
+  attn_tile.role producer warpgroups(1) registers(24) {
+    %s = attn_tile.acquire %qp[%c0] : !attn_tile.pipe<128x128xbf16, stages = 1>
+    attn_tile.copy %q[%b, %c0, %c0] to %s : !attn_tile.tensor_map<3, 128x64xbf16> to !attn_tile.buffer<128x128xbf16>
+    attn_tile.commit %s : !attn_tile.buffer<128x128xbf16>
+    scf.for %t = %c0 to %n step %c1 {
+      %k = attn_tile.acquire %kp[%t] : !attn_tile.pipe<64x128xbf16, stages = 2>
+      attn_tile.copy %map[%b, %t, %c0] to %k : !attn_tile.tensor_map<3, 64x64xbf16> to !attn_tile.buffer<64x128xbf16>
+      attn_tile.commit %k : !attn_tile.buffer<64x128xbf16>
+    }
+  }
+  // CHECK:        nvvm.setmaxregister increase 240
+  // The last consumer gives the first its turn.
+  // CHECK:        arith.cmpi eq, %[[WG]]
+  // CHECK:        scf.if
+  // CHECK-NEXT:     arith.constant
+  // CHECK:          nvvm.barrier.arrive
+  // CHECK:        try_wait
+  // CHECK:        scf.for
+  // CHECK:          try_wait
+  // CHECK:          nvvm.barrier id =
+  // CHECK:          wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16
+  // CHECK-SAME:     wgmma.commit_group.sync.aligned
+  // CHECK:          nvvm.barrier.arrive
+  // CHECK:          "wgmma.wait_group.sync.aligned 0;"
+  // CHECK:          mbarrier.arrive.shared::cta.b64 _, [$0];
+  // CHECK:        llvm.store
+  // The first consumer takes the turn that is passed last.
+  // CHECK:        scf.if
+  // CHECK:          nvvm.barrier id =
+  attn_tile.role consumer warpgroups(2) registers(240) {
+    %x = arith.constant dense<0.0> : vector<128x64xf32>
+    %s = attn_tile.wait %qp[%c0] : !attn_tile.pipe<128x128xbf16, stages = 1>
+    %r = scf.for %t = %c0 to %n step %c1 iter_args(%a = %x) -> vector<128x64xf32> {
+      %k = attn_tile.wait %kp[%t] : !attn_tile.pipe<64x128xbf16, stages = 2>
+      attn_tile.await_turn
+      %p = attn_tile.mma_start %s, %k transpose_rhs acc %a
+          : !attn_tile.buffer<128x128xbf16>, !attn_tile.buffer<64x128xbf16>
+          -> !attn_tile.pending<vector<128x64xf32>>
+      attn_tile.pass_turn
+      %v = attn_tile.mma_wait %p : !attn_tile.pending<vector<128x64xf32>>
+      attn_tile.release %k : !attn_tile.buffer<64x128xbf16>
+      scf.yield %v : vector<128x64xf32>
+    }
+    attn_tile.release %s : !attn_tile.buffer<128x128xbf16>
+    attn_tile.store %r, %out[%c0, %c0] : vector<128x64xf32>, memref<128x64xf32>
+  }
+  attn_tile.return
+}
+
+// -----
+
+// A product leaves in flight those that were started after it. Without an
+// accumulator the first instruction overwrites the result.
+
+// CHECK-LABEL: llvm.func @products
+attn_tile.kernel @products(%p: vector<64x16xf16>, %out: memref<64x64xf32>, %out2: memref<64x16xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %qp = attn_tile.create_pipe at(1024) barriers(0) : !attn_tile.pipe<64x64xf16, stages = 1>
+  %kp = attn_tile.create_pipe at(9216) barriers(16) : !attn_tile.pipe<16x64xf16, stages = 1>
+  %vp = attn_tile.create_pipe at(11264) barriers(32) : !attn_tile.pipe<16x64xf16, stages = 1>
+  %c0 = arith.constant 0 : index
+  %o = arith.constant dense<2.0> : vector<64x64xf32>
+  %q = attn_tile.wait %qp[%c0] : !attn_tile.pipe<64x64xf16, stages = 1>
+  %k = attn_tile.wait %kp[%c0] : !attn_tile.pipe<16x64xf16, stages = 1>
+  %v = attn_tile.wait %vp[%c0] : !attn_tile.pipe<16x64xf16, stages = 1>
+  // Four steps, each 32 bytes further; both operands are read from memory, with
+  // contiguous contracted columns.
+  // CHECK:      setp.ne.b32 first, 0, 0;
+  // CHECK-SAME: add.s64 a, $8, 0;\0Aadd.s64 b, $9, 0;\0A
+  // CHECK-SAME: wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {$0,$1,$2,$3,$4,$5,$6,$7}, a, b, first, 1, 1, 0, 0;
+  // CHECK-SAME: add.s64 a, $8, 6;\0Aadd.s64 b, $9, 6;\0A
+  // CHECK-SAME: a, b, rest, 1, 1, 0, 0;
+  // CHECK-SAME: "=f,=f,=f,=f,=f,=f,=f,=f,l,l,~{memory}"
+  %s0 = attn_tile.mma_start %q, %k transpose_rhs
+      : !attn_tile.buffer<64x64xf16>, !attn_tile.buffer<16x64xf16>
+      -> !attn_tile.pending<vector<64x16xf32>>
+  // The left-hand side is four words; the accumulators are tied to the results.
+  // CHECK:      setp.ne.b32 first, 1, 0;
+  // CHECK-SAME: wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16
+  // CHECK-SAME: {$64,$66,$65,$67}, b, first, 1, 1, 1;
+  // CHECK-SAME: ,30,31,r,r,r,r,l,~{memory}"
+  %s1 = attn_tile.mma_start %p, %v acc %o
+      : vector<64x16xf16>, !attn_tile.buffer<16x64xf16>
+      -> !attn_tile.pending<vector<64x64xf32>>
+  // CHECK:      "wgmma.wait_group.sync.aligned 1;", "=f,=f,=f,=f,=f,=f,=f,=f,0,1,2,3,4,5,6,7,~{memory}"
+  // CHECK:      "wgmma.wait_group.sync.aligned 0;"
+  %r0 = attn_tile.mma_wait %s0 : !attn_tile.pending<vector<64x16xf32>>
+  %r1 = attn_tile.mma_wait %s1 : !attn_tile.pending<vector<64x64xf32>>
+  attn_tile.release %q : !attn_tile.buffer<64x64xf16>
+  attn_tile.release %k : !attn_tile.buffer<16x64xf16>
+  attn_tile.release %v : !attn_tile.buffer<16x64xf16>
+  attn_tile.store %r0, %out2[%c0, %c0] : vector<64x16xf32>, memref<64x16xf32>
+  attn_tile.store %r1, %out[%c0, %c0] : vector<64x64xf32>, memref<64x64xf32>
+  attn_tile.return
+}
