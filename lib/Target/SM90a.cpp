@@ -101,21 +101,21 @@ static void emitBarrierWait(OpBuilder &builder, Location loc, Value barrier,
             "r,r,~{memory}", {barrier, parity});
 }
 
-/// The descriptor of the matrix at `address`: 128-byte swizzle, 1024 bytes
+/// A matrix descriptor without its address: 128-byte swizzle, 1024 bytes
 /// between groups of eight rows, and the given leading byte offset.
-static Value emitDescriptor(OpBuilder &builder, Location loc, Value address,
-                            int64_t leadingBytes) {
-  uint64_t bits = (uint64_t(1) << 62) | (uint64_t(1024 >> 4) << 32) |
-                  (uint64_t(leadingBytes >> 4) << 16);
+static uint64_t getDescriptorBits(int64_t leadingBytes) {
+  return (uint64_t(1) << 62) | (uint64_t(1024 >> 4) << 32) |
+         (uint64_t(leadingBytes >> 4) << 16);
+}
+
+/// The address part of a matrix descriptor, an `i64`.
+static Value emitDescriptorAddress(OpBuilder &builder, Location loc,
+                                   Value address) {
   Value shifted = arith::ShRUIOp::create(builder, loc, address,
                                          ptx::constant(builder, loc, 4));
   Value masked = arith::AndIOp::create(builder, loc, shifted,
                                        ptx::constant(builder, loc, 0x3fff));
-  Value wide =
-      arith::ExtUIOp::create(builder, loc, builder.getI64Type(), masked);
-  Value constant = arith::ConstantOp::create(
-      builder, loc, builder.getI64IntegerAttr(static_cast<int64_t>(bits)));
-  return arith::OrIOp::create(builder, loc, wide, constant);
+  return arith::ExtUIOp::create(builder, loc, builder.getI64Type(), masked);
 }
 
 LogicalResult SM90aTarget::verifyStagedTile(
@@ -270,7 +270,7 @@ SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
         builder, loc, position.warpgroup,
         ptx::constant(builder, loc, warpgroupRows * blockRowBytes));
     Value address = arith::AddIOp::create(builder, loc, lhs[0], offset);
-    addOperand(emitDescriptor(builder, loc, address, /*leadingBytes=*/0));
+    addOperand(emitDescriptorAddress(builder, loc, address));
     lhsConstraints = "l";
   } else {
     if (static_cast<int64_t>(lhs.size()) != steps * 4)
@@ -285,7 +285,7 @@ SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
   // and the leading offset leads to the next 64 of them.
   int64_t leadingBytes = op.getTransposeRhs() ? 0 : getBlockBytes(rhsType);
   unsigned rhsOperand =
-      addOperand(emitDescriptor(builder, loc, rhs.address, leadingBytes));
+      addOperand(emitDescriptorAddress(builder, loc, rhs.address));
 
   StringRef element =
       isa<BFloat16Type>(rhsType.getElementType()) ? "bf16" : "f16";
@@ -302,13 +302,18 @@ SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
               column % blockColumns * 2) >>
              4;
     };
+    // Constants are added in full: the sum with an address has no carry.
+    auto describe = [&](char name, unsigned address, int64_t leading,
+                        int64_t advance) {
+      os << "add.s64 " << name << ", $" << address << ", "
+         << getDescriptorBits(leading) + advance << ";\n";
+    };
     if (lhsBuffer)
-      os << "add.s64 a, $" << lhsFirst << ", " << advanceKMajor(lhsBuffer)
-         << ";\n";
+      describe('a', lhsFirst, /*leading=*/0, advanceKMajor(lhsBuffer));
     int64_t rhsAdvance = op.getTransposeRhs()
                              ? advanceKMajor(rhsType)
                              : (step * contractStep * blockRowBytes) >> 4;
-    os << "add.s64 b, $" << rhsOperand << ", " << rhsAdvance << ";\n";
+    describe('b', rhsOperand, leadingBytes, rhsAdvance);
     os << "wgmma.mma_async.sync.aligned.m64n" << columns << "k16.f32."
        << element << "." << element << " " << ptx::registerList(0, numResults)
        << ", ";

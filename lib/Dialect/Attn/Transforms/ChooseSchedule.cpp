@@ -135,7 +135,7 @@ static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
                                     : attn_tile::TraversalKind::Grid;
   auto schedule = attn_tile::WarpSpecializedAttr::get(
       op.getContext(), consumers * warpgroupRows, keyTile, stages, consumers,
-      pingPong, traversal);
+      pingPong, traversal, /*interleave=*/0);
   return Choice{cast<ScheduleAttrInterface>(Attribute(schedule)),
                 describe(keyTile, limit)};
 }

@@ -126,7 +126,8 @@ SmallVector<int64_t> RowBlockLayoutAttr::getRowShuffles() const {
 LogicalResult WarpSpecializedAttr::verify(EmitErrorFn emitError,
                                           int64_t queryTile, int64_t keyTile,
                                           int64_t stages, int64_t consumers,
-                                          bool pingPong, TraversalKind) {
+                                          bool pingPong, TraversalKind,
+                                          int64_t interleave) {
   if (failed(verifyPositive(emitError, "consumers", consumers)) ||
       failed(verifyPositive(emitError, "stages", stages)) ||
       failed(verifyMultiple(emitError, "key_tile", keyTile, 16)))
@@ -140,6 +141,9 @@ LogicalResult WarpSpecializedAttr::verify(EmitErrorFn emitError,
   if (consumers > 3)
     return emitError() << "'consumers' must be at most 3 (was " << consumers
                        << ")";
+  if (interleave < 0)
+    return emitError() << "'interleave' must not be negative (was "
+                       << interleave << ")";
   if (pingPong && consumers < 2)
     return emitError() << "'ping_pong' needs at least 2 'consumers' (was "
                        << consumers << ")";

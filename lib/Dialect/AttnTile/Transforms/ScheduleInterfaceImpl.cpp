@@ -19,11 +19,6 @@
 using namespace mlir;
 using namespace mlir::attn_tile;
 
-/// Heads that persistent groups walk together: enough of them that the groups
-/// get the same amount of work under a causal mask, and few enough that their
-/// keys and values stay in the second level cache.
-static constexpr int64_t persistentInterleave = 8;
-
 static void addCleanUp(OpPassManager &pm) {
   pm.addNestedPass<KernelOp>(createCanonicalizerPass());
   pm.addNestedPass<KernelOp>(createCSEPass());
@@ -75,8 +70,7 @@ struct WarpSpecializedSchedule
     pm.addNestedPass<KernelOp>(createAttnTileRotateLoopsPass());
     AttnTileSetTraversalPassOptions traversal;
     traversal.kind = schedule.getTraversal();
-    if (traversal.kind == TraversalKind::Persistent)
-      traversal.interleave = persistentInterleave;
+    traversal.interleave = schedule.getInterleave();
     pm.addPass(createAttnTileSetTraversalPass(traversal));
     addCleanUp(pm);
     AttnTileCreatePipesPassOptions pipes;

@@ -24,6 +24,8 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 
+#include <functional>
+
 namespace mlir::attn_tile {
 #define GEN_PASS_DEF_ATTNTILESETTRAVERSALPASS
 #include "attn/Dialect/AttnTile/Transforms/Passes.h.inc"
@@ -69,18 +71,34 @@ static Value emitProduct(IndexBuilder &builder, ArrayRef<OpFoldResult> sizes) {
   return product;
 }
 
+/// Size of a dimension as a value.
+static Value emitSize(IndexBuilder &builder, OpFoldResult size) {
+  return getValueOrCreateConstantIndexOp(builder, builder.getLoc(), size);
+}
+
+/// Emits the induction variables of tile number `tile` of combination number
+/// `outer` of the other dimensions.
+static SmallVector<Value> emitIndices(IndexBuilder &builder, Value outer,
+                                      Value tile,
+                                      ArrayRef<OpFoldResult> sizes) {
+  SmallVector<Value> indices(sizes.size());
+  indices.back() = tile;
+  for (unsigned dim = sizes.size() - 1; dim-- > 0;) {
+    Value size = emitSize(builder, sizes[dim]);
+    indices[dim] = dim == 0 ? outer : builder.rem(outer, size);
+    if (dim != 0)
+      outer = builder.div(outer, size);
+  }
+  return indices;
+}
+
 /// Emits the induction variables of work item number `item`. The last one
 /// counts down, since the last query tiles have the most work under a causal
 /// mask; `interleave` combinations of the others are walked together.
-static SmallVector<Value> emitIndices(IndexBuilder &builder, Value item,
-                                      ArrayRef<OpFoldResult> sizes,
-                                      int64_t interleave) {
-  SmallVector<Value> indices(sizes.size());
-  auto sizeOf = [&](unsigned dim) {
-    return getValueOrCreateConstantIndexOp(builder, builder.getLoc(),
-                                           sizes[dim]);
-  };
-  Value tiles = sizeOf(sizes.size() - 1);
+static SmallVector<Value> emitItem(IndexBuilder &builder, Value item,
+                                   ArrayRef<OpFoldResult> sizes,
+                                   int64_t interleave) {
+  Value tiles = emitSize(builder, sizes.back());
   Value tile, outer;
   if (sizes.size() == 1) {
     tile = item;
@@ -102,13 +120,8 @@ static SmallVector<Value> emitIndices(IndexBuilder &builder, Value item,
     if (first)
       outer = builder.add(first, outer);
   }
-  indices.back() = builder.sub(builder.sub(tiles, builder.constant(1)), tile);
-  for (unsigned dim = sizes.size() - 1; dim-- > 0;) {
-    indices[dim] = dim == 0 ? outer : builder.rem(outer, sizeOf(dim));
-    if (dim != 0)
-      outer = builder.div(outer, sizeOf(dim));
-  }
-  return indices;
+  Value reversed = builder.sub(builder.sub(tiles, builder.constant(1)), tile);
+  return emitIndices(builder, outer, reversed, sizes);
 }
 
 /// Moves the body of `forall` before the builder's insertion point.
@@ -145,6 +158,89 @@ static SmallVector<Streams> collectStreams(Block *body) {
   return all;
 }
 
+namespace {
+/// What one group walks over: the number of its items, and how to find each.
+struct Walk {
+  Value count;
+  std::function<SmallVector<Value>(IndexBuilder &, Value)> emitIndices;
+
+  static Walk overItems(IndexBuilder &builder, ArrayRef<OpFoldResult> sizes,
+                        int64_t interleave);
+  static Walk overPairs(IndexBuilder &builder, ArrayRef<OpFoldResult> sizes);
+};
+} // namespace
+
+/// Emits how many of the numbers `[0, total)` are `program` plus a multiple of
+/// `programs`.
+static Value emitShare(IndexBuilder &builder, Value total, Value program,
+                       Value programs) {
+  Value last = builder.sub(builder.add(total, programs), builder.constant(1));
+  return builder.div(builder.sub(last, program), programs);
+}
+
+/// Round `r` is items `[r * programs, (r + 1) * programs)`. Items become
+/// shorter along the walk, so a group that always came first in its round would
+/// get the longest item of each: every other round is walked backwards.
+Walk Walk::overItems(IndexBuilder &builder, ArrayRef<OpFoldResult> sizes,
+                     int64_t interleave) {
+  Value total = emitProduct(builder, sizes);
+  Value program = ProgramIdOp::create(builder, 0);
+  Value programs = NumProgramsOp::create(builder, 0);
+  auto emit = [=](IndexBuilder &builder, Value round) {
+    Value first = builder.mul(round, programs);
+    Value backwards = arith::CmpIOp::create(
+        builder, arith::CmpIPredicate::ne,
+        builder.rem(round, builder.constant(2)), builder.constant(0));
+    Value width = builder.min(programs, builder.sub(total, first));
+    Value mirrored = builder.sub(
+        builder.sub(builder.add(first, width), builder.constant(1)), program);
+    Value item = arith::SelectOp::create(builder, backwards, mirrored,
+                                         builder.add(first, program));
+    return emitItem(builder, item, sizes, interleave);
+  };
+  return {emitShare(builder, total, program, programs), emit};
+}
+
+/// Of `n` query tiles of a head, `n - 1 - q` and `q` are a pair; an odd one in
+/// the middle is left. Pairs of all heads are numbered first, then the tiles
+/// that are left; both are dealt out in turn.
+Walk Walk::overPairs(IndexBuilder &builder, ArrayRef<OpFoldResult> sizes) {
+  Value two = builder.constant(2);
+  Value tiles = emitSize(builder, sizes.back());
+  Value outer = emitProduct(builder, sizes.drop_back());
+  Value pairsOfOne = builder.div(tiles, two);
+  Value pairs = builder.mul(outer, pairsOfOne);
+  Value units = builder.add(pairs, builder.mul(outer, builder.rem(tiles, two)));
+  Value program = ProgramIdOp::create(builder, 0);
+  Value programs = NumProgramsOp::create(builder, 0);
+  Value myPairs = emitShare(builder, pairs, program, programs);
+  Value myUnits = emitShare(builder, units, program, programs);
+  auto emit = [=](IndexBuilder &builder, Value step) {
+    Value one = builder.constant(1);
+    auto select = [&](Value condition, Value yes, Value no) -> Value {
+      return arith::SelectOp::create(builder, condition, yes, no);
+    };
+    Value inPair = arith::CmpIOp::create(builder, arith::CmpIPredicate::ult,
+                                         step, builder.mul(myPairs, two));
+    Value turn =
+        select(inPair, builder.div(step, two), builder.sub(step, myPairs));
+    Value unit = builder.add(builder.mul(turn, programs), program);
+    // Of a head without pairs all tiles are left ones.
+    Value divisor = arith::MaxUIOp::create(builder, pairsOfOne, one);
+    Value place = builder.rem(unit, divisor);
+    Value isShort =
+        arith::CmpIOp::create(builder, arith::CmpIPredicate::ne,
+                              builder.rem(step, two), builder.constant(0));
+    Value ofPair =
+        select(isShort, place, builder.sub(builder.sub(tiles, one), place));
+    Value tile = select(inPair, ofPair, pairsOfOne);
+    Value head =
+        select(inPair, builder.div(unit, divisor), builder.sub(unit, pairs));
+    return ::emitIndices(builder, head, tile, sizes);
+  };
+  return {builder.add(myPairs, myUnits), emit};
+}
+
 /// Replaces `forall` by what group number `program_id 0` does of it.
 static LogicalResult emitWalk(scf::ForallOp forall, TraversalKind kind,
                               int64_t interleave) {
@@ -152,7 +248,7 @@ static LogicalResult emitWalk(scf::ForallOp forall, TraversalKind kind,
   SmallVector<OpFoldResult> sizes = forall.getMixedUpperBound();
   if (kind == TraversalKind::Grid) {
     Value item = ProgramIdOp::create(builder, 0);
-    inlineBody(builder, forall, emitIndices(builder, item, sizes, interleave));
+    inlineBody(builder, forall, emitItem(builder, item, sizes, interleave));
     forall.erase();
     return success();
   }
@@ -166,31 +262,18 @@ static LogicalResult emitWalk(scf::ForallOp forall, TraversalKind kind,
           "length of the stream must be known at the end of the work item");
   }
 
-  Value zero = builder.constant(0);
-  Value total = emitProduct(builder, sizes);
-  Value program = ProgramIdOp::create(builder, 0);
-  Value programs = NumProgramsOp::create(builder, 0);
+  Walk walk = kind == TraversalKind::Paired
+                  ? Walk::overPairs(builder, sizes)
+                  : Walk::overItems(builder, sizes, interleave);
+  Value zero = builder.constant(0), one = builder.constant(1);
   SmallVector<Value> bases(streams.size(), zero);
-  auto loop = scf::ForOp::create(builder, program, total, programs, bases);
+  auto loop = scf::ForOp::create(builder, zero, walk.count, one, bases);
   if (!bases.empty())
     builder.setInsertionPointToStart(loop.getBody());
   else
     builder.setInsertionPoint(loop.getBody()->getTerminator());
-
-  // Items become shorter along the walk, so a group that always came first in
-  // its round would get the longest item of each: every other round is walked
-  // backwards.
-  Value first = builder.sub(loop.getInductionVar(), program);
-  Value round = builder.div(first, programs);
-  Value parity = builder.rem(round, builder.constant(2));
-  Value backwards =
-      arith::CmpIOp::create(builder, arith::CmpIPredicate::ne, parity, zero);
-  Value width = builder.min(programs, builder.sub(total, first));
-  Value mirrored = builder.sub(
-      builder.sub(builder.add(first, width), builder.constant(1)), program);
-  Value item = arith::SelectOp::create(builder, backwards, mirrored,
-                                       loop.getInductionVar());
-  SmallVector<Value> indices = emitIndices(builder, item, sizes, interleave);
+  SmallVector<Value> indices =
+      walk.emitIndices(builder, loop.getInductionVar());
 
   // Streams go on from one item to the next.
   SmallVector<Value> next;
@@ -249,7 +332,7 @@ static void setGrid(LaunchOp launch, KernelOp kernel,
   Value total = emitProduct(builder, hostSizes);
   Value one = builder.constant(1);
   launch.getGridMutable().assign({total, one, one});
-  if (kind == TraversalKind::Persistent && !sizes.empty())
+  if (kind != TraversalKind::Grid && !sizes.empty())
     launch.setGroupsPerMultiprocessor(1);
 }
 

@@ -57,7 +57,8 @@ def AttnTile_RoleKindAttr
 def AttnTile_TraversalKind : I32EnumAttr<"TraversalKind",
     "order in which work items are visited", [
       I32EnumAttrCase<"Grid", 0, "grid">,
-      I32EnumAttrCase<"Persistent", 1, "persistent">]> {
+      I32EnumAttrCase<"Persistent", 1, "persistent">,
+      I32EnumAttrCase<"Paired", 2, "paired">]> {
   let cppNamespace = "::mlir::attn_tile";
   let genSpecializedAttr = 0;
 }
@@ -73,7 +74,8 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
     `consumers` warpgroups share the `query_tile` rows, and keep the product
     of the next key tile in flight during the softmax of this one (FlashAttention-3,
     Shah et al. 2024). `ping_pong` lets two consumers take turns on the tensor
-    cores.
+    cores. `traversal` and `interleave` are the options of
+    `attn-tile-set-traversal`.
 
     ```mlir
     #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2,
@@ -84,7 +86,8 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
                         "int64_t":$stages, "int64_t":$consumers,
                         DefaultValuedParameter<"bool", "false">:$ping_pong,
                         DefaultValuedParameter<"TraversalKind",
-                            "TraversalKind::Persistent">:$traversal);
+                            "TraversalKind::Persistent">:$traversal,
+                        DefaultValuedParameter<"int64_t", "1">:$interleave);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

@@ -64,7 +64,10 @@ def AttnTileSetTraversalPass
     launches a grid. With `kind = grid`, each group runs one item; with
     `kind = persistent`, as many groups as fit on the device walk over all
     items, every other round backwards, and the streams of loads go on from one
-    item to the next.
+    item to the next. With `kind = paired` they walk over pairs of query tiles
+    of one head, the first long with the first short one and so on: under a
+    causal mask all pairs are the same amount of work, and pairs of one head are
+    neighbours, so that groups share keys and values at any length.
 
     Items with more work come first: the last dimension of the loop, the query
     tile, counts down. `interleave` combinations of the other dimensions (batch
@@ -83,7 +86,9 @@ def AttnTileSetTraversalPass
                clEnumValN(::mlir::attn_tile::TraversalKind::Grid, "grid",
                           "one group for each item"),
                clEnumValN(::mlir::attn_tile::TraversalKind::Persistent,
-                          "persistent", "a group walks over several items"))}]>,
+                          "persistent", "a group walks over several items"),
+               clEnumValN(::mlir::attn_tile::TraversalKind::Paired, "paired",
+                          "a group walks over pairs of items"))}]>,
     Option<"interleave", "interleave", "int64_t", /*default=*/"1",
            "Combinations of batch and head that are walked together (0: all)">,
   ];
