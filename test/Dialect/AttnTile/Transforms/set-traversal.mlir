@@ -1,7 +1,9 @@
 // RUN: attn-opt %s -attn-tile-set-traversal | FileCheck %s --check-prefixes=CHECK,GRID
 // RUN: attn-opt %s -attn-tile-set-traversal=interleave=0 | FileCheck %s --check-prefixes=CHECK,LONGEST
 // RUN: attn-opt %s -attn-tile-set-traversal='kind=persistent interleave=4' \
-// RUN:   | FileCheck %s --check-prefixes=CHECK,PERSISTENT
+// RUN:   | FileCheck %s --check-prefixes=CHECK,WALK,PERSISTENT
+// RUN: attn-opt %s -attn-tile-set-traversal='kind=paired' \
+// RUN:   | FileCheck %s --check-prefixes=CHECK,WALK,PAIRED
 
 // CHECK-LABEL: attn_tile.kernel @items
 // CHECK-SAME:    %[[A:[a-z0-9]+]]: memref<?x?x?x8xf16>, %[[COUNT:[a-z0-9]+]]: index
@@ -39,23 +41,43 @@ attn_tile.kernel @items(%a: memref<?x?x?x8xf16>, %count: index) {
   // LONGEST:    arith.remui %[[OUTER]], %[[HEADS:.*]]
   // LONGEST:    arith.divui %[[OUTER]], %[[HEADS]]
 
-  // Each stream length has its own base, that grows from item to item.
+  // Every other round is walked backwards.
   // PERSISTENT: %[[TOTAL:.*]] = arith.muli %{{.*}}, %[[N]]
   // PERSISTENT: %[[P:.*]] = attn_tile.program_id 0
   // PERSISTENT: %[[G:.*]] = attn_tile.num_programs 0
-  // PERSISTENT: scf.for %[[W:.*]] = %[[P]] to %[[TOTAL]] step %[[G]]
-  // PERSISTENT-SAME: iter_args(%[[ONES:.*]] = %[[ZERO:.*]], %[[COUNTS:.*]] = %[[ZERO]])
-  // PERSISTENT: %[[FIRST:.*]] = arith.subi %[[W]], %[[P]]
-  // PERSISTENT: arith.divui %[[FIRST]], %[[G]]
+  // PERSISTENT: %[[SHARE:.*]] = arith.divui %{{.*}}, %[[G]]
+
+  // Pairs come first, then the tile in the middle of each odd number of tiles.
+  // PAIRED:     %[[HALF:.*]] = arith.divui %[[N]], %[[C2:.*]]
+  // PAIRED:     %[[PAIRS:.*]] = arith.muli %[[HEADS:.*]], %[[HALF]]
+  // PAIRED:     %[[ODD:.*]] = arith.remui %[[N]], %[[C2]]
+  // PAIRED:     %[[REST:.*]] = arith.muli %[[HEADS]], %[[ODD]]
+  // PAIRED:     %[[UNITS:.*]] = arith.addi %[[PAIRS]], %[[REST]]
+  // PAIRED:     %[[P:.*]] = attn_tile.program_id 0
+  // PAIRED:     %[[G:.*]] = attn_tile.num_programs 0
+  // PAIRED:     %[[MYPAIRS:.*]] = arith.divui %{{.*}}, %[[G]]
+  // PAIRED:     %[[MYUNITS:.*]] = arith.divui %{{.*}}, %[[G]]
+  // PAIRED:     %[[SHARE:.*]] = arith.addi %[[MYPAIRS]], %[[MYUNITS]]
+
+  // Each stream length has its own base, that grows from item to item.
+  // WALK:       scf.for %[[R:.*]] = %[[ZERO:.*]] to %[[SHARE]] step
+  // WALK-SAME:  iter_args(%[[ONES:.*]] = %[[ZERO]], %[[COUNTS:.*]] = %[[ZERO]])
+  // PERSISTENT: %[[FIRST:.*]] = arith.muli %[[R]], %[[G]]
   // PERSISTENT: %[[MIRRORED:.*]] = arith.subi %{{.*}}, %[[P]]
-  // PERSISTENT: arith.select %{{.*}}, %[[MIRRORED]], %[[W]]
-  // PERSISTENT: attn_tile.load {{.*}} stream(%[[ONES]] of %[[C1]])
-  // PERSISTENT: scf.for %[[T:.*]] =
-  // PERSISTENT:   %[[POS:.*]] = arith.addi %[[COUNTS]], %[[T]]
-  // PERSISTENT:   attn_tile.load {{.*}} stream(%[[POS]] of %[[COUNT]])
-  // PERSISTENT: %[[ONES1:.*]] = arith.addi %[[ONES]], %{{.*}}
-  // PERSISTENT: %[[COUNTS1:.*]] = arith.addi %[[COUNTS]], %[[COUNT]]
-  // PERSISTENT: scf.yield %[[ONES1]], %[[COUNTS1]]
+  // PERSISTENT: %[[FORWARD:.*]] = arith.addi %[[FIRST]], %[[P]]
+  // PERSISTENT: arith.select %{{.*}}, %[[MIRRORED]], %[[FORWARD]]
+  // PAIRED:     %[[INPAIR:.*]] = arith.cmpi ult, %[[R]]
+  // PAIRED:     %[[LAST:.*]] = arith.subi %[[N]]
+  // PAIRED:     %[[LONG:.*]] = arith.subi %[[LAST]], %[[PLACE:.*]] :
+  // PAIRED:     %[[OFPAIR:.*]] = arith.select %{{.*}}, %[[PLACE]], %[[LONG]]
+  // PAIRED:     arith.select %[[INPAIR]], %[[OFPAIR]], %[[HALF]]
+  // WALK:       attn_tile.load {{.*}} stream(%[[ONES]] of %[[C1]])
+  // WALK:       scf.for %[[T:.*]] =
+  // WALK:         %[[POS:.*]] = arith.addi %[[COUNTS]], %[[T]]
+  // WALK:         attn_tile.load {{.*}} stream(%[[POS]] of %[[COUNT]])
+  // WALK:       %[[ONES1:.*]] = arith.addi %[[ONES]], %{{.*}}
+  // WALK:       %[[COUNTS1:.*]] = arith.addi %[[COUNTS]], %[[COUNT]]
+  // WALK:       scf.yield %[[ONES1]], %[[COUNTS1]]
 
   // CHECK:      attn_tile.return
   %batch = memref.dim %a, %c0 : memref<?x?x?x8xf16>
@@ -88,7 +110,7 @@ attn_tile.kernel @one_item() {
 // CHECK:         %[[TILES:.*]] = arith.ceildivsi %[[ROWS]]
 // CHECK:         %[[TOTAL:.*]] = arith.muli %{{.*}}, %[[TILES]]
 // GRID:          attn_tile.launch @items grid(%[[TOTAL]], %[[ONE:.*]], %[[ONE]]) args(%[[A]], %[[COUNT]] :
-// PERSISTENT:    attn_tile.launch @items grid(%[[TOTAL]], %[[ONE:.*]], %[[ONE]]) groups_per_multiprocessor(1) args
+// WALK:          attn_tile.launch @items grid(%[[TOTAL]], %[[ONE:.*]], %[[ONE]]) groups_per_multiprocessor(1) args
 // CHECK:         attn_tile.launch @one_item grid(%{{.*}}, %{{.*}}, %{{.*}}) args()
 func.func @launches(%a: memref<?x?x?x8xf16>, %count: index) {
   attn_tile.launch @items args(%a, %count : memref<?x?x?x8xf16>, index)
