@@ -315,9 +315,9 @@ attn_tile.kernel @products(%p: vector<64x16xf16>, %out: memref<64x64xf32>, %out2
   // Four steps, each 32 bytes further; both operands are read from memory, with
   // contiguous contracted columns.
   // CHECK:      setp.ne.b32 first, 0, 0;
-  // CHECK-SAME: add.s64 a, $8, 0;\0Aadd.s64 b, $9, 0;\0A
+  // CHECK-SAME: add.s64 a, $8, 4611686293305294848;\0Aadd.s64 b, $9, 4611686293305294848;\0A
   // CHECK-SAME: wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {$0,$1,$2,$3,$4,$5,$6,$7}, a, b, first, 1, 1, 0, 0;
-  // CHECK-SAME: add.s64 a, $8, 6;\0Aadd.s64 b, $9, 6;\0A
+  // CHECK-SAME: add.s64 a, $8, 4611686293305294854;\0Aadd.s64 b, $9, 4611686293305294854;\0A
   // CHECK-SAME: a, b, rest, 1, 1, 0, 0;
   // CHECK-SAME: "=f,=f,=f,=f,=f,=f,=f,=f,l,l,~{memory}"
   %s0 = attn_tile.mma_start %q, %k transpose_rhs

@@ -103,10 +103,8 @@ static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
   // A third consumer hides more of the softmax, if key tiles stay large enough
   // for the products to be efficient.
   constexpr int64_t minKeyTileThreeConsumers = 128;
-  // A turn on the tensor cores is worth its barrier if a softmax is long
-  // compared with a product: large key tiles, small head dimensions.
-  constexpr int64_t minKeyTilePingPong = 176;
-  constexpr int64_t maxHeadDimPingPong = 128;
+  // Key tiles that a mask cuts are computed in full: smaller ones waste less.
+  constexpr int64_t maxKeyTileMasked = 128;
   constexpr int64_t stages = 2;
 
   auto getBounds = [&](int64_t consumers, int64_t maxKeyTile) {
@@ -118,24 +116,23 @@ static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
                          sharedBytesSm90,
                          maxKeyTile};
   };
+  bool isMasked = op.getMaskAttr() || !op.getKeepRegion().empty();
   int64_t consumers = 3;
   auto [keyTile, limit] =
       getKeyTile(op, getBounds(consumers, minKeyTileThreeConsumers));
   if (keyTile < minKeyTileThreeConsumers) {
     consumers = 2;
-    std::tie(keyTile, limit) = getKeyTile(op, getBounds(consumers, 256));
+    std::tie(keyTile, limit) =
+        getKeyTile(op, getBounds(consumers, isMasked ? maxKeyTileMasked : 256));
   }
   if (keyTile == 0)
     return std::nullopt;
-  bool pingPong = consumers == 2 && keyTile >= minKeyTilePingPong &&
-                  std::max(op.getQueryHeadDim(), op.getValueHeadDim()) <=
-                      maxHeadDimPingPong;
-  // Work items differ in length only under a mask.
-  auto traversal = op.getMaskAttr() ? attn_tile::TraversalKind::Persistent
-                                    : attn_tile::TraversalKind::Grid;
+  // Under a mask, long and short work items are paired to equal amounts.
+  auto traversal = isMasked ? attn_tile::TraversalKind::Paired
+                            : attn_tile::TraversalKind::Persistent;
   auto schedule = attn_tile::WarpSpecializedAttr::get(
       op.getContext(), consumers * warpgroupRows, keyTile, stages, consumers,
-      pingPong, traversal, /*interleave=*/0);
+      /*ping_pong=*/true, traversal, /*interleave=*/1);
   return Choice{cast<ScheduleAttrInterface>(Attribute(schedule)),
                 describe(keyTile, limit)};
 }
