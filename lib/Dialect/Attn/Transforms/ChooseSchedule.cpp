@@ -60,13 +60,18 @@ static constexpr int64_t warpgroupRows = 64;
 static constexpr int64_t barrierBytes = 1024;
 static constexpr int64_t sharedBytesSm90 = 227 * 1024 - barrierBytes;
 static constexpr int64_t sharedBytesSm80 = 163 * 1024 - barrierBytes;
+/// The same where two blocks share the 164 KiB of a multiprocessor, of which
+/// each of them takes one more than it asks for.
+static constexpr int64_t sharedBytesSm80Half =
+    (164 / 2 - 1) * 1024 - barrierBytes;
 
 /// Registers per thread for register tiles: what a consumer has (240 of two
-/// consumers, 160 of three, 255 of eight warps) less what addresses, row
-/// statistics and the operands of instructions take.
+/// consumers, 160 of three, 255 of four or eight warps) less what addresses,
+/// row statistics and the operands of instructions take.
 static constexpr int64_t tileRegistersTwoConsumers = 200;
 static constexpr int64_t tileRegistersThreeConsumers = 132;
-static constexpr int64_t tileRegistersMultistage = 160;
+static constexpr int64_t tileRegistersFourWarps = 208;
+static constexpr int64_t tileRegistersEightWarps = 160;
 
 /// The largest key tile within `bounds`, 0 if there is none, and what stopped
 /// it from being larger.
@@ -137,12 +142,25 @@ static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
                 describe(keyTile, limit)};
 }
 
-/// Eight warps that prefetch and compute.
+/// Four or eight warps that prefetch and compute.
 static std::optional<Choice> chooseMultistage(AttentionOp op) {
-  constexpr int64_t queryTile = 128, stages = 2, warps = 8;
+  constexpr int64_t queryTile = 128, stages = 2, maxKeyTile = 128;
+  // Each of four warps has twice the rows of one of eight, so that what it
+  // reads of keys and values serves two products. Two such groups share a
+  // multiprocessor: one computes while the other waits.
+  constexpr int64_t minKeyTileFourWarps = 48;
+  auto choose = [&](int64_t warps, int64_t registers, int64_t sharedBytes) {
+    return getKeyTile(op, {queryTile, warps * 32, stages, registers,
+                           sharedBytes, maxKeyTile});
+  };
+  int64_t warps = 4;
   auto [keyTile, limit] =
-      getKeyTile(op, {queryTile, warps * 32, stages, tileRegistersMultistage,
-                      sharedBytesSm80, /*maxKeyTile=*/128});
+      choose(warps, tileRegistersFourWarps, sharedBytesSm80Half);
+  if (keyTile < minKeyTileFourWarps) {
+    warps = 8;
+    std::tie(keyTile, limit) =
+        choose(warps, tileRegistersEightWarps, sharedBytesSm80);
+  }
   if (keyTile == 0)
     return std::nullopt;
   auto schedule = attn_tile::MultistageAttr::get(op.getContext(), queryTile,
