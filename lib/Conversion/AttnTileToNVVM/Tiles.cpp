@@ -317,6 +317,52 @@ struct BroadcastLowering : public KernelPattern<vector::BroadcastOp> {
   }
 };
 
+/// A warp whose rows all have a factor of one skips the products.
+struct RescaleLowering : public KernelPattern<RescaleOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(RescaleOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    auto floatType = rewriter.getF32Type();
+    Value one =
+        arith::ConstantFloatOp::create(rewriter, loc, floatType, APFloat(1.0f));
+    Value differs;
+    for (Value factor : adaptor.getFactor()) {
+      Value isOther = arith::CmpFOp::create(
+          rewriter, loc, arith::CmpFPredicate::UNE, factor, one);
+      differs = differs ? arith::OrIOp::create(rewriter, loc, differs, isOther)
+                              .getResult()
+                        : isOther;
+    }
+    Value any = NVVM::VoteSyncOp::create(rewriter, loc, rewriter.getI1Type(),
+                                         createI32(rewriter, loc, -1), differs,
+                                         NVVM::VoteSyncKind::any);
+    ValueRange source = adaptor.getSource();
+    auto ifOp = scf::IfOp::create(rewriter, loc, source.getTypes(), any,
+                                  /*addThenBlock=*/true,
+                                  /*addElseBlock=*/true);
+    int64_t columns =
+        context.getColumns(cast<VectorType>(op.getSource().getType()));
+    {
+      OpBuilder::InsertionGuard guard(rewriter);
+      rewriter.setInsertionPointToStart(ifOp.thenBlock());
+      SmallVector<Value> products;
+      for (auto [i, value] : llvm::enumerate(source))
+        products.push_back(arith::MulFOp::create(
+            rewriter, loc, value, adaptor.getFactor()[i / columns]));
+      scf::YieldOp::create(rewriter, loc, products);
+      rewriter.setInsertionPointToStart(ifOp.elseBlock());
+      scf::YieldOp::create(rewriter, loc, source);
+    }
+    rewriter.replaceOpWithMultiple(
+        op, SmallVector<SmallVector<Value>>{
+                llvm::to_vector_of<Value>(ifOp.getResults())});
+    return success();
+  }
+};
+
 struct PartialSumLowering : public KernelPattern<PartialSumOp> {
   using KernelPattern::KernelPattern;
 
@@ -355,8 +401,8 @@ void attn::populateTilePatterns(RewritePatternSet &patterns,
                Exp2Lowering, LogLowering>(converter, mlirContext, context,
                                           PatternBenefit(2));
   patterns.add<ElementwiseLowering, ReductionLowering, ShapeCastLowering,
-               BroadcastLowering, PartialSumLowering>(converter, mlirContext,
-                                                      context);
+               BroadcastLowering, PartialSumLowering, RescaleLowering>(
+      converter, mlirContext, context);
   patterns.add<IndexCastLowering<arith::IndexCastOp, arith::ExtSIOp>,
                IndexCastLowering<arith::IndexCastUIOp, arith::ExtUIOp>>(
       converter, mlirContext, PatternBenefit(2));

@@ -44,6 +44,9 @@ static constexpr int64_t numPartialSums = 8;
 /// depth of one step of the matrix instructions for 16-bit types.
 static constexpr int64_t headDimMultiple = 16;
 
+/// How far the maximum of a row may exceed its reference, as a power of two:
+/// weights stay below 2^8, far from the limits of f16 and of the f32 sums.
+static constexpr double maxExponentGrowth = 8;
 static constexpr double log2e = 1.4426950408889634074;
 
 namespace {
@@ -119,6 +122,7 @@ private:
   /// Whether scores need an `attn_tile.map`; if not, `exponentScale` takes the
   /// scale in.
   bool mapsScores;
+  bool isRescaleLazy;
   /// exp(x) of a score is exp2(exponentScale * x) of what the tile holds.
   double exponentScale;
 };
@@ -130,6 +134,7 @@ KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
   auto schedule = attention.getScheduleAttr();
   queryTileSize = schedule.getQueryTile();
   keyTileSize = schedule.getKeyTile();
+  isRescaleLazy = schedule.isRescaleLazy();
   queryHeadDim = llvm::alignTo(attention.getQueryHeadDim(), headDimMultiple);
   valueHeadDim = llvm::alignTo(attention.getValueHeadDim(), headDimMultiple);
 
@@ -225,17 +230,29 @@ KernelWriter::State KernelWriter::writeStep(const WorkItem &item,
                /*transposeRhs=*/true);
   Value scores = writeScores(item, raw, firstKey);
 
-  // A row with nothing attended so far has a maximum of -inf; its exponents
-  // are taken relative to 0 instead, so that no inf - inf arises.
   Value rowMax = vector::MultiDimReductionOp::create(
       b, scores, state.rowMax, ArrayRef<bool>{false, true},
       vector::CombiningKind::MAXNUMF);
+  if (isRescaleLazy) {
+    // Any reference that keeps exponents in range serves as well as the
+    // maximum, so the old one stays until the maximum has grown by more than a
+    // little: then most steps rescale by one.
+    Value limit = arith::AddFOp::create(
+        b, state.rowMax,
+        splat(queryTileSize, maxExponentGrowth / exponentScale));
+    Value grew =
+        arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, rowMax, limit);
+    rowMax = arith::SelectOp::create(b, grew, rowMax, state.rowMax);
+  }
+
+  // A row with nothing attended so far has a maximum of -inf; its exponents
+  // are taken relative to 0 instead, so that no inf - inf arises.
   Value lowest = splat(queryTileSize, -std::numeric_limits<double>::infinity());
-  Value factor = splat(queryTileSize, exponentScale);
   Value empty =
       arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, rowMax, lowest);
   Value finiteMax =
       arith::SelectOp::create(b, empty, splat(queryTileSize, 0), rowMax);
+  Value factor = splat(queryTileSize, exponentScale);
   Value scaledMax = arith::MulFOp::create(b, finiteMax, factor);
   Value oldMax = arith::MulFOp::create(b, state.rowMax, factor);
   Value alpha = math::Exp2Op::create(

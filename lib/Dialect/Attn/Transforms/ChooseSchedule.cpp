@@ -125,7 +125,8 @@ static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
   int64_t consumers = 3;
   auto [keyTile, limit] =
       getKeyTile(op, getBounds(consumers, minKeyTileThreeConsumers));
-  if (keyTile < minKeyTileThreeConsumers) {
+  // Their larger query tile wastes more on the edges of a mask.
+  if (keyTile < minKeyTileThreeConsumers || isMasked) {
     consumers = 2;
     std::tie(keyTile, limit) =
         getKeyTile(op, getBounds(consumers, isMasked ? maxKeyTileMasked : 256));
@@ -135,9 +136,14 @@ static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
   // Under a mask, long and short work items are paired to equal amounts.
   auto traversal = isMasked ? attn_tile::TraversalKind::Paired
                             : attn_tile::TraversalKind::Persistent;
+  // Rescaling is worth skipping where it takes long beside the products: with
+  // a large accumulator, or when three warpgroups share the issue slots.
+  constexpr int64_t minValueHeadDimLazy = 192;
+  bool lazyRescale =
+      op.getValueHeadDim() >= minValueHeadDimLazy || consumers == 3;
   auto schedule = attn_tile::WarpSpecializedAttr::get(
       op.getContext(), consumers * warpgroupRows, keyTile, stages, consumers,
-      /*ping_pong=*/true, traversal, /*interleave=*/1);
+      /*ping_pong=*/true, traversal, /*interleave=*/1, lazyRescale);
   return Choice{cast<ScheduleAttrInterface>(Attribute(schedule)),
                 describe(keyTile, limit)};
 }

@@ -127,7 +127,7 @@ LogicalResult WarpSpecializedAttr::verify(EmitErrorFn emitError,
                                           int64_t queryTile, int64_t keyTile,
                                           int64_t stages, int64_t consumers,
                                           bool pingPong, TraversalKind,
-                                          int64_t interleave) {
+                                          int64_t interleave, bool) {
   if (failed(verifyPositive(emitError, "consumers", consumers)) ||
       failed(verifyPositive(emitError, "stages", stages)) ||
       failed(verifyMultiple(emitError, "key_tile", keyTile, 16)))

@@ -310,6 +310,15 @@ LogicalResult MaskOp::verifyRegions() {
                             IntegerType::get(getContext(), 1));
 }
 
+LogicalResult RescaleOp::verify() {
+  int64_t rows = cast<VectorType>(getSource().getType()).getDimSize(0);
+  int64_t factors = cast<VectorType>(getFactor().getType()).getDimSize(0);
+  if (rows != factors)
+    return emitOpError("needs one factor for each row (expected ")
+           << rows << ", found " << factors << ")";
+  return success();
+}
+
 LogicalResult PartialSumOp::verify() {
   auto source = cast<VectorType>(getSource().getType());
   auto acc = cast<VectorType>(getAcc().getType());

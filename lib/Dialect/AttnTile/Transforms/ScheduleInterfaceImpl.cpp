@@ -62,6 +62,9 @@ struct MultistageSchedule : TiledSchedule<MultistageSchedule, MultistageAttr> {
 
 struct WarpSpecializedSchedule
     : TiledSchedule<WarpSpecializedSchedule, WarpSpecializedAttr> {
+  bool isRescaleLazy(Attribute schedule) const {
+    return cast<WarpSpecializedAttr>(schedule).getLazyRescale();
+  }
   void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
     auto schedule = cast<WarpSpecializedAttr>(attribute);
     // Loops are rotated before anything is simplified: peeled loops of a single
@@ -76,6 +79,8 @@ struct WarpSpecializedSchedule
     AttnTileCreatePipesPassOptions pipes;
     pipes.stages = schedule.getStages();
     pm.addNestedPass<KernelOp>(createAttnTileCreatePipesPass(pipes));
+    if (schedule.getLazyRescale())
+      pm.addNestedPass<KernelOp>(createAttnTileSkipRescalePass());
     AttnTileSplitRolesPassOptions roles;
     roles.consumers = schedule.getConsumers();
     pm.addNestedPass<KernelOp>(createAttnTileSplitRolesPass(roles));

@@ -90,6 +90,14 @@ def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
     InterfaceMethod<"Keys in one step of the loop over keys.",
       "int64_t", "getKeyTile", (ins)>,
     InterfaceMethod<[{
+        Whether the reference that exponents are taken relative to may lag
+        behind the maximum of its row, so that rescaling the accumulator by one
+        can be skipped in most steps (FlashAttention-4). Costs a little in each
+        step; pays where the accumulator is large.
+      }],
+      "bool", "isRescaleLazy", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return false;">,
+    InterfaceMethod<[{
         Appends the passes that turn the plain tiled program of
         `convert-attn-to-attn-tile` into this strategy's final `attn_tile`
         program. The pass manager is anchored on `builtin.module`.

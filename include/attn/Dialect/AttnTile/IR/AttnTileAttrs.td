@@ -75,7 +75,7 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
     of the next key tile in flight during the softmax of this one (FlashAttention-3,
     Shah et al. 2024). `ping_pong` lets two consumers take turns on the tensor
     cores. `traversal` and `interleave` are the options of
-    `attn-tile-set-traversal`.
+    `attn-tile-set-traversal`; `lazy_rescale` skips rescaling by one.
 
     ```mlir
     #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2,
@@ -87,7 +87,8 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
                         DefaultValuedParameter<"bool", "false">:$ping_pong,
                         DefaultValuedParameter<"TraversalKind",
                             "TraversalKind::Persistent">:$traversal,
-                        DefaultValuedParameter<"int64_t", "1">:$interleave);
+                        DefaultValuedParameter<"int64_t", "1">:$interleave,
+                        DefaultValuedParameter<"bool", "false">:$lazy_rescale);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

@@ -291,6 +291,25 @@ def AttnTile_YieldOp : AttnTile_Op<"yield", [
   let assemblyFormat = "$value attr-dict `:` type($value)";
 }
 
+def AttnTile_RescaleOp : AttnTile_Op<"rescale", [Pure,
+    AllTypesMatch<["source", "result"]>]> {
+  let summary = "multiplies each row by a factor that is often one";
+  let description = [{
+    `result[i, j] = source[i, j] * factor[i]`. The product may be left out where
+    all factors are one: a warp of a GPU skips it then.
+
+    ```mlir
+    %acc1 = attn_tile.rescale %acc by %alpha : vector<64x128xf32>, vector<64xf32>
+    ```
+  }];
+  let arguments = (ins VectorOfRankAndType<[2], [F32]>:$source,
+                       VectorOfRankAndType<[1], [F32]>:$factor);
+  let results = (outs VectorOfRankAndType<[2], [F32]>:$result);
+  let assemblyFormat =
+      "$source `by` $factor attr-dict `:` type($source) `,` type($factor)";
+  let hasVerifier = 1;
+}
+
 def AttnTile_PartialSumOp : AttnTile_Op<"partial_sum", [Pure,
     AllTypesMatch<["acc", "result"]>]> {
   let summary = "adds groups of columns";

@@ -231,6 +231,21 @@ def AttnTileSplitRolesPass
   let dependentDialects = ["::mlir::attn_tile::AttnTileDialect"];
 }
 
+def AttnTileSkipRescalePass
+    : Pass<"attn-tile-skip-rescale", "::mlir::attn_tile::KernelOp"> {
+  let summary = "allow factors of one to be skipped when products are rescaled";
+  let description = [{
+    The online softmax multiplies the accumulator of the output by a factor for
+    each row, which is one in most steps. Where the result of a product is
+    multiplied by a vector broadcast along columns, the multiplication becomes
+    `attn_tile.rescale`, which may be skipped.
+  }];
+  let statistics = [
+    Statistic<"numRescales", "num-rescales", "Multiplications that may be skipped">,
+  ];
+  let dependentDialects = ["::mlir::attn_tile::AttnTileDialect"];
+}
+
 def AttnTilePingPongPass
     : Pass<"attn-tile-ping-pong", "::mlir::attn_tile::KernelOp"> {
   let summary = "let consumer warpgroups take turns in starting products";
