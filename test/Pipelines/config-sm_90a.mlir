@@ -5,7 +5,7 @@
 // What is chosen for one producer and two or three consumer warpgroups.
 
 // CHECK-LABEL: @d64(
-// CHECK: #attn_tile.warp_specialized<query_tile = 192, key_tile = 128, stages = 2, consumers = 3, ping_pong = true>
+// CHECK: #attn_tile.warp_specialized<query_tile = 192, key_tile = 128, stages = 2, consumers = 3, ping_pong = true, lazy_rescale = true>
 // REMARK: key tile 128 is bounded by instruction shape
 func.func @d64(%q: memref<1x4x?x64xbf16>, %k: memref<1x4x?x64xbf16>, %v: memref<1x4x?x64xbf16>, %o: memref<1x4x?x64xbf16>) {
   attn.attention ins(%q, %k, %v : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
@@ -31,7 +31,7 @@ func.func @d128_causal(%q: memref<1x4x?x128xbf16>, %k: memref<1x4x?x128xbf16>, %
 }
 
 // CHECK-LABEL: @d256(
-// CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 80, stages = 2, consumers = 2, ping_pong = true>
+// CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 80, stages = 2, consumers = 2, ping_pong = true, lazy_rescale = true>
 // REMARK: key tile 80 is bounded by shared memory
 func.func @d256(%q: memref<1x4x?x256xbf16>, %k: memref<1x4x?x256xbf16>, %v: memref<1x4x?x256xbf16>, %o: memref<1x4x?x256xbf16>) {
   attn.attention ins(%q, %k, %v : memref<1x4x?x256xbf16>, memref<1x4x?x256xbf16>, memref<1x4x?x256xbf16>)

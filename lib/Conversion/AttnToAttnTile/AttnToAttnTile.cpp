@@ -248,11 +248,11 @@ KernelWriter::State KernelWriter::writeStep(const WorkItem &item,
   // A row with nothing attended so far has a maximum of -inf; its exponents
   // are taken relative to 0 instead, so that no inf - inf arises.
   Value lowest = splat(queryTileSize, -std::numeric_limits<double>::infinity());
+  Value factor = splat(queryTileSize, exponentScale);
   Value empty =
       arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, rowMax, lowest);
   Value finiteMax =
       arith::SelectOp::create(b, empty, splat(queryTileSize, 0), rowMax);
-  Value factor = splat(queryTileSize, exponentScale);
   Value scaledMax = arith::MulFOp::create(b, finiteMax, factor);
   Value oldMax = arith::MulFOp::create(b, state.rowMax, factor);
   Value alpha = math::Exp2Op::create(
