@@ -39,6 +39,7 @@ config.substitutions.append(("%shlibext", config.llvm_shlib_ext))
 config.substitutions.append(("%mlir_lib_dir", config.mlir_lib_dir))
 config.substitutions.append(("%attn_libs_dir", config.attn_libs_dir))
 config.substitutions.append(("%attn_include_dir", os.path.join(config.attn_src_root, "include")))
+config.substitutions.append(("%examples", os.path.join(config.attn_src_root, "docs", "examples")))
 config.substitutions.append(("%attn_src_root", config.attn_src_root))
 config.substitutions.append(("%attn_obj_root", config.attn_obj_root))
 config.substitutions.append(

@@ -19,7 +19,7 @@ find_program(ATTN_RUN_CLANG_TIDY NAMES run-clang-tidy-22 run-clang-tidy
 
 if(ATTN_CLANG_FORMAT)
   set(patterns)
-  foreach(folder benchmarks include lib test tools)
+  foreach(folder benchmarks docs include lib test tools)
     foreach(suffix c cpp h)
       list(APPEND patterns ${ATTN_SOURCE_DIR}/${folder}/*.${suffix})
     endforeach()

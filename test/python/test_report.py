@@ -4,14 +4,10 @@
 """Tests of benchmarks/report.py on rows made up for the purpose."""
 
 import json
-import pathlib
-import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "benchmarks"))
-
-import report  # noqa: E402
+import report
 
 README = "# Title\n\n<!-- performance -->\nold\n<!-- /performance -->\n\nrest\n"
 

@@ -3,12 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Tests of the closing line of .ci/run."""
 
-import pathlib
-import sys
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / ".ci"))
-
-import summarize  # noqa: E402
+import summarize
 
 REPORT = """<testsuites><testsuite name="s">
 <testcase classname="c" name="good"/>

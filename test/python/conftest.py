@@ -1,0 +1,32 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Where the tests find what was built: ATTN_BUILD_DIR, or build."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("ATTN_BUILD_DIR", ROOT / "build"))
+sys.path[:0] = [str(ROOT / "python"), str(ROOT / "benchmarks"), str(ROOT / ".ci")]
+
+
+@pytest.fixture(scope="session")
+def compile_artifact(tmp_path_factory):
+    """compile_artifact(name, module, options...): the loaded artifact."""
+    pytest.importorskip("torch")
+    from attn.artifact import Artifact
+
+    directory = tmp_path_factory.mktemp("artifacts")
+
+    def compile_one(name, module, *options):
+        source, library = directory / f"{name}.mlir", directory / f"{name}.so"
+        source.write_text(module)
+        subprocess.run([BUILD / "bin" / "attn-compile", source, "-o", library, *options], check=True)
+        return Artifact(str(library), str(BUILD / "lib" / "libattn_runtime.so"))
+
+    return compile_one

@@ -1,0 +1,72 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The accuracy contract of docs/Numerics.md, on the host."""
+
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from cases import Case  # noqa: E402
+
+DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+
+
+def attend(q, k, v, keep):
+    """Attention in PyTorch operations in the dtype of the inputs, and its log-sum-exp."""
+    group = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
+    scores = (q @ k.transpose(-1, -2)) * (1 / math.sqrt(q.shape[-1]))
+    scores = scores.masked_fill(~keep, float("-inf"))
+    # A row with nothing to attend is all zeros.
+    return torch.nan_to_num(scores.softmax(-1)) @ v, scores.logsumexp(-1)
+
+
+def kept(mask, queries, keys):
+    i = torch.arange(queries)[:, None] + (keys - queries)
+    j = torch.arange(keys)[None, :]
+    if not mask:
+        return torch.ones(queries, keys, dtype=torch.bool)
+    if mask == "#attn.causal":
+        return j <= i
+    assert mask == "#attn.sliding_window<left = 20, right = 0>"
+    return (j <= i) & (j >= i - 20)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("mask", ["", "#attn.causal", "#attn.sliding_window<left = 20, right = 0>"])
+def test_contract(compile_artifact, dtype, mask):
+    case = Case(4, 2, 64, 32, dtype=dtype, mask=mask)
+    function = compile_artifact(case.name, case.mlir(), "--target=host")[case.name]
+    for batch, queries, keys in ((2, 100, 100), (1, 1, 257), (1, 70, 33), (1, 300, 513)):
+        torch.manual_seed(0)
+        q = torch.randn(batch, 4, queries, 64).to(DTYPES[dtype])
+        k, v = (torch.randn(batch, 2, keys, dim).to(DTYPES[dtype]) for dim in (64, 32))
+        out = torch.full((batch, 4, queries, 32), float("nan"), dtype=q.dtype)
+        lse = torch.full((batch, 4, queries), float("nan"))
+        function(q, k, v, out, lse)
+
+        keep = kept(mask, queries, keys)
+        exact, exact_lse = attend(q.double(), k.double(), v.double(), keep)
+        peer, _ = attend(q, k, v, keep)
+        rounding = torch.finfo(q.dtype).eps / 2 * exact.norm()
+        assert (out.double() - exact).norm() <= 2 * (peer.double() - exact).norm() + rounding
+
+        empty = ~keep.any(-1)
+        assert (out[:, :, empty] == 0).all()
+        assert (lse[:, :, empty] == float("-inf")).all()
+        assert torch.allclose(lse[:, :, ~empty].double(), exact_lse[:, :, ~empty], rtol=1e-5, atol=1e-4)
+
+
+def test_errors_are_values(compile_artifact):
+    from attn.artifact import AttnError
+
+    case = Case(2, 2, 64, 64)
+    function = compile_artifact("errors", case.mlir(), "--target=host")[case.name]
+    q, k, v, out = (torch.zeros(1, 2, 8, 64, dtype=torch.bfloat16) for _ in range(4))
+    with pytest.raises(AttnError, match="expected"):
+        function(q.float(), k, v, out, torch.zeros(1, 2, 8))
+    with pytest.raises(AttnError, match="expected"):
+        function(q, k, v, out, torch.zeros(1, 2, 9))
