@@ -1,7 +1,7 @@
 # Licensed under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The attention functions that the benchmarks and the GPU tests compile.
+"""The attention functions that the benchmarks compile.
 
 Each is a function of tensors with dynamic batch and lengths, so that one
 artifact serves all of its sizes.

@@ -9,6 +9,7 @@
 # Suffixes, tools and features. Features that tests may require:
 #   host-cc     a C compiler, substituted for %host_cc
 #   numpy       NumPy for the interpreter that is substituted for %python
+#   torch       PyTorch for that interpreter
 #   ptxas       a PTX assembler, substituted for `ptxas`
 #   cuda-sm80   a usable CUDA device of compute capability 8.0 or newer
 #   cuda-sm90   a usable CUDA device of compute capability 9.0
@@ -70,6 +71,8 @@ for tool in ["attn-compile", "attn-run", "attn-reduce", "attn-lsp-server"]:
 
 if importlib.util.find_spec("numpy"):
     config.available_features.add("numpy")
+if importlib.util.find_spec("torch"):
+    config.available_features.add("torch")
 if config.host_cc:
     config.available_features.add("host-cc")
     config.substitutions.append(("%host_cc", config.host_cc))

@@ -1,0 +1,712 @@
+#!/usr/bin/env python3
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Numerics of attention on a GPU: many variants, many shapes, against float64.
+
+    python3 test/Integration/gpu/attention.py --compile BUILD/bin/attn-compile --artifacts DIR
+    python3 test/Integration/gpu/attention.py --artifacts DIR [--runtime PATH] [--only NAME]
+
+The first form compiles the variants and needs no GPU; it fails for a kernel
+that spills or whose products are serialized. The second form runs them with
+torch and needs no compiler. Each case runs twice, and
+
+- the error of the output, a norm, is at most twice that of the same function in
+  torch operations (products in the dtype of the inputs, softmax in f32), plus
+  one rounding of the output;
+- no row is further away than roundings explain, so that one wrong key shows;
+- the log-sum-exp is within 2e-3;
+- rows with nothing to attend are exactly 0, and -inf;
+- outputs, filled with NaN before, are written in full, and nothing around them
+  is; inputs are surrounded by NaN;
+- both runs give the same bits.
+
+Under compute-sanitizer, use --sanitizer-subset.
+"""
+
+import argparse
+import os
+import random
+import re
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass, field
+from typing import Dict, Optional, Tuple
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "python"))
+
+# What one rounding to a dtype changes, at most.
+ROUNDING = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24}
+
+# ---------------------------------------------------------------------------
+# Variants
+# ---------------------------------------------------------------------------
+
+# Name to attribute, and the window it stands for: left, right, aligned top left.
+MASKS = {
+    "full": ("", None, None, False),
+    "causal": ("#attn.causal", None, 0, False),
+    "causal_tl": ("#attn.causal<alignment = top_left>", None, 0, True),
+    "left": ("#attn.sliding_window<left = 100>", 100, None, False),
+    "left_tl": ("#attn.sliding_window<left = 30, alignment = top_left>", 30, None, True),
+    "right": ("#attn.sliding_window<right = 70>", None, 70, False),
+    "right_tl": ("#attn.sliding_window<right = 17, alignment = top_left>", None, 17, True),
+    "window": ("#attn.sliding_window<left = 128, right = 0>", 128, 0, False),
+    "window_both": ("#attn.sliding_window<left = 40, right = 200>", 40, 200, False),
+    "window_both_tl": ("#attn.sliding_window<left = 70, right = 20, alignment = top_left>", 70, 20, True),
+}
+
+# Captured tensors: MLIR type with HEADS for the number of heads.
+CAPTURES = {"slopes": "tensor<HEADSxf32>", "bias": "tensor<HEADSx?x?xf32>", "docs": "tensor<?x?xi32>"}
+
+# Name to captures, body of the region, and the same on torch tensors.
+SCORES = {
+    "": ((), "", None),
+    "softcap": (
+        (),
+        """%cap = arith.constant 3.0 : f32
+        %u = arith.divf %s, %cap : f32
+        %t = math.tanh %u : f32
+        %r = arith.mulf %t, %cap : f32""",
+        lambda s, h, i, j, c: (s / 3.0).tanh() * 3.0,
+    ),
+    "alibi": (
+        ("slopes",),
+        """%slope = tensor.extract %slopes[%h] : tensor<HEADSxf32>
+        %d = arith.subi %j, %i : index
+        %di = arith.index_cast %d : index to i32
+        %df = arith.sitofp %di : i32 to f32
+        %a = arith.mulf %df, %slope : f32
+        %r = arith.addf %s, %a : f32""",
+        lambda s, h, i, j, c: s + c["slopes"].to(s.dtype)[h] * (j - i).to(s.dtype),
+    ),
+    "bias": (
+        ("bias",),
+        """%x = tensor.extract %bias[%h, %i, %j] : tensor<HEADSx?x?xf32>
+        %r = arith.addf %s, %x : f32""",
+        lambda s, h, i, j, c: s + c["bias"][h, i, j].to(s.dtype),
+    ),
+}
+KEEPS = {
+    "": ((), "", None),
+    "docs": (
+        ("docs",),
+        """%x = tensor.extract %docs[%b, %i] : tensor<?x?xi32>
+        %y = tensor.extract %docs[%b, %j] : tensor<?x?xi32>
+        %r = arith.cmpi eq, %x, %y : i32""",
+        lambda b, i, j, c: c["docs"][b, i] == c["docs"][b, j],
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One function, with dynamic batch and lengths."""
+
+    qk_dim: int
+    v_dim: int
+    dtype: str = "bf16"
+    mask: str = "full"
+    heads: int = 2
+    kv_heads: int = 2
+    score: str = ""
+    keep: str = ""
+    scale: Optional[float] = None
+    out: str = ""
+    lse: bool = True
+    # Consumers, key tile, stages, ping-pong, traversal, interleave; none leaves
+    # the choice to the compiler.
+    schedule: Optional[Tuple[int, int, int, bool, str, int]] = None
+
+    @property
+    def out_dtype(self) -> str:
+        return self.out or self.dtype
+
+    @property
+    def captures(self):
+        return SCORES[self.score][0] + KEEPS[self.keep][0]
+
+    @property
+    def name(self) -> str:
+        parts = [f"d{self.qk_dim}_{self.v_dim}", f"h{self.heads}_{self.kv_heads}", self.dtype, self.mask]
+        parts += [self.score, self.keep]
+        if self.scale is not None:
+            parts.append("scale" + str(self.scale).replace("-", "m").replace(".", "p"))
+        if self.out:
+            parts.append("to_" + self.out)
+        if not self.lse:
+            parts.append("no_lse")
+        if self.schedule:
+            consumers, tile, stages, ping_pong, traversal, interleave = self.schedule
+            parts.append(f"c{consumers}_k{tile}_s{stages}_{'turns' if ping_pong else 'free'}_{traversal}{interleave}")
+        return "_".join(filter(None, parts))
+
+    @property
+    def options(self):
+        """Options for the compiler."""
+        if not self.schedule:
+            return []
+        consumers, tile, stages, ping_pong, traversal, interleave = self.schedule
+        return [
+            f"--schedule=#attn_tile.warp_specialized<query_tile = {64 * consumers}, key_tile = {tile},"
+            f" stages = {stages}, consumers = {consumers}, ping_pong = {str(ping_pong).lower()},"
+            f" traversal = {traversal}, interleave = {interleave}>"
+        ]
+
+    def mlir(self) -> str:
+        q = f"tensor<?x{self.heads}x?x{self.qk_dim}x{self.dtype}>"
+        k = f"tensor<?x{self.kv_heads}x?x{self.qk_dim}x{self.dtype}>"
+        v = f"tensor<?x{self.kv_heads}x?x{self.v_dim}x{self.dtype}>"
+        o = f"tensor<?x{self.heads}x?x{self.v_dim}x{self.out_dtype}>"
+        lse = f"tensor<?x{self.heads}x?xf32>"
+        captures = "".join(f", %{c}: {CAPTURES[c]}" for c in self.captures)
+        options = f" scale({self.scale!r})" if self.scale is not None else ""
+        options += f" mask({MASKS[self.mask][0]})" if MASKS[self.mask][0] else ""
+        if self.score:
+            options += f"""
+      score {{
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        {SCORES[self.score][1]}
+        attn.yield %r : f32
+      }}"""
+        if self.keep:
+            options += f"""
+      keep {{
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        {KEEPS[self.keep][1]}
+        attn.yield %r : i1
+      }}"""
+        outs, types, results, returned = "%out", o, "%res", "%res"
+        empty = f"%out = tensor.empty(%batch, %length) : {o}"
+        if self.lse:
+            outs, types, results, returned = "%out, %lse", f"{o}, {lse}", "%res:2", "%res#0, %res#1"
+            empty += f"\n  %lse = tensor.empty(%batch, %length) : {lse}"
+        text = f"""func.func @{self.name}(%query: {q}, %key: {k}, %value: {v}{captures}) -> ({types}) {{
+  %c0 = arith.constant 0 : index
+  %c2 = arith.constant 2 : index
+  %batch = tensor.dim %query, %c0 : {q}
+  %length = tensor.dim %query, %c2 : {q}
+  {empty}
+  {results} = attn.attention ins(%query, %key, %value : {q}, {k}, {v})
+      outs({outs} : {types}){options} -> {types}
+  return {returned} : {types}
+}}
+"""
+        return text.replace("HEADS", str(self.heads))
+
+
+def variant(qk_dim, v_dim=None, heads=(2, 2), **rest):
+    return Variant(qk_dim, v_dim or qk_dim, heads=heads[0], kv_heads=heads[1], **rest)
+
+
+VARIANTS = [
+    # Head dimensions that fill the instructions.
+    variant(64),
+    variant(64, dtype="f16", mask="causal"),
+    variant(96, mask="causal"),
+    variant(96, dtype="f16"),
+    variant(128),
+    variant(128, dtype="f16", mask="causal"),
+    variant(128, mask="causal_tl"),
+    variant(192, mask="causal"),
+    variant(192, dtype="f16"),
+    variant(256),
+    variant(256, dtype="f16", mask="causal"),
+    # And others.
+    variant(8),
+    variant(16, dtype="f16", mask="causal"),
+    variant(40, mask="causal"),
+    variant(72, dtype="f16"),
+    variant(80, mask="causal_tl"),
+    variant(104, dtype="f16", mask="causal"),
+    variant(136),
+    variant(200, dtype="f16", mask="causal"),
+    variant(248, mask="causal"),
+    # Values of another head dimension.
+    variant(192, 128, mask="causal"),
+    variant(192, 128, heads=(8, 2), dtype="f16"),
+    variant(64, 256),
+    variant(64, 256, dtype="f16", mask="causal"),
+    variant(128, 64, mask="causal"),
+    variant(72, 40),
+    variant(40, 72, dtype="f16", mask="causal_tl"),
+    variant(256, 8, mask="causal"),
+    variant(8, 256),
+    # Grouped heads.
+    variant(128, heads=(8, 2), mask="causal"),
+    variant(64, heads=(6, 1), mask="causal"),
+    variant(128, heads=(6, 1), dtype="f16"),
+    variant(256, heads=(8, 2), mask="window"),
+    # Windows.
+    variant(128, mask="window"),
+    variant(64, mask="left"),
+    variant(96, mask="left_tl", dtype="f16"),
+    variant(128, mask="right"),
+    variant(256, mask="right_tl"),
+    variant(64, mask="window_both", dtype="f16"),
+    variant(128, mask="window_both_tl"),
+    # Regions that keep pairs.
+    variant(128, keep="docs"),
+    variant(64, keep="docs", mask="causal", dtype="f16"),
+    variant(256, keep="docs", mask="window_both", heads=(6, 1)),
+    # Regions that change scores.
+    variant(128, score="softcap"),
+    variant(64, score="softcap", mask="causal", dtype="f16"),
+    variant(256, score="softcap", mask="left", heads=(8, 2)),
+    variant(128, score="alibi", mask="causal", heads=(8, 2)),
+    variant(64, score="alibi", dtype="f16"),
+    variant(128, score="bias"),
+    variant(80, score="bias", mask="causal", dtype="f16", heads=(8, 2)),
+    variant(192, 128, score="bias", mask="window_both_tl"),
+    variant(128, score="softcap", keep="docs", mask="causal"),
+    variant(64, score="bias", keep="docs", scale=-0.25),
+    # Scales.
+    variant(128, scale=0.3),
+    variant(64, scale=-0.2, mask="causal"),
+    variant(64, scale=1.0, dtype="f16"),
+    variant(96, scale=0.0, mask="causal"),
+    # Outputs in f32, and no log-sum-exp.
+    variant(128, mask="causal", out="f32"),
+    variant(64, dtype="f16", out="f32"),
+    variant(256, heads=(8, 2), out="f32", mask="window_both"),
+    variant(72, 40, out="f32", keep="docs"),
+    variant(128, lse=False, mask="causal"),
+    variant(192, dtype="f16", lse=False),
+]
+
+SCHEDULED = [
+    variant(64, mask="causal", heads=(6, 2), schedule=schedule)
+    for schedule in [
+        (1, 128, 2, False, "grid", 1),
+        (1, 176, 3, False, "persistent", 1),
+        (1, 64, 1, False, "paired", 1),
+        (2, 128, 2, False, "grid", 1),
+        (2, 128, 2, True, "grid", 1),
+        (2, 176, 2, True, "persistent", 1),
+        (2, 144, 3, False, "persistent", 0),
+        (2, 128, 2, True, "paired", 1),
+        (2, 16, 4, False, "paired", 2),
+        (3, 128, 2, True, "persistent", 2),
+        (3, 112, 2, False, "grid", 0),
+        (3, 96, 2, True, "paired", 0),
+    ]
+]
+
+LARGE_KEYS = variant(128, heads=(8, 8))
+LARGE_BIAS = variant(64, heads=(8, 8), score="bias")
+ALL = VARIANTS + SCHEDULED + [LARGE_KEYS, LARGE_BIAS]
+
+# ---------------------------------------------------------------------------
+# Compiling
+# ---------------------------------------------------------------------------
+
+
+def compile_artifacts(options) -> int:
+    os.makedirs(options.artifacts, exist_ok=True)
+    problems = []
+    variants = [v for v in ALL if options.only in v.name]
+    for n, v in enumerate(variants):
+        base = os.path.join(options.artifacts, v.name)
+        with open(base + ".mlir", "w") as file:
+            file.write(v.mlir())
+        command = [options.compile, base + ".mlir", "-o", base + ".so", f"--target={options.target}", "--verbose"]
+        result = subprocess.run(command + v.options, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        uses = re.findall(r"uses (\d+) registers, (\d+) bytes of stack, (\d+) bytes of spills", result.stderr)
+        said = [line for line in result.stderr.splitlines() if re.search("(error|warning|remark): ", line, re.I)]
+        text = "\n  ".join(["", *(said or result.stderr.splitlines())])
+        problem = ""
+        if result.returncode != 0:
+            problem = f"failed with {result.returncode}:{text}"
+            if os.path.exists(base + ".so"):
+                os.remove(base + ".so")
+        elif not uses:
+            problem = f"registers are not reported:{text}"
+        elif any(int(spills) for _, _, spills in uses) or "serializ" in result.stderr:
+            problem = f"spills or is serialized:{text}"
+        if problem:
+            problems.append(f"{v.name} {problem}")
+        used = ", ".join("{} registers, stack {}, spills {}".format(*use) for use in uses)
+        if problem:
+            used += "  PROBLEM"
+        print(f"[{n + 1}/{len(variants)}] {v.name}: {used}", file=sys.stderr, flush=True)
+    for problem in problems:
+        print(problem)
+    print(f"{len(variants) - len(problems)} compiled, {len(problems)} failed")
+    return 1 if problems else 0
+
+
+# ---------------------------------------------------------------------------
+# Cases
+# ---------------------------------------------------------------------------
+
+LENGTHS = [1, 2, 7, 63, 64, 65, 127, 128, 129, 175, 176, 177, 191, 193, 255, 256, 257, 500, 1000, 1111]
+
+# Order in which the dimensions lie in memory, and what surrounds the tensor in
+# each of them: elements before and behind.
+LAYOUTS = {
+    "bhsd": ((0, 1, 2, 3), None),
+    "bshd": ((0, 2, 1, 3), None),
+    "sbhd": ((2, 0, 1, 3), None),
+    "slice": ((0, 1, 2, 3), ((0, 1), (1, 0), (3, 2), (8, 16))),
+    "slice_bshd": ((0, 2, 1, 3), ((1, 0), (2, 1), (1, 4), (16, 8))),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    variant: Variant
+    batch: int
+    queries: int
+    keys: int
+    # Layouts of query, key, value, output and of the rest.
+    layouts: Tuple[str, ...] = ("bhsd",) * 5
+    seed: int = 0
+    # Whether only some rows of some heads are compared.
+    sampled: bool = False
+    # Elements around each tensor.
+    guard: int = 1 << 16
+
+    def __str__(self):
+        return (
+            f"{self.variant.name} B={self.batch} Sq={self.queries} Skv={self.keys}"
+            f" layouts={','.join(self.layouts)} seed={self.seed}"
+        )
+
+
+def make_cases(per_variant, per_schedule):
+    """Cases with all lengths dealt evenly, for queries and keys by themselves."""
+    rng = random.Random(2024)
+    decks = ([], [])
+
+    def deal(deck):
+        if not deck:
+            deck.extend(rng.sample(LENGTHS, len(LENGTHS)))
+        return deck.pop()
+
+    cases = []
+    for v in VARIANTS + SCHEDULED:
+        for n in range(per_schedule if v.schedule else per_variant):
+            queries, keys = deal(decks[0]), deal(decks[1])
+            # Of each variant: more queries than keys, as many, and as they come.
+            if n == 0:
+                queries, keys = max(queries, keys), min(queries, keys)
+            elif n == 1:
+                keys = queries
+            names = list(LAYOUTS)
+            layouts = ("bhsd",) * 5 if n == 1 else tuple(rng.choice(names) for _ in range(5))
+            cases.append(Case(v, rng.randint(1, 3), queries, keys, layouts, seed=len(cases)))
+    large = dict(sampled=True, guard=1 << 20)
+    cases += [
+        # More than 2^31 elements of keys, of queries and outputs, and of a captured tensor.
+        Case(LARGE_KEYS, 1, 64, 2_200_000, seed=9001, **large),
+        Case(LARGE_KEYS, 1, 2_200_000, 64, seed=9002, **large),
+        Case(LARGE_BIAS, 1, 256, 1_100_000, seed=9003, **large),
+        # More work items than a dimension of a grid may have.
+        Case(VARIANTS[0], 40_000, 1, 2, seed=9004),
+        # Nothing to attend, nothing to compute.
+        Case(VARIANTS[0], 2, 65, 0, seed=9005),
+        Case(VARIANTS[1], 2, 65, 0, seed=9006),
+        Case(VARIANTS[0], 2, 0, 65, seed=9007),
+    ]
+    return cases
+
+
+def make_sanitizer_cases():
+    """Tiny cases without anything around tensors, so that all that is outside shows."""
+    find = {v.name: v for v in ALL}
+    names = [
+        "d64_64_h2_2_bf16_full",
+        "d64_64_h2_2_f16_causal",
+        "d128_128_h2_2_bf16_full",
+        "d128_128_h8_2_bf16_causal",
+        "d256_256_h2_2_bf16_full",
+        "d40_40_h2_2_bf16_causal",
+        "d192_128_h2_2_bf16_causal",
+        "d128_128_h2_2_bf16_window",
+        "d64_64_h2_2_f16_causal_docs",
+        "d128_128_h2_2_bf16_full_bias",
+        "d128_128_h8_2_bf16_causal_alibi",
+        "d72_40_h2_2_bf16_full_docs_to_f32",
+    ]
+    layouts = ("bhsd", "bshd", "bhsd", "bshd", "bhsd")
+    sizes = [(65, 129), (129, 65), (193, 177)]
+    return [Case(find[name], 1, *sizes[n % 3], layouts, seed=n, guard=0) for n, name in enumerate(names)]
+
+
+# ---------------------------------------------------------------------------
+# Running
+# ---------------------------------------------------------------------------
+
+
+def place(torch, shape, dtype, layout, fill, guard):
+    """A tensor in the layout, within a buffer that is filled with `fill`. Gives both."""
+    order, around = LAYOUTS[layout]
+    rank = len(shape)
+    if rank != 4:
+        order = range(rank)
+        around = around and ((0, 1),) * (rank - 1) + ((8, 16),)
+    around = around or ((0, 0),) * rank
+    strides, stride = [0] * rank, 1
+    for dim in reversed(order):
+        strides[dim] = stride
+        stride *= shape[dim] + sum(around[dim])
+    buffer = torch.full((max(stride, 1) + 2 * guard,), fill, dtype=dtype, device="cuda")
+    offset = guard + sum(before * step for (before, _), step in zip(around, strides))
+    return buffer.as_strided(shape, strides, offset), buffer
+
+
+def make_capture(torch, case, name, generator):
+    layout = case.layouts[4]
+    if name == "slopes":
+        values = 2.0 ** -torch.arange(1, case.variant.heads + 1, device="cuda", dtype=torch.float32)
+    elif name == "bias":
+        # Made in place: it may be most of the memory.
+        shape = (case.variant.heads, case.queries, case.keys)
+        result, _ = place(torch, shape, torch.float32, layout, float("nan"), case.guard)
+        return result.normal_(generator=generator)
+    else:
+        shape = (case.batch, max(case.queries, case.keys))
+        values = torch.randint(3, shape, device="cuda", dtype=torch.int32, generator=generator)
+    fill = float("nan") if values.dtype.is_floating_point else 1
+    result, _ = place(torch, tuple(values.shape), values.dtype, layout, fill, case.guard)
+    return result.copy_(values)
+
+
+def attention(torch, case, q, k, v, captures, heads, rows, exact):
+    """Rows of heads by torch operations, in f64 or in the dtype of the inputs.
+
+    Gives the output, the log-sum-exp and, in f64, the size of a sum of the weighted values of each row if their signs
+    were random."""
+    variant = case.variant
+    group = variant.heads // variant.kv_heads
+    q, k, v = q[:, heads][:, :, rows], k[:, heads // group], v[:, heads // group]
+    if exact:
+        q, k, v = q.double(), k.double(), v.double()
+    keys = torch.arange(case.keys, device=q.device)
+    b = torch.arange(case.batch, device=q.device).view(-1, 1, 1, 1)
+    h, i, j = heads.view(1, -1, 1, 1), rows.view(1, 1, -1, 1), keys.view(1, 1, 1, -1)
+    s = q @ k.transpose(-1, -2)
+    s = s if exact else s.float()
+    s = s * (variant.scale if variant.scale is not None else variant.qk_dim**-0.5)
+    if variant.score:
+        s = SCORES[variant.score][2](s, h, i, j, captures)
+    _, left, right, top_left = MASKS[variant.mask]
+    diagonal = i + (0 if top_left else case.keys - case.queries)
+    if left is not None:
+        s = s.masked_fill(j < diagonal - left, float("-inf"))
+    if right is not None:
+        s = s.masked_fill(j > diagonal + right, float("-inf"))
+    if variant.keep:
+        s = s.masked_fill(~KEEPS[variant.keep][2](b, i, j, captures), float("-inf"))
+    if case.keys == 0:
+        zeros = q.new_zeros(*q.shape[:3], variant.v_dim)
+        return zeros, zeros[..., 0] - float("inf"), zeros[..., 0]
+    m = s.amax(-1, keepdim=True)
+    m = m.masked_fill(m == float("-inf"), 0)
+    p = (s - m).exp()
+    total = p.sum(-1, keepdim=True)
+    lse = (m + total.log())[..., 0]
+    p = p / total.masked_fill(total == 0, 1)
+    if exact:
+        spread = (p.square() @ v.square().sum(-1, keepdim=True)).sqrt()[..., 0]
+        return p @ v, lse, spread
+    p = p.to(v.dtype)
+    return (p.float() @ v.float() if variant.out == "f32" else p @ v), lse, None
+
+
+@dataclass
+class Row:
+    """A line of the table."""
+
+    cases: int = 0
+    failed: int = 0
+    # Errors over what is allowed, and the error of the log-sum-exp.
+    norm: float = 0.0
+    row: float = 0.0
+    lse: float = 0.0
+
+
+@dataclass
+class Suite:
+    rows: Dict[str, Row] = field(default_factory=dict)
+
+    def finish(self) -> int:
+        print(f"{'variant':56s} cases failed  norm   row    lse   (norm and row: error over what is allowed)")
+        for name, row in self.rows.items():
+            print(f"{name:56s} {row.cases:5d} {row.failed:6d} {row.norm:5.2f} {row.row:5.2f} {row.lse:.1e}")
+        cases = sum(row.cases for row in self.rows.values())
+        failed = sum(row.failed for row in self.rows.values())
+        print(f"{cases - failed} passed, {failed} failed", flush=True)
+        return 1 if failed or not cases else 0
+
+
+def outside_is_same(torch, view, buffer, before):
+    """Whether nothing but the view has changed in the buffer; clears the view."""
+    view.zero_()
+    before.as_strided(view.shape, view.stride(), view.storage_offset()).zero_()
+    integer = {2: torch.int16, 4: torch.int32}[buffer.element_size()]
+    return torch.equal(buffer.view(integer), before.view(integer))
+
+
+def run_case(torch, function, case, row):
+    """Runs a case; gives what is wrong with it."""
+    variant = case.variant
+    dtypes = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+    nan = float("nan")
+    generator = torch.Generator("cuda").manual_seed(case.seed)
+    inputs = []
+    for heads, length, dim, layout in (
+        (variant.heads, case.queries, variant.qk_dim, case.layouts[0]),
+        (variant.kv_heads, case.keys, variant.qk_dim, case.layouts[1]),
+        (variant.kv_heads, case.keys, variant.v_dim, case.layouts[2]),
+    ):
+        shape = (case.batch, heads, length, dim)
+        tensor, _ = place(torch, shape, dtypes[variant.dtype], layout, nan, case.guard)
+        inputs.append(tensor.normal_(generator=generator))
+    captures = {name: make_capture(torch, case, name, generator) for name in variant.captures}
+    shape = (case.batch, variant.heads, case.queries, variant.v_dim)
+    out, out_buffer = place(torch, shape, dtypes[variant.out_dtype], case.layouts[3], 7, case.guard)
+    outputs = [("output", out, out_buffer)]
+    if variant.lse:
+        lse, lse_buffer = place(torch, shape[:3], torch.float32, case.layouts[4], 7, case.guard)
+        outputs.append(("lse", lse, lse_buffer))
+    befores = [buffer.clone() for _, _, buffer in outputs]
+    run = function.bind(
+        *inputs,
+        *captures.values(),
+        *(view for _, view, _ in outputs),
+        stream=torch.cuda.current_stream().cuda_stream,
+    )
+    results = []
+    for _ in range(2):
+        for _, view, _ in outputs:
+            view.fill_(nan)
+        run()
+        torch.cuda.synchronize()
+        results.append([view.clone() for _, view, _ in outputs])
+
+    wrong = []
+    for n, (name, view, buffer) in enumerate(outputs):
+        first, second = results[0][n], results[1][n]
+        if first.isnan().any().item():
+            where = first.isnan().nonzero()
+            wrong.append(f"{name}: {len(where)} NaN, first at {where[0].tolist()}")
+        elif not torch.equal(first, second):
+            wrong.append(f"{name}: {(first != second).sum().item()} elements differ between two runs")
+        if not outside_is_same(torch, view, buffer, befores[n]):
+            wrong.append(f"{name}: written outside")
+    del befores, outputs, out_buffer
+    if case.queries == 0:
+        return wrong
+
+    heads = torch.arange(variant.heads, device="cuda")
+    rows = torch.arange(case.queries, device="cuda")
+    if case.sampled:
+        heads = heads[[0, -1]]
+        rows = torch.cat([rows[:16], rows[-48:]])
+    out = results[0][0][:, heads][:, :, rows].double()
+    exact, exact_lse, spread = attention(torch, case, *inputs, captures, heads, rows, True)
+    rounded, _, _ = attention(torch, case, *inputs, captures, heads, rows, False)
+    empty = exact_lse == float("-inf")
+
+    size = exact.norm().item()
+    if size > 0 and not wrong:
+        error = (out - exact).norm().item() / size
+        torch_error = (rounded.double() - exact).norm().item() / size
+        # With few rows chance rules the error of torch: allow one rounding of the probabilities.
+        few = empty.numel() < 64
+        rounding = ROUNDING[variant.dtype if few else variant.out_dtype]
+        allowed = 2 * torch_error + rounding + 1e-6
+        row.norm = max(row.norm, error / allowed)
+        if not error <= allowed:
+            wrong.append(f"output: error {error:.3g}, torch {torch_error:.3g}, allowed {allowed:.3g}")
+        allowed = 2 * ROUNDING[variant.dtype] * (spread + exact.norm(dim=-1)) + 1e-6
+        ratio = (out - exact).norm(dim=-1) / allowed
+        row.row = max(row.row, ratio.max().item())
+        if not ratio.max().item() <= 1:
+            where = (~(ratio <= 1)).nonzero()
+            first, worst = where[0].tolist(), ratio.max().item()
+            wrong.append(f"output: {len(where)} rows are wrong, first (b, h, i) {first}, {worst:.3g} times the limit")
+    if (out[empty] != 0).any().item():
+        wrong.append(f"output: not 0 in some of {empty.sum().item()} rows with nothing to attend")
+    if variant.lse:
+        lse = results[0][1][:, heads][:, :, rows].double()
+        if not torch.equal(lse == float("-inf"), empty):
+            where = ((lse == float("-inf")) != empty).nonzero()
+            wrong.append(f"lse: -inf is wrong in {len(where)} rows, first (b, h, i) {where[0].tolist()}")
+        elif not empty.all().item():
+            error = (lse - exact_lse)[~empty].abs().max().item()
+            row.lse = max(row.lse, error)
+            if not error <= 2e-3:
+                wrong.append(f"lse: error {error:.3g}")
+    return wrong
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--artifacts", required=True, help="directory of compiled artifacts")
+    parser.add_argument("--compile", metavar="ATTN_COMPILE", help="compile the artifacts with this compiler and stop")
+    parser.add_argument("--target", default="sm_90a", help="target of the compiler")
+    parser.add_argument("--runtime", default="libattn_runtime.so", help="the runtime library")
+    parser.add_argument("--only", default="", help="only variants whose name contains this")
+    parser.add_argument("--cases", type=int, default=5, help="cases of each variant")
+    parser.add_argument("--sanitizer-subset", action="store_true", help="a few tiny cases, for compute-sanitizer")
+    parser.add_argument("--timeout", type=float, default=60, help="seconds after which a case counts as hung")
+    options = parser.parse_args()
+    if options.compile:
+        return compile_artifacts(options)
+    if options.sanitizer_subset:
+        os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
+        options.timeout = max(options.timeout, 600)
+
+    import torch
+
+    from attn.artifact import Artifact
+
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.zeros(1, device="cuda")
+    cases = make_sanitizer_cases() if options.sanitizer_subset else make_cases(options.cases, 3)
+    suite, artifacts = Suite(), {}
+
+    def stop(case):
+        # A kernel that hangs cannot be cancelled.
+        suite.rows[case.variant.name].failed += 1
+        print(f"FAIL {case}: no end after {options.timeout:g} s, the rest is left out", flush=True)
+        suite.finish()
+        os._exit(1)
+
+    for case in cases:
+        name = case.variant.name
+        if options.only not in name:
+            continue
+        row = suite.rows.setdefault(name, Row())
+        row.cases += 1
+        watchdog = threading.Timer(options.timeout, stop, (case,))
+        watchdog.daemon = True
+        watchdog.start()
+        try:
+            if name not in artifacts:
+                artifacts[name] = Artifact(os.path.join(options.artifacts, name + ".so"), options.runtime)
+            wrong = run_case(torch, artifacts[name][name], case, row)
+        except (RuntimeError, OSError, AttributeError) as error:
+            wrong = [" ".join(str(error).split()) or type(error).__name__]
+        watchdog.cancel()
+        if wrong:
+            row.failed += 1
+            print(f"FAIL {case}: {'; '.join(wrong)}", flush=True)
+        if case.sampled:
+            torch.cuda.empty_cache()
+        try:
+            torch.cuda.synchronize()
+        except RuntimeError:
+            print("the device is lost, the rest is left out", flush=True)
+            suite.finish()
+            return 1
+    return suite.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
