@@ -314,7 +314,7 @@ int main(int argc, char **argv) {
   if (flags.verbose &&
       failed(remark::enableOptimizationRemarks(
           context, nullptr, std::make_unique<remark::RemarkEmittingPolicyAll>(),
-          remark::RemarkCategories{".*", {}, {}, {}, {}},
+          remark::RemarkCategories{{}, ".*", ".*", ".*", ".*"},
           /*printAsEmitRemarks=*/true)))
     return exitFailure;
 

@@ -69,7 +69,7 @@ static constexpr int64_t sharedBytesSm80Half =
 /// consumers, 160 of three, 255 of four or eight warps) less what addresses,
 /// row statistics and the operands of instructions take.
 static constexpr int64_t tileRegistersTwoConsumers = 200;
-static constexpr int64_t tileRegistersThreeConsumers = 132;
+static constexpr int64_t tileRegistersThreeConsumers = 128;
 static constexpr int64_t tileRegistersFourWarps = 208;
 static constexpr int64_t tileRegistersEightWarps = 160;
 
@@ -230,12 +230,13 @@ struct ChooseSchedulePass
         return WalkResult::interrupt();
       }
       op.setScheduleAttr(choice->schedule);
-      std::string text;
-      llvm::raw_string_ostream(text) << choice->schedule;
+      std::string text = "chose ";
+      llvm::raw_string_ostream(text)
+          << choice->schedule << ": " << choice->reason;
       remark::passed(
           op.getLoc(),
           remark::RemarkOpts::name("schedule").category("attn-choose-schedule"))
-          << "chose " << text << ": " << choice->reason;
+          << text;
       return WalkResult::advance();
     });
     if (result.wasInterrupted())
