@@ -90,6 +90,7 @@ void attn::buildNVVMPipeline(OpPassManager &pm,
   pm.addPass(createConvertAttnTileToNVVMPass(convert));
   OpPassManager &kernels = pm.nest<gpu::GPUModuleOp>();
   kernels.addPass(createSCFToControlFlowPass());
+  kernels.addPass(createConvertMathToLibdevicePass());
   kernels.addPass(createConvertToLLVMPass());
   kernels.addPass(createReconcileUnrealizedCastsPass());
   addCleanup(kernels);

@@ -220,4 +220,15 @@ def AttnApproximateMathPass : Pass<"attn-approximate-math"> {
     "::mlir::vector::VectorDialect"];
 }
 
+def ConvertMathToLibdevicePass
+    : Pass<"convert-math-to-libdevice", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "call libdevice for functions that the GPU has no instruction for";
+  let description = [{
+    Operations of `math` become calls of libdevice (`math.tanh` to `__nv_tanhf`),
+    or what MathToLLVM makes of them where libdevice has nothing. Those that
+    are one instruction are left to `convert-to-llvm`.
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+}
+
 #endif // ATTN_CONVERSION_PASSES_TD

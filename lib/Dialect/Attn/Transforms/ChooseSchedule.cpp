@@ -51,6 +51,7 @@ struct KeyTileBounds {
 
 /// Channels are staged in blocks of this many, padded with zeros.
 static constexpr int64_t channelBlock = 64;
+static constexpr int64_t channelStep = 16;
 static constexpr int64_t keyTileUnit = 16;
 static constexpr int64_t maxHeadDim = 256;
 static constexpr int64_t headDimUnit = 8;
@@ -80,8 +81,10 @@ static std::pair<int64_t, StringRef> getKeyTile(AttentionOp op,
   int64_t elementBytes = 2;
   int64_t queryChannels = llvm::alignTo(op.getQueryHeadDim(), channelBlock);
   int64_t valueChannels = llvm::alignTo(op.getValueHeadDim(), channelBlock);
-  auto outputRegisters =
-      bounds.queryTile * op.getValueHeadDim() / bounds.threads;
+  // Tiles have whole steps of the contracted dimension.
+  int64_t outputRegisters = bounds.queryTile *
+                            llvm::alignTo(op.getValueHeadDim(), channelStep) /
+                            bounds.threads;
   std::pair<int64_t, StringRef> best(0, "");
   for (int64_t tile = keyTileUnit; tile <= bounds.maxKeyTile;
        tile += keyTileUnit) {
