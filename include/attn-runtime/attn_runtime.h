@@ -221,7 +221,7 @@ ATTNRT_EXPORT int32_t attnrtGetMultiprocessorCount(int32_t *count);
     in elements and the last must be 1. `box` is the tile that one copy moves.
     `swizzle_bytes` is 0, 32, 64 or 128; `l2_promotion_bytes` is 0, 64, 128 or
     256. Elements out of bounds read as zero. Strides of dimensions of size 1
-    are ignored. A view with a size of 0 gives a map that no copy may use. */
+    are ignored. All elements of a view with a size of 0 are out of bounds. */
 ATTNRT_EXPORT int32_t attnrtEncodeTensorMap(
     void *map, const void *data, int32_t dtype, int32_t rank,
     const int64_t *sizes, const int64_t *strides, const int32_t *box,

@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
+#include <memory>
 #include <mutex>
 #include <new>
 
@@ -129,20 +130,22 @@ static int32_t addContext(const CudaDriver &driver, CUcontext context,
     return ATTN_OK;
   }
 
-  ContextInfo found = {};
-  found.context = context;
-  found.id = id;
+  std::unique_ptr<ContextInfo> found(new (std::nothrow) ContextInfo());
+  if (!found)
+    return attnrtSetError(ATTN_OUT_OF_MEMORY, "out of host memory");
+  found->context = context;
+  found->id = id;
   CUdevice device = 0;
   CUresult failed = driver.ctxGetDevice(&device);
   // A device's handle is its ordinal.
-  found.device = device;
+  found->device = device;
   const struct {
     int attribute;
     int *value;
-  } queries[] = {{DeviceMultiprocessorCount, &found.multiprocessors},
-                 {DeviceComputeMajor, &found.major},
-                 {DeviceComputeMinor, &found.minor},
-                 {DeviceMaxSharedPerBlockOptin, &found.maxSharedBytes}};
+  } queries[] = {{DeviceMultiprocessorCount, &found->multiprocessors},
+                 {DeviceComputeMajor, &found->major},
+                 {DeviceComputeMinor, &found->minor},
+                 {DeviceMaxSharedPerBlockOptin, &found->maxSharedBytes}};
   for (const auto &query : queries)
     if (!failed)
       failed = driver.deviceGetAttribute(query.value, query.attribute, device);
@@ -150,12 +153,9 @@ static int32_t addContext(const CudaDriver &driver, CUcontext context,
     return setCudaError(driver, failed,
                         "cannot query the current context's device");
 
-  auto *info = new (std::nothrow) ContextInfo(found);
-  if (!info)
-    return attnrtSetError(ATTN_OUT_OF_MEMORY, "out of host memory");
-  info->next = contexts.load(std::memory_order_relaxed);
-  contexts.store(info, std::memory_order_release);
-  *result = info;
+  found->next = contexts.load(std::memory_order_relaxed);
+  *result = found.get();
+  contexts.store(found.release(), std::memory_order_release);
   return ATTN_OK;
 }
 

@@ -16,6 +16,7 @@
 
 #include "attn-runtime/attn_runtime.h"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -145,16 +146,18 @@ struct CudaDriver {
 /// What is worth remembering of a context. Never freed, so that a pointer to it
 /// may be kept.
 struct ContextInfo {
-  CUcontext context;
+  CUcontext context = nullptr;
   /// Tells a context from a later one at the same address; 0 if the driver
   /// cannot say.
-  unsigned long long id;
-  int device;
-  int multiprocessors;
-  int major;
-  int minor;
-  int maxSharedBytes;
-  ContextInfo *next;
+  unsigned long long id = 0;
+  int device = 0;
+  int multiprocessors = 0;
+  int major = 0;
+  int minor = 0;
+  int maxSharedBytes = 0;
+  ContextInfo *next = nullptr;
+  /// Device memory that empty tensor maps describe; 0 until one is needed.
+  mutable std::atomic<CUdeviceptr> zeros{0};
 };
 
 /// Opens and initialises the driver once. On failure says why.

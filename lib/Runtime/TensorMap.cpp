@@ -14,8 +14,6 @@
 
 #include "CudaDriver.h"
 
-#include <cstring>
-
 using namespace attnrt;
 
 namespace {
@@ -24,7 +22,6 @@ constexpr int64_t MaxBox = 256;
 constexpr int64_t StrideUnit = 16;
 constexpr int64_t StrideLimit = int64_t(1) << 40;
 constexpr int64_t SizeLimit = int64_t(1) << 32;
-constexpr size_t MapBytes = 128;
 constexpr uintptr_t MapAlignment = 64;
 } // namespace
 
@@ -78,6 +75,31 @@ static int getL2Promotion(int32_t bytes) {
     return 3;
   }
   return -1;
+}
+
+/// Device memory of the context that holds zeros; allocated at its first use
+/// and kept.
+static int32_t getZeros(const CudaDriver &driver, const ContextInfo &context,
+                        const void **zeros) {
+  CUdeviceptr address = context.zeros.load(std::memory_order_acquire);
+  if (!address) {
+    constexpr size_t bytes = 256;
+    if (CUresult result = driver.memAlloc(&address, bytes))
+      return setCudaError(driver, result,
+                          "cannot allocate the memory of an empty tensor map");
+    if (CUresult result = driver.memsetD8Async(address, 0, bytes, nullptr)) {
+      driver.memFree(address);
+      return setCudaError(driver, result,
+                          "cannot clear the memory of an empty tensor map");
+    }
+    CUdeviceptr expected = 0;
+    if (!context.zeros.compare_exchange_strong(expected, address)) {
+      driver.memFree(address);
+      address = expected;
+    }
+  }
+  *zeros = reinterpret_cast<const void *>(address);
+  return ATTN_OK;
 }
 
 static long long asLong(int64_t value) { return value; }
@@ -139,10 +161,18 @@ int32_t attnrtEncodeTensorMap(void *map, const void *data, int32_t dtype,
                           "tensor map: innermost box dimension is %lld bytes, "
                           "more than the swizzle of %d bytes",
                           asLong(boxRow), swizzle_bytes);
-  // The hardware has no notion of a view without elements.
+  const CudaDriver *driver;
+  const ContextInfo *context;
+  if (int32_t status = getDriverAndContext(&driver, &context))
+    return status;
+
+  // The hardware has no notion of a view without elements; one zero stands for
+  // it, as for all that is out of bounds.
+  static constexpr int64_t ones[MaxRank] = {1, 1, 1, 1, 1};
   if (empty) {
-    memset(map, 0, MapBytes);
-    return ATTN_OK;
+    sizes = ones;
+    if (int32_t status = getZeros(*driver, *context, &data))
+      return status;
   }
 
   if (reinterpret_cast<uintptr_t>(data) % StrideUnit != 0)
@@ -191,10 +221,6 @@ int32_t attnrtEncodeTensorMap(void *map, const void *data, int32_t dtype,
     mapStrides[mapDim - 1] = stride;
   }
 
-  const CudaDriver *driver;
-  const ContextInfo *context;
-  if (int32_t status = getDriverAndContext(&driver, &context))
-    return status;
   if (!driver->tensorMapEncodeTiled)
     return attnrtSetError(ATTN_UNSUPPORTED,
                           "the CUDA driver has no tensor maps; 12.0 or later "

@@ -106,12 +106,17 @@ TEST_F(TensorMap, StridesOfSizeOneAreReplaced) {
   EXPECT_EQ(getFakeDriver().lastTensorMap().strides[2], 16u);
 }
 
-TEST_F(TensorMap, EmptyViewNeedsNoDriver) {
+TEST_F(TensorMap, EmptyViewIsOneZero) {
   sizes[2] = 0;
-  map[5] = 1;
   ASSERT_EQ(encode(), ATTN_OK) << attnGetLastError();
-  EXPECT_EQ(map[5], 0);
-  EXPECT_EQ(getFakeDriver().count("cuTensorMapEncodeTiled"), 0);
+  fake_tensor_map last = getFakeDriver().lastTensorMap();
+  EXPECT_EQ(last.rank, 4u);
+  for (int dim = 0; dim < 4; ++dim)
+    EXPECT_EQ(last.sizes[dim], 1u);
+  // The memory is allocated once.
+  int allocations = getFakeDriver().count("cuMemAlloc_v2");
+  ASSERT_EQ(encode(), ATTN_OK) << attnGetLastError();
+  EXPECT_EQ(getFakeDriver().count("cuMemAlloc_v2"), allocations);
 }
 
 TEST_F(TensorMap, RankOne) {
