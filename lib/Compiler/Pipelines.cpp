@@ -17,6 +17,7 @@
 #include "attn/Dialect/Attn/Transforms/Passes.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Target/Passes.h"
+#include "attn/Target/TargetInfo.h"
 #include "mlir/Conversion/ConvertToLLVM/ToLLVMPass.h"
 #include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
@@ -96,7 +97,11 @@ void attn::buildNVVMPipeline(OpPassManager &pm,
   addCleanup(kernels);
   AttnSerializeKernelsPassOptions serialize;
   serialize.chip = options.target;
-  serialize.features = ("+ptx" + Twine(options.ptxVersion)).str();
+  std::unique_ptr<TargetInfo> target = createTargetInfo(options.target);
+  if (options.ptxVersion)
+    serialize.features = ("+ptx" + Twine(options.ptxVersion)).str();
+  else if (target)
+    serialize.features = target->getFeatures().str();
   serialize.format = options.format;
   serialize.toolkit = options.toolkit;
   serialize.assemblerOptions = options.assemblerOptions;

@@ -15,6 +15,7 @@
 #include "attn/Compiler/Compiler.h"
 #include "attn/InitAllDialects.h"
 #include "attn/InitAllPasses.h"
+#include "attn/Target/TargetInfo.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/AsmParser/AsmParserState.h"
 #include "mlir/Bytecode/BytecodeReader.h"
@@ -93,11 +94,13 @@ struct Flags {
   cl::opt<bool> embedPTX{
       "embed-ptx",
       cl::desc("Keep kernels as PTX; the driver compiles them when they "
-               "are first used. Needs no ptxas"),
+               "are first used. Needs no ptxas (default: for targets whose "
+               "PTX runs on later GPUs, such as sm_80)"),
       cl::cat(category)};
   cl::opt<int64_t> ptxVersion{
-      "ptx-version", cl::desc("PTX version times 10 (default: 90)"),
-      cl::value_desc("n"), cl::init(90), cl::cat(category)};
+      "ptx-version",
+      cl::desc("PTX version times 10 (default: what the target needs)"),
+      cl::value_desc("n"), cl::init(0), cl::cat(category)};
   cl::opt<std::string> cudaPath{
       "cuda-path",
       cl::desc("Folder of the CUDA toolkit (default: CUDA_ROOT, "
@@ -260,6 +263,11 @@ static std::optional<std::string> readOptions(const char *argv0,
   options.withReference = flags.withReference;
   options.schedule = flags.schedule;
   options.embedPTX = flags.embedPTX;
+  if (flags.embedPTX.getNumOccurrences() == 0)
+    if (std::unique_ptr<attn::TargetInfo> target =
+            attn::createTargetInfo(options.target))
+      options.embedPTX = target->isForwardCompatible() &&
+                         options.output != attn::OutputKind::Cubin;
   options.ptxVersion = flags.ptxVersion;
   options.toolkit = flags.cudaPath;
   options.assemblerOptions = flags.ptxasOptions;

@@ -66,8 +66,8 @@ struct CompilerOptions {
 
   /// Whether to keep kernels as PTX, to be compiled when they are loaded.
   bool embedPTX = false;
-  /// The PTX version times 10.
-  int64_t ptxVersion = 90;
+  /// The PTX version times 10; 0 for what the target needs.
+  int64_t ptxVersion = 0;
   /// Folder of the CUDA toolkit; found by itself if empty.
   std::string toolkit;
   /// More options for the assembler, separated by spaces.

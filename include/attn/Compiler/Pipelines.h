@@ -48,8 +48,9 @@ struct NVVMPipelineOptions : public PassPipelineOptions<NVVMPipelineOptions> {
                              llvm::cl::init("cubin")};
   Option<int64_t> ptxVersion{
       *this, "ptx-version",
-      llvm::cl::desc("PTX version times 10, as in 90 for 9.0"),
-      llvm::cl::init(90)};
+      llvm::cl::desc("PTX version times 10, as in 90 for 9.0 (0: what the "
+                     "target needs)"),
+      llvm::cl::init(0)};
   Option<std::string> toolkit{
       *this, "toolkit",
       llvm::cl::desc("Folder of the CUDA toolkit; found by itself if empty"),

@@ -59,6 +59,8 @@ public:
   virtual StringRef getName() const = 0;
   /// Features of LLVM's NVPTX back end, such as "+ptx90".
   virtual StringRef getFeatures() const = 0;
+  /// Whether later architectures run code for this one, if it is kept as PTX.
+  virtual bool isForwardCompatible() const { return false; }
 
   //===--------------------------------------------------------------------===//
   // Capacities

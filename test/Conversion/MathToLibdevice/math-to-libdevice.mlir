@@ -10,8 +10,10 @@ gpu.module @kernels {
     // CHECK: llvm.call @__nv_powf
     %2 = math.powf %1, %x : f32
     // Instructions stay for the conversion to LLVM.
+    // CHECK: arith.maxnumf
     // CHECK: math.fma
-    %3 = math.fma %0, %1, %2 : f32
+    %m = arith.maxnumf %0, %1 : f32
+    %3 = math.fma %0, %m, %2 : f32
     llvm.return %3 : f32
   }
 }
