@@ -60,10 +60,16 @@ ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
                       function_interface_impl::VariadicFlag, std::string &) {
     return builder.getFunctionType(inputs, results);
   };
-  return function_interface_impl::parseFunctionOp(
-      parser, result, /*allowVariadic=*/false,
-      getFunctionTypeAttrName(result.name), buildType,
-      getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));
+  SMLoc loc = parser.getCurrentLocation();
+  if (function_interface_impl::parseFunctionOp(
+          parser, result, /*allowVariadic=*/false,
+          getFunctionTypeAttrName(result.name), buildType,
+          getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name)))
+    return failure();
+  // Attributes of the wrong kind would be dropped without a word.
+  return verifyInherentAttrs(result.name, result.attributes, [&]() {
+    return parser.emitError(loc) << "'" << result.name << "' op ";
+  });
 }
 
 void KernelOp::print(OpAsmPrinter &printer) {
@@ -121,6 +127,8 @@ LogicalResult KernelOp::verifyRegions() {
       return verifyGivenUp<CommitOp>(op, acquire.getBuffer(), "commit");
     if (auto wait = dyn_cast<WaitOp>(op))
       return verifyGivenUp<ReleaseOp>(op, wait.getBuffer(), "release");
+    if (isa<AwaitTurnOp, PassTurnOp>(op) && !op->getParentOfType<RoleOp>())
+      return op->emitOpError("must be inside of a role");
     return WalkResult::advance();
   });
   return failure(result.wasInterrupted());
@@ -258,9 +266,10 @@ void StoreOp::getEffects(
 //===----------------------------------------------------------------------===//
 
 LogicalResult KeyTilesOp::verify() {
-  if (getQueryTile() <= 0 || getKeyTile() <= 0)
+  int64_t queryTile = getQueryTile(), keyTile = getKeyTile();
+  if (queryTile <= 0 || keyTile <= 0)
     return emitOpError("tiles must be positive (were ")
-           << getQueryTile() << " and " << getKeyTile() << ")";
+           << queryTile << " and " << keyTile << ")";
   return success();
 }
 
@@ -303,6 +312,9 @@ LogicalResult MapOp::verifyRegions() {
 LogicalResult MaskOp::verifyRegions() {
   if (failed(verifyScoreTile(*this, getSource().getType())))
     return failure();
+  Type element = cast<VectorType>(getSource().getType()).getElementType();
+  if (!isa<FloatType>(element))
+    return emitOpError("tile must hold floats (holds ") << element << ")";
   if (getKeep().empty())
     return success();
   Type index = IndexType::get(getContext());
@@ -336,6 +348,14 @@ LogicalResult PartialSumOp::verify() {
 // Copies
 //===----------------------------------------------------------------------===//
 
+/// Checks the box of a tensor map, which is a part of a tile.
+static LogicalResult verifyBox(Operation *op, TensorMapType map) {
+  if (map.getBox().size() == 2)
+    return success();
+  return op->emitOpError("box of the tensor map must have two dimensions (has ")
+         << map.getBox().size() << ")";
+}
+
 LogicalResult CopyOp::verify() {
   Type source = getSource().getType();
   auto memref = dyn_cast<MemRefType>(source);
@@ -346,6 +366,12 @@ LogicalResult CopyOp::verify() {
   if (static_cast<int64_t>(getIndices().size()) != rank)
     return emitOpError("needs one index per dimension of the source (expected ")
            << rank << ", found " << getIndices().size() << ")";
+  if (rank < 2)
+    return emitOpError("source must have at least two dimensions (has ")
+           << rank << ")";
+  if (auto map = dyn_cast<TensorMapType>(source);
+      map && failed(verifyBox(*this, map)))
+    return failure();
   if (element != getBuffer().getType().getElementType())
     return emitOpError("source and buffer must have the same element type "
                        "(found ")
@@ -364,7 +390,7 @@ LogicalResult MakeTensorMapOp::verify() {
     return emitOpError("memref and tensor map must have the same element type "
                        "(found ")
            << source.getElementType() << " and " << map.getElementType() << ")";
-  return success();
+  return verifyBox(*this, map);
 }
 
 //===----------------------------------------------------------------------===//
@@ -401,6 +427,9 @@ LogicalResult MmaStartOp::verify() {
   if (result != expected)
     return emitOpError("result must be ")
            << expected << " (was " << result << ")";
+  if (getAcc() && getAcc().getType() != expected)
+    return emitOpError("accumulator must be ")
+           << expected << " (was " << getAcc().getType() << ")";
   return success();
 }
 
@@ -413,5 +442,8 @@ LogicalResult RoleOp::verify() {
   if (registers < 24 || registers > 256 || registers % 8 != 0)
     return emitOpError("'registers' must be a multiple of 8 in [24, 256] (was ")
            << registers << ")";
+  if (getBody().getNumArguments() != 0)
+    return emitOpError("body must have no arguments (has ")
+           << getBody().getNumArguments() << ")";
   return success();
 }

@@ -1,0 +1,173 @@
+// RUN: attn-opt %s --split-input-file --verify-diagnostics --verify-roundtrip | FileCheck %s
+
+// CHECK-LABEL: func private @layouts() attributes {
+// CHECK-SAME:    l0 = #attn_tile.row_blocks<warps = 1>, l1 = #attn_tile.row_blocks<warps = 8>}
+func.func private @layouts() attributes {
+  l0 = #attn_tile.row_blocks<warps = 1>,
+  l1 = #attn_tile.row_blocks<warps = 8>
+}
+
+// -----
+
+// CHECK-LABEL: func private @enums() attributes {
+// CHECK-SAME:    r0 = #attn_tile<role_kind producer>, r1 = #attn_tile<role_kind consumer>,
+// CHECK-SAME:    t0 = #attn_tile<traversal grid>, t1 = #attn_tile<traversal persistent>, t2 = #attn_tile<traversal paired>}
+func.func private @enums() attributes {
+  r0 = #attn_tile<role_kind producer>,
+  r1 = #attn_tile<role_kind consumer>,
+  t0 = #attn_tile<traversal grid>,
+  t1 = #attn_tile<traversal persistent>,
+  t2 = #attn_tile<traversal paired>
+}
+
+// -----
+
+// Options that are at their defaults are not printed.
+// CHECK-LABEL: func private @warp_specialized() attributes {
+// CHECK-SAME:    s0 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2>,
+// CHECK-SAME:    s1 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2>,
+// CHECK-SAME:    s2 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2, ping_pong = true>,
+// CHECK-SAME:    s3 = #attn_tile.warp_specialized<query_tile = 64, key_tile = 16, stages = 1, consumers = 1, traversal = grid>,
+// CHECK-SAME:    s4 = #attn_tile.warp_specialized<query_tile = 192, key_tile = 256, stages = 1, consumers = 3, traversal = paired, interleave = 0>,
+// CHECK-SAME:    s5 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, interleave = 8, lazy_rescale = true>}
+func.func private @warp_specialized() attributes {
+  s0 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2>,
+  s1 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2,
+      ping_pong = false, traversal = persistent, interleave = 1, lazy_rescale = false>,
+  s2 = #attn_tile.warp_specialized<ping_pong = true, consumers = 2, stages = 2,
+      key_tile = 176, query_tile = 128>,
+  s3 = #attn_tile.warp_specialized<query_tile = 64, key_tile = 16, stages = 1, consumers = 1,
+      traversal = grid>,
+  s4 = #attn_tile.warp_specialized<query_tile = 192, key_tile = 256, stages = 1, consumers = 3,
+      traversal = paired, interleave = 0>,
+  s5 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2,
+      interleave = 8, lazy_rescale = true>
+}
+
+// -----
+
+// CHECK-LABEL: func private @other_schedules() attributes {
+// CHECK-SAME:    s0 = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 4>,
+// CHECK-SAME:    s1 = #attn_tile.sequential<query_tile = 1, key_tile = 8>}
+func.func private @other_schedules() attributes {
+  s0 = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 4>,
+  s1 = #attn_tile.sequential<query_tile = 1, key_tile = 8>
+}
+
+// -----
+
+// expected-error @below {{'warps' must be positive (was 0)}}
+func.func private @row_blocks_warps() attributes {l = #attn_tile.row_blocks<warps = 0>}
+
+// -----
+
+func.func private @no_consumers() attributes {
+  // expected-error @below {{'consumers' must be positive (was 0)}}
+  s = #attn_tile.warp_specialized<query_tile = 0, key_tile = 64, stages = 2, consumers = 0>
+}
+
+// -----
+
+func.func private @stages() attributes {
+  // expected-error @below {{'stages' must be positive (was -2)}}
+  s = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = -2, consumers = 2>
+}
+
+// -----
+
+func.func private @key_tile_multiple() attributes {
+  // expected-error @below {{'key_tile' must be a positive multiple of 16 (was 72)}}
+  s = #attn_tile.warp_specialized<query_tile = 128, key_tile = 72, stages = 2, consumers = 2>
+}
+
+// -----
+
+func.func private @key_tile_positive() attributes {
+  // expected-error @below {{'key_tile' must be a positive multiple of 16 (was 0)}}
+  s = #attn_tile.warp_specialized<query_tile = 128, key_tile = 0, stages = 2, consumers = 2>
+}
+
+// -----
+
+func.func private @query_tile() attributes {
+  // expected-error @below {{'query_tile' must be 64 times 'consumers' (expected 128, was 64)}}
+  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 2>
+}
+
+// -----
+
+func.func private @key_tile_limit() attributes {
+  // expected-error @below {{'key_tile' must be at most 256 (was 272)}}
+  s = #attn_tile.warp_specialized<query_tile = 128, key_tile = 272, stages = 2, consumers = 2>
+}
+
+// -----
+
+func.func private @consumers_limit() attributes {
+  // expected-error @below {{'consumers' must be at most 3 (was 4)}}
+  s = #attn_tile.warp_specialized<query_tile = 256, key_tile = 64, stages = 2, consumers = 4>
+}
+
+// -----
+
+func.func private @interleave() attributes {
+  // expected-error @below {{'interleave' must not be negative (was -1)}}
+  s = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, interleave = -1>
+}
+
+// -----
+
+func.func private @ping_pong() attributes {
+  // expected-error @below {{'ping_pong' needs at least 2 'consumers' (was 1)}}
+  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, ping_pong = true>
+}
+
+// -----
+
+func.func private @traversal() attributes {
+  // expected-error @below {{expected one of [grid, persistent, paired] for order in which work items are visited, got: random}}
+  // expected-error @below {{failed to parse AttnTile_WarpSpecializedAttr parameter 'traversal' which is to be a `TraversalKind`}}
+  s = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, traversal = random>
+}
+
+// -----
+
+func.func private @multistage_warps() attributes {
+  // expected-error @below {{'warps' must be positive (was 0)}}
+  s = #attn_tile.multistage<query_tile = 64, key_tile = 64, stages = 2, warps = 0>
+}
+
+// -----
+
+func.func private @multistage_stages() attributes {
+  // expected-error @below {{'stages' must be positive (was 0)}}
+  s = #attn_tile.multistage<query_tile = 64, key_tile = 64, stages = 0, warps = 4>
+}
+
+// -----
+
+func.func private @multistage_key_tile() attributes {
+  // expected-error @below {{'key_tile' must be a positive multiple of 16 (was 24)}}
+  s = #attn_tile.multistage<query_tile = 64, key_tile = 24, stages = 2, warps = 4>
+}
+
+// -----
+
+func.func private @multistage_query_tile() attributes {
+  // expected-error @below {{'query_tile' must be a positive multiple of 64 (was 32)}}
+  s = #attn_tile.multistage<query_tile = 32, key_tile = 64, stages = 2, warps = 4>
+}
+
+// -----
+
+func.func private @sequential_query_tile() attributes {
+  // expected-error @below {{'query_tile' must be positive (was 0)}}
+  s = #attn_tile.sequential<query_tile = 0, key_tile = 64>
+}
+
+// -----
+
+func.func private @sequential_key_tile() attributes {
+  // expected-error @below {{'key_tile' must be a positive multiple of 8 (was 12)}}
+  s = #attn_tile.sequential<query_tile = 16, key_tile = 12>
+}

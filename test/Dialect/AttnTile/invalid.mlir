@@ -1,0 +1,991 @@
+// RUN: attn-opt %s --split-input-file --verify-diagnostics
+
+//===----------------------------------------------------------------------===//
+// kernel and return
+//===----------------------------------------------------------------------===//
+
+// expected-error @below {{'attn_tile.kernel' op must have a body}}
+attn_tile.kernel private @declaration(memref<?xf32>)
+
+// -----
+
+// expected-error @below {{'attn_tile.kernel' op must return nothing (returns 1 values)}}
+attn_tile.kernel @results() -> i32 {
+  attn_tile.return
+}
+
+// -----
+
+// expected-error @below {{'attn_tile.kernel' op entry block must have 1 arguments to match function signature}}
+"attn_tile.kernel"() <{function_type = (index) -> (), sym_name = "no_argument"}> ({
+  attn_tile.return
+}) : () -> ()
+
+// -----
+
+// expected-error @below {{'attn_tile.kernel' op type of entry block argument #0('i32') must match the type of the corresponding argument in function signature('index')}}
+"attn_tile.kernel"() <{function_type = (index) -> (), sym_name = "argument_type"}> ({
+^bb0(%a: i32):
+  attn_tile.return
+}) : () -> ()
+
+// -----
+
+// expected-error @below {{'attn_tile.kernel' op attribute 'layout' failed to satisfy constraint: ThreadLayoutAttrInterface instance}}
+attn_tile.kernel @layout() attributes {layout = 8 : i64} {
+  attn_tile.return
+}
+
+// -----
+
+// expected-error @below {{'attn_tile.kernel' op attribute 'schedule' failed to satisfy constraint: ScheduleAttrInterface instance}}
+attn_tile.kernel @schedule() attributes {schedule = #attn_tile.row_blocks<warps = 4>} {
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @no_terminator() {
+  // expected-error @below {{block with no terminator, has}}
+  %c0 = arith.constant 0 : index
+}
+
+// -----
+
+func.func @return_of_function() {
+  // expected-error @below {{'attn_tile.return' op expects parent op 'attn_tile.kernel'}}
+  attn_tile.return
+}
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// launch
+//===----------------------------------------------------------------------===//
+
+attn_tile.kernel @kernel() {
+  attn_tile.return
+}
+func.func @grid_of_two(%n: index) {
+  // expected-error @below {{'attn_tile.launch' op grid must have 0 or 3 dimensions (has 2)}}
+  attn_tile.launch @kernel grid(%n, %n) args()
+  return
+}
+
+// -----
+
+attn_tile.kernel @kernel() {
+  attn_tile.return
+}
+func.func @bound_without_grid() {
+  // expected-error @below {{'attn_tile.launch' op 'groups_per_multiprocessor' needs a grid}}
+  attn_tile.launch @kernel groups_per_multiprocessor(1) args()
+  return
+}
+
+// -----
+
+attn_tile.kernel @kernel() {
+  attn_tile.return
+}
+func.func @bound_of_zero(%n: index) {
+  // expected-error @below {{'attn_tile.launch' op attribute 'groups_per_multiprocessor' failed to satisfy constraint: 64-bit signless integer attribute whose value is positive}}
+  attn_tile.launch @kernel grid(%n, %n, %n) groups_per_multiprocessor(0) args()
+  return
+}
+
+// -----
+
+attn_tile.kernel @kernel() {
+  attn_tile.return
+}
+func.func @grid_type(%n: i32) {
+  // expected-error @below {{'attn_tile.launch' op operand #0 must be variadic of index, but got 'i32'}}
+  "attn_tile.launch"(%n, %n, %n) <{kernel = @kernel, operandSegmentSizes = array<i32: 3, 0>}> : (i32, i32, i32) -> ()
+  return
+}
+
+// -----
+
+func.func @missing_kernel() {
+  // expected-error @below {{'attn_tile.launch' op kernel @missing does not exist}}
+  attn_tile.launch @missing args()
+  return
+}
+
+// -----
+
+module @nested {
+}
+func.func @missing_in_module() {
+  // expected-error @below {{'attn_tile.launch' op kernel @nested::@missing does not exist}}
+  attn_tile.launch @nested::@missing args()
+  return
+}
+
+// -----
+
+func.func @function() {
+  return
+}
+func.func @missing_in_function() {
+  // expected-error @below {{'attn_tile.launch' op kernel @function::@missing does not exist}}
+  attn_tile.launch @function::@missing args()
+  return
+}
+
+// -----
+
+memref.global @global : memref<4xf32>
+func.func @not_a_kernel() {
+  // expected-error @below {{'attn_tile.launch' op kernel @global is not a kernel}}
+  attn_tile.launch @global args()
+  return
+}
+
+// -----
+
+attn_tile.kernel @kernel(%a: memref<?xf32>) {
+  attn_tile.return
+}
+func.func @argument_types(%a: memref<?xf16>, %n: index) {
+  // expected-error @below {{'attn_tile.launch' op argument types do not match those of kernel @kernel (expected 'memref<?xf32>', found 'memref<?xf16>', 'index')}}
+  attn_tile.launch @kernel args(%a, %n : memref<?xf16>, index)
+  return
+}
+
+// -----
+
+attn_tile.kernel @kernel(%a: memref<?xf32>) {
+  attn_tile.return
+}
+func.func @no_arguments() {
+  // expected-error @below {{'attn_tile.launch' op argument types do not match those of kernel @kernel (expected 'memref<?xf32>', found )}}
+  attn_tile.launch @kernel args()
+  return
+}
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// program_id and num_programs
+//===----------------------------------------------------------------------===//
+
+attn_tile.kernel @program_id() {
+  // expected-error @below {{'attn_tile.program_id' op attribute 'dim' failed to satisfy constraint: 32-bit signless integer attribute whose value is non-negative whose maximum value is 2}}
+  %0 = attn_tile.program_id 3
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @num_programs() {
+  // expected-error @below {{'attn_tile.num_programs' op attribute 'dim' failed to satisfy constraint: 32-bit signless integer attribute whose value is non-negative whose maximum value is 2}}
+  %0 = attn_tile.num_programs -1
+  attn_tile.return
+}
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// load and store
+//===----------------------------------------------------------------------===//
+
+attn_tile.kernel @load_indices(%m: memref<?x?xf32>, %i: index) {
+  // expected-error @below {{'attn_tile.load' op needs one index per dimension of the memref (expected 2, found 1)}}
+  %0 = attn_tile.load %m[%i] : memref<?x?xf32> -> vector<4xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @load_rank(%m: memref<?xf32>, %i: index) {
+  // expected-error @below {{'attn_tile.load' op tile must not have more dimensions than the memref (has 2, memref has 1)}}
+  %0 = attn_tile.load %m[%i] : memref<?xf32> -> vector<4x4xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @load_element_type(%m: memref<?xf32>, %i: index) {
+  // expected-error @below {{'attn_tile.load' op tile and memref must have the same element type (found 'f16' and 'f32')}}
+  %0 = attn_tile.load %m[%i] : memref<?xf32> -> vector<4xf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @load_scalar(%m: memref<f32>) {
+  // expected-error @below {{'attn_tile.load' op result #0 must be vector of any type values, but got 'vector<f32>'}}
+  %0 = attn_tile.load %m[] : memref<f32> -> vector<f32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @load_unranked(%m: memref<*xf32>, %i: index) {
+  // expected-error @below {{'attn_tile.load' op operand #0 must be memref of any type values, but got 'memref<*xf32>'}}
+  %0 = "attn_tile.load"(%m, %i) <{operandSegmentSizes = array<i32: 1, 1, 0, 0>}> : (memref<*xf32>, index) -> vector<4xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @stream_without_length(%m: memref<?xf32>, %i: index) {
+  // expected-error @below {{'attn_tile.load' op needs both position and length of a stream}}
+  %0 = "attn_tile.load"(%m, %i, %i) <{operandSegmentSizes = array<i32: 1, 1, 1, 0>}> : (memref<?xf32>, index, index) -> vector<4xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @stream_without_position(%m: memref<?xf32>, %i: index) {
+  // expected-error @below {{'attn_tile.load' op needs both position and length of a stream}}
+  %0 = "attn_tile.load"(%m, %i, %i) <{operandSegmentSizes = array<i32: 1, 1, 0, 1>}> : (memref<?xf32>, index, index) -> vector<4xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @store_indices(%v: vector<4xf32>, %m: memref<?xf32>, %i: index) {
+  // expected-error @below {{'attn_tile.store' op needs one index per dimension of the memref (expected 1, found 2)}}
+  attn_tile.store %v, %m[%i, %i] : vector<4xf32>, memref<?xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @store_rank(%v: vector<4x4xf32>, %m: memref<?xf32>, %i: index) {
+  // expected-error @below {{'attn_tile.store' op tile must not have more dimensions than the memref (has 2, memref has 1)}}
+  attn_tile.store %v, %m[%i] : vector<4x4xf32>, memref<?xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @store_element_type(%v: vector<4xf32>, %m: memref<?xbf16>, %i: index) {
+  // expected-error @below {{'attn_tile.store' op tile and memref must have the same element type (found 'f32' and 'bf16')}}
+  attn_tile.store %v, %m[%i] : vector<4xf32>, memref<?xbf16>
+  attn_tile.return
+}
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// key_tiles
+//===----------------------------------------------------------------------===//
+
+attn_tile.kernel @query_tile(%i: index) {
+  // expected-error @below {{'attn_tile.key_tiles' op tiles must be positive (were 0 and 64)}}
+  %0:4 = attn_tile.key_tiles queries(%i, 0) keys(64) lengths(%i, %i)
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @key_tile(%i: index) {
+  // expected-error @below {{'attn_tile.key_tiles' op tiles must be positive (were 64 and -16)}}
+  %0:4 = attn_tile.key_tiles queries(%i, 64) keys(-16) lengths(%i, %i)
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @key_tiles_mask(%i: index) {
+  // expected-error @below {{invalid kind of attribute specified}}
+  %0:4 = attn_tile.key_tiles queries(%i, 64) keys(64) lengths(%i, %i) mask(#attn_tile.row_blocks<warps = 1>)
+  attn_tile.return
+}
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// map
+//===----------------------------------------------------------------------===//
+
+attn_tile.kernel @map_rank(%s: vector<16xf32>, %c: index) {
+  // expected-error @below {{'attn_tile.map' op tile must have two dimensions (has 1)}}
+  %0 = attn_tile.map %s at(%c, %c, %c, %c) lengths(%c, %c) : vector<16xf32> {
+  ^bb0(%x: f32, %b: index, %h: index, %i: index, %j: index):
+    attn_tile.yield %x : f32
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @map_arguments(%s: vector<16x8xf32>, %c: index) {
+  // expected-error @below {{'attn_tile.map' op region must have arguments ('f32', 'index', 'index', 'index', 'index'), found ('f32', 'index')}}
+  %0 = attn_tile.map %s at(%c, %c, %c, %c) lengths(%c, %c) : vector<16x8xf32> {
+  ^bb0(%x: f32, %i: index):
+    attn_tile.yield %x : f32
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @map_element(%s: vector<16x8xf32>, %c: index) {
+  // expected-error @below {{'attn_tile.map' op region must have arguments ('f32', 'index', 'index', 'index', 'index'), found ('f16', 'index', 'index', 'index', 'index')}}
+  %0 = attn_tile.map %s at(%c, %c, %c, %c) lengths(%c, %c) : vector<16x8xf32> {
+  ^bb0(%x: f16, %b: index, %h: index, %i: index, %j: index):
+    attn_tile.yield %x : f16
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @map_terminator(%s: vector<16x8xf32>, %c: index) {
+  // expected-error @below {{'attn_tile.map' op region must end with 'attn_tile.yield'}}
+  %0 = attn_tile.map %s at(%c, %c, %c, %c) lengths(%c, %c) : vector<16x8xf32> {
+  ^bb0(%x: f32, %b: index, %h: index, %i: index, %j: index):
+    llvm.unreachable
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @map_yield(%s: vector<16x8xf32>, %c: index) {
+  // expected-error @below {{'attn_tile.map' op region must yield 'f32' (yields 'index')}}
+  %0 = attn_tile.map %s at(%c, %c, %c, %c) lengths(%c, %c) : vector<16x8xf32> {
+  ^bb0(%x: f32, %b: index, %h: index, %i: index, %j: index):
+    attn_tile.yield %j : index
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @map_empty(%s: vector<16x8xf32>, %c: index) {
+  // expected-error @below {{'attn_tile.map' op expects a non-empty block}}
+  %0 = attn_tile.map %s at(%c, %c, %c, %c) lengths(%c, %c) : vector<16x8xf32> {
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @map_no_block(%s: vector<16x8xf32>, %c: index) {
+  // expected-error @below {{'attn_tile.map' op region #0 ('body') failed to verify constraint: region with 1 blocks}}
+  %0 = "attn_tile.map"(%s, %c, %c, %c, %c, %c, %c) ({
+  }) : (vector<16x8xf32>, index, index, index, index, index, index) -> vector<16x8xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @map_result(%s: vector<16x8xf32>, %c: index) {
+  // expected-error @below {{'attn_tile.map' op failed to verify that all of {source, result} have same type}}
+  %0 = "attn_tile.map"(%s, %c, %c, %c, %c, %c, %c) ({
+  ^bb0(%x: f32, %b: index, %h: index, %i: index, %j: index):
+    attn_tile.yield %x : f32
+  }) : (vector<16x8xf32>, index, index, index, index, index, index) -> vector<16x8xf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @yield_of_kernel(%x: f32) {
+  // expected-error @below {{'attn_tile.yield' op expects parent op to be one of 'attn_tile.map, attn_tile.mask'}}
+  attn_tile.yield %x : f32
+}
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// mask
+//===----------------------------------------------------------------------===//
+
+attn_tile.kernel @mask_rank(%s: vector<2x16x8xf32>, %c: index) {
+  // expected-error @below {{'attn_tile.mask' op tile must have two dimensions (has 3)}}
+  %0 = attn_tile.mask %s at(%c, %c, %c, %c) lengths(%c, %c) : vector<2x16x8xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @mask_element_type(%s: vector<16x8xi32>, %c: index) {
+  // expected-error @below {{'attn_tile.mask' op tile must hold floats (holds 'i32')}}
+  %0 = attn_tile.mask %s at(%c, %c, %c, %c) lengths(%c, %c) : vector<16x8xi32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @mask_arguments(%s: vector<16x8xf32>, %c: index) {
+  // expected-error @below {{'attn_tile.mask' op region must have arguments ('index', 'index', 'index', 'index'), found ('f32', 'index', 'index', 'index', 'index')}}
+  %0 = attn_tile.mask %s at(%c, %c, %c, %c) lengths(%c, %c) : vector<16x8xf32> keep {
+  ^bb0(%x: f32, %b: index, %h: index, %i: index, %j: index):
+    %keep = arith.constant true
+    attn_tile.yield %keep : i1
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @mask_terminator(%s: vector<16x8xf32>, %c: index) {
+  // expected-error @below {{'attn_tile.mask' op region must end with 'attn_tile.yield'}}
+  %0 = attn_tile.mask %s at(%c, %c, %c, %c) lengths(%c, %c) : vector<16x8xf32> keep {
+  ^bb0(%b: index, %h: index, %i: index, %j: index):
+    llvm.unreachable
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @mask_yield(%s: vector<16x8xf32>, %c: index) {
+  // expected-error @below {{'attn_tile.mask' op region must yield 'i1' (yields 'index')}}
+  %0 = attn_tile.mask %s at(%c, %c, %c, %c) lengths(%c, %c) : vector<16x8xf32> keep {
+  ^bb0(%b: index, %h: index, %i: index, %j: index):
+    attn_tile.yield %i : index
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @mask_blocks(%s: vector<16x8xf32>, %c: index) {
+  // expected-error @below {{'attn_tile.mask' op expects region #0 to have 0 or 1 blocks}}
+  %0 = attn_tile.mask %s at(%c, %c, %c, %c) lengths(%c, %c) : vector<16x8xf32> keep {
+  ^bb0(%b: index, %h: index, %i: index, %j: index):
+    cf.br ^end
+  ^end:
+    %keep = arith.constant true
+    attn_tile.yield %keep : i1
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @mask_attribute(%s: vector<16x8xf32>, %c: index) {
+  // expected-error @below {{invalid kind of attribute specified}}
+  %0 = attn_tile.mask %s at(%c, %c, %c, %c) lengths(%c, %c) by(#attn_tile.row_blocks<warps = 1>) : vector<16x8xf32>
+  attn_tile.return
+}
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// rescale and partial_sum
+//===----------------------------------------------------------------------===//
+
+attn_tile.kernel @rescale_rows(%acc: vector<16x8xf32>, %f: vector<8xf32>) {
+  // expected-error @below {{'attn_tile.rescale' op needs one factor for each row (expected 16, found 8)}}
+  %0 = attn_tile.rescale %acc by %f : vector<16x8xf32>, vector<8xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @rescale_source(%acc: vector<16xf32>, %f: vector<16xf32>) {
+  // expected-error @below {{'attn_tile.rescale' op operand #0 must be vector of 32-bit float values of ranks 2, but got 'vector<16xf32>'}}
+  %0 = attn_tile.rescale %acc by %f : vector<16xf32>, vector<16xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @rescale_factor(%acc: vector<16x8xf32>, %f: vector<16xf16>) {
+  // expected-error @below {{'attn_tile.rescale' op operand #1 must be vector of 32-bit float values of ranks 1, but got 'vector<16xf16>'}}
+  %0 = attn_tile.rescale %acc by %f : vector<16x8xf32>, vector<16xf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @partial_sum_rows(%s: vector<16x64xf32>, %acc: vector<32x8xf32>) {
+  // expected-error @below {{'attn_tile.partial_sum' op source and accumulator must have the same rows (found 16 and 32)}}
+  %0 = attn_tile.partial_sum %s into %acc : vector<16x64xf32> into vector<32x8xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @partial_sum_columns(%s: vector<16x60xf32>, %acc: vector<16x8xf32>) {
+  // expected-error @below {{'attn_tile.partial_sum' op columns of the accumulator must divide those of the source (found 8 and 60)}}
+  %0 = attn_tile.partial_sum %s into %acc : vector<16x60xf32> into vector<16x8xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @partial_sum_source(%s: vector<16x64xf16>, %acc: vector<16x8xf32>) {
+  // expected-error @below {{'attn_tile.partial_sum' op operand #0 must be vector of 32-bit float values of ranks 2, but got 'vector<16x64xf16>'}}
+  %0 = attn_tile.partial_sum %s into %acc : vector<16x64xf16> into vector<16x8xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @partial_sum_accumulator(%s: vector<16x64xf32>, %acc: vector<16xf32>) {
+  // expected-error @below {{'attn_tile.partial_sum' op operand #1 must be vector of 32-bit float values of ranks 2, but got 'vector<16xf32>'}}
+  %0 = attn_tile.partial_sum %s into %acc : vector<16x64xf32> into vector<16xf32>
+  attn_tile.return
+}
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// create_pipe, acquire and wait
+//===----------------------------------------------------------------------===//
+
+attn_tile.kernel @pipe_offset() {
+  // expected-error @below {{'attn_tile.create_pipe' op attribute 'offset' failed to satisfy constraint: 64-bit signless integer attribute whose value is non-negative}}
+  %0 = attn_tile.create_pipe at(-1) : !attn_tile.pipe<64x64xbf16, stages = 2>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @pipe_barriers() {
+  // expected-error @below {{'attn_tile.create_pipe' op attribute 'barriers' failed to satisfy constraint: 64-bit signless integer attribute whose value is non-negative}}
+  %0 = attn_tile.create_pipe barriers(-8) : !attn_tile.pipe<64x64xbf16, stages = 2>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @pipe_type() {
+  // expected-error @below {{invalid kind of type specified}}
+  %0 = attn_tile.create_pipe : !attn_tile.buffer<64x64xbf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @acquired_type(%p: !attn_tile.pipe<64x64xbf16, stages = 2>, %t: index) {
+  // expected-error @below {{'attn_tile.acquire' op failed to verify that buffer is one stage of the pipe}}
+  %a = "attn_tile.acquire"(%p, %t) : (!attn_tile.pipe<64x64xbf16, stages = 2>, index) -> !attn_tile.buffer<64x32xbf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @awaited_type(%p: !attn_tile.pipe<64x64xbf16, stages = 2>, %t: index) {
+  // expected-error @below {{'attn_tile.wait' op failed to verify that buffer is one stage of the pipe}}
+  %a = "attn_tile.wait"(%p, %t) : (!attn_tile.pipe<64x64xbf16, stages = 2>, index) -> !attn_tile.buffer<64x64xf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @no_commit(%p: !attn_tile.pipe<64x64xbf16, stages = 2>, %t: index) {
+  // expected-error @below {{'attn_tile.acquire' op buffer must have exactly one 'commit' (has none)}}
+  %a = attn_tile.acquire %p[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+  attn_tile.return
+}
+
+// -----
+
+// A buffer that is acquired is not released.
+attn_tile.kernel @acquire_release(%p: !attn_tile.pipe<64x64xbf16, stages = 2>, %t: index) {
+  // expected-error @below {{'attn_tile.acquire' op buffer must have exactly one 'commit' (has none)}}
+  %a = attn_tile.acquire %p[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+  attn_tile.release %a : !attn_tile.buffer<64x64xbf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @two_commits(%p: !attn_tile.pipe<64x64xbf16, stages = 2>, %t: index) {
+  // expected-error @below {{'attn_tile.acquire' op buffer must have exactly one 'commit' (has more)}}
+  %a = attn_tile.acquire %p[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+  // expected-note @below {{see 'commit' here}}
+  attn_tile.commit %a : !attn_tile.buffer<64x64xbf16>
+  attn_tile.commit %a : !attn_tile.buffer<64x64xbf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @commit_in_region(%p: !attn_tile.pipe<64x64xbf16, stages = 2>, %t: index, %b: i1) {
+  // expected-error @below {{'attn_tile.acquire' op buffer must have its 'commit' in the same block}}
+  %a = attn_tile.acquire %p[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+  scf.if %b {
+    // expected-note @below {{see 'commit' here}}
+    attn_tile.commit %a : !attn_tile.buffer<64x64xbf16>
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @copy_after_commit(%p: !attn_tile.pipe<64x64xbf16, stages = 2>,
+                                    %k: memref<?x64xbf16>, %t: index) {
+  %a = attn_tile.acquire %p[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+  // expected-note @below {{see 'commit' here}}
+  attn_tile.commit %a : !attn_tile.buffer<64x64xbf16>
+  // expected-error @below {{'attn_tile.copy' op uses a buffer after its 'commit'}}
+  attn_tile.copy %k[%t, %t] to %a : memref<?x64xbf16> to !attn_tile.buffer<64x64xbf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @no_release(%p: !attn_tile.pipe<64x64xbf16, stages = 2>, %t: index) {
+  // expected-error @below {{'attn_tile.wait' op buffer must have exactly one 'release' (has none)}}
+  %a = attn_tile.wait %p[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @two_releases(%p: !attn_tile.pipe<64x64xbf16, stages = 2>, %t: index) {
+  // expected-error @below {{'attn_tile.wait' op buffer must have exactly one 'release' (has more)}}
+  %a = attn_tile.wait %p[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+  // expected-note @below {{see 'release' here}}
+  attn_tile.release %a : !attn_tile.buffer<64x64xbf16>
+  attn_tile.release %a : !attn_tile.buffer<64x64xbf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @release_in_other_block(%p: !attn_tile.pipe<64x64xbf16, stages = 2>, %t: index) {
+  // expected-error @below {{'attn_tile.wait' op buffer must have its 'release' in the same block}}
+  %a = attn_tile.wait %p[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+  cf.br ^next
+^next:
+  // expected-note @below {{see 'release' here}}
+  attn_tile.release %a : !attn_tile.buffer<64x64xbf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @use_after_release(%p: !attn_tile.pipe<64x64xbf16, stages = 2>,
+                                    %q: vector<16x64xbf16>, %t: index) {
+  %a = attn_tile.wait %p[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+  // expected-note @below {{see 'release' here}}
+  attn_tile.release %a : !attn_tile.buffer<64x64xbf16>
+  // expected-error @below {{'attn_tile.mma_start' op uses a buffer after its 'release'}}
+  %s = attn_tile.mma_start %q, %a : vector<16x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<16x64xf32>>
+  attn_tile.return
+}
+
+// -----
+
+// The check looks into roles and loops, and at uses in regions.
+attn_tile.kernel @nested_use_after_release(%p: !attn_tile.pipe<64x64xbf16, stages = 2>,
+                                           %q: vector<64x64xbf16>, %t: index, %b: i1) {
+  attn_tile.role consumer warpgroups(1) registers(240) {
+    scf.if %b {
+      %a = attn_tile.wait %p[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+      // expected-note @below {{see 'release' here}}
+      attn_tile.release %a : !attn_tile.buffer<64x64xbf16>
+      scf.if %b {
+        // expected-error @below {{'attn_tile.mma_start' op uses a buffer after its 'release'}}
+        %s = attn_tile.mma_start %q, %a : vector<64x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<64x64xf32>>
+      }
+    }
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @use_in_next_block(%p: !attn_tile.pipe<64x64xbf16, stages = 2>,
+                                    %q: vector<16x64xbf16>, %t: index) {
+  %a = attn_tile.wait %p[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+  // expected-note @below {{see 'release' here}}
+  attn_tile.release %a : !attn_tile.buffer<64x64xbf16>
+  cf.br ^next
+^next:
+  // expected-error @below {{'attn_tile.mma_start' op uses a buffer after its 'release'}}
+  %s = attn_tile.mma_start %q, %a : vector<16x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<16x64xf32>>
+  attn_tile.return
+}
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// copy and make_tensor_map
+//===----------------------------------------------------------------------===//
+
+attn_tile.kernel @copy_indices(%k: memref<?x8x?x64xbf16>, %a: !attn_tile.buffer<64x64xbf16>, %t: index) {
+  // expected-error @below {{'attn_tile.copy' op needs one index per dimension of the source (expected 4, found 2)}}
+  attn_tile.copy %k[%t, %t] to %a : memref<?x8x?x64xbf16> to !attn_tile.buffer<64x64xbf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @copy_indices_of_map(%k: !attn_tile.tensor_map<4, 64x64xbf16>, %a: !attn_tile.buffer<64x64xbf16>, %t: index) {
+  // expected-error @below {{'attn_tile.copy' op needs one index per dimension of the source (expected 4, found 3)}}
+  attn_tile.copy %k[%t, %t, %t] to %a : !attn_tile.tensor_map<4, 64x64xbf16> to !attn_tile.buffer<64x64xbf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @copy_rank(%k: memref<?xbf16>, %a: !attn_tile.buffer<64x64xbf16>, %t: index) {
+  // expected-error @below {{'attn_tile.copy' op source must have at least two dimensions (has 1)}}
+  attn_tile.copy %k[%t] to %a : memref<?xbf16> to !attn_tile.buffer<64x64xbf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @copy_box(%k: !attn_tile.tensor_map<2, 64xbf16>, %a: !attn_tile.buffer<64x64xbf16>, %t: index) {
+  // expected-error @below {{'attn_tile.copy' op box of the tensor map must have two dimensions (has 1)}}
+  attn_tile.copy %k[%t, %t] to %a : !attn_tile.tensor_map<2, 64xbf16> to !attn_tile.buffer<64x64xbf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @copy_element_type(%k: memref<?x64xf16>, %a: !attn_tile.buffer<64x64xbf16>, %t: index) {
+  // expected-error @below {{'attn_tile.copy' op source and buffer must have the same element type (found 'f16' and 'bf16')}}
+  attn_tile.copy %k[%t, %t] to %a : memref<?x64xf16> to !attn_tile.buffer<64x64xbf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @copy_element_type_of_map(%k: !attn_tile.tensor_map<2, 64x64xf32>, %a: !attn_tile.buffer<64x64xbf16>, %t: index) {
+  // expected-error @below {{'attn_tile.copy' op source and buffer must have the same element type (found 'f32' and 'bf16')}}
+  attn_tile.copy %k[%t, %t] to %a : !attn_tile.tensor_map<2, 64x64xf32> to !attn_tile.buffer<64x64xbf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @copy_source(%k: vector<64x64xbf16>, %a: !attn_tile.buffer<64x64xbf16>) {
+  // expected-error @below {{'attn_tile.copy' op operand #0 must be memref of any type values or a descriptor of a strided array for bulk copies, but got 'vector<64x64xbf16>'}}
+  attn_tile.copy %k[] to %a : vector<64x64xbf16> to !attn_tile.buffer<64x64xbf16>
+  attn_tile.return
+}
+
+// -----
+
+func.func @map_rank(%k: memref<?x64xbf16>) {
+  // expected-error @below {{'attn_tile.make_tensor_map' op memref and tensor map must have the same rank (found 2 and 4)}}
+  %0 = attn_tile.make_tensor_map %k : memref<?x64xbf16> -> !attn_tile.tensor_map<4, 64x64xbf16>
+  return
+}
+
+// -----
+
+func.func @map_element_type(%k: memref<?x64xbf16>) {
+  // expected-error @below {{'attn_tile.make_tensor_map' op memref and tensor map must have the same element type (found 'bf16' and 'f16')}}
+  %0 = attn_tile.make_tensor_map %k : memref<?x64xbf16> -> !attn_tile.tensor_map<2, 64x64xf16>
+  return
+}
+
+// -----
+
+func.func @map_box(%k: memref<?x64xbf16>) {
+  // expected-error @below {{'attn_tile.make_tensor_map' op box of the tensor map must have two dimensions (has 3)}}
+  %0 = attn_tile.make_tensor_map %k : memref<?x64xbf16> -> !attn_tile.tensor_map<2, 2x64x64xbf16>
+  return
+}
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// mma_start and mma_wait
+//===----------------------------------------------------------------------===//
+
+attn_tile.kernel @lhs_rank(%p: vector<64xbf16>, %v: !attn_tile.buffer<64x32xbf16>) {
+  // expected-error @below {{'attn_tile.mma_start' op lhs must have two dimensions (has 1)}}
+  %0 = attn_tile.mma_start %p, %v : vector<64xbf16>, !attn_tile.buffer<64x32xbf16> -> !attn_tile.pending<vector<16x32xf32>>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @lhs_element_type(%p: vector<16x64xf16>, %v: !attn_tile.buffer<64x32xbf16>) {
+  // expected-error @below {{'attn_tile.mma_start' op lhs and rhs must have the same element type (found 'f16' and 'bf16')}}
+  %0 = attn_tile.mma_start %p, %v : vector<16x64xf16>, !attn_tile.buffer<64x32xbf16> -> !attn_tile.pending<vector<16x32xf32>>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @staged_lhs_element_type(%p: !attn_tile.buffer<16x64xf16>, %v: !attn_tile.buffer<64x32xbf16>) {
+  // expected-error @below {{'attn_tile.mma_start' op lhs and rhs must have the same element type (found 'f16' and 'bf16')}}
+  %0 = attn_tile.mma_start %p, %v : !attn_tile.buffer<16x64xf16>, !attn_tile.buffer<64x32xbf16> -> !attn_tile.pending<vector<16x32xf32>>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @contracted(%p: vector<16x32xbf16>, %v: !attn_tile.buffer<64x32xbf16>) {
+  // expected-error @below {{'attn_tile.mma_start' op lhs and rhs must agree in the contracted dimension (found 32 and 64)}}
+  %0 = attn_tile.mma_start %p, %v : vector<16x32xbf16>, !attn_tile.buffer<64x32xbf16> -> !attn_tile.pending<vector<16x32xf32>>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @contracted_transposed(%p: vector<16x64xbf16>, %v: !attn_tile.buffer<64x32xbf16>) {
+  // expected-error @below {{'attn_tile.mma_start' op lhs and rhs must agree in the contracted dimension (found 64 and 32)}}
+  %0 = attn_tile.mma_start %p, %v transpose_rhs : vector<16x64xbf16>, !attn_tile.buffer<64x32xbf16> -> !attn_tile.pending<vector<16x32xf32>>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @product_shape(%p: vector<16x64xbf16>, %v: !attn_tile.buffer<64x32xbf16>) {
+  // expected-error @below {{'attn_tile.mma_start' op result must be 'vector<16x32xf32>' (was 'vector<16x64xf32>')}}
+  %0 = attn_tile.mma_start %p, %v : vector<16x64xbf16>, !attn_tile.buffer<64x32xbf16> -> !attn_tile.pending<vector<16x64xf32>>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @product_element_type(%p: vector<16x64xbf16>, %v: !attn_tile.buffer<64x32xbf16>) {
+  // expected-error @below {{'attn_tile.mma_start' op result must be 'vector<16x32xf32>' (was 'vector<16x32xbf16>')}}
+  %0 = attn_tile.mma_start %p, %v : vector<16x64xbf16>, !attn_tile.buffer<64x32xbf16> -> !attn_tile.pending<vector<16x32xbf16>>
+  attn_tile.return
+}
+
+// -----
+
+// expected-note @below {{prior use here}}
+attn_tile.kernel @accumulator(%p: vector<16x64xbf16>, %v: !attn_tile.buffer<64x32xbf16>, %acc: vector<16x64xf32>) {
+  // expected-error @below {{use of value '%acc' expects different type than prior uses: 'vector<16x32xf32>' vs 'vector<16x64xf32>'}}
+  %0 = attn_tile.mma_start %p, %v acc %acc : vector<16x64xbf16>, !attn_tile.buffer<64x32xbf16> -> !attn_tile.pending<vector<16x32xf32>>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @accumulator_generic(%p: vector<16x64xbf16>, %v: !attn_tile.buffer<64x32xbf16>, %acc: vector<16x64xf32>) {
+  // expected-error @below {{'attn_tile.mma_start' op accumulator must be 'vector<16x32xf32>' (was 'vector<16x64xf32>')}}
+  %0 = "attn_tile.mma_start"(%p, %v, %acc) : (vector<16x64xbf16>, !attn_tile.buffer<64x32xbf16>, vector<16x64xf32>) -> !attn_tile.pending<vector<16x32xf32>>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @accumulator_element_type(%p: vector<16x64xbf16>, %v: !attn_tile.buffer<64x32xbf16>, %acc: vector<16x32xf16>) {
+  // expected-error @below {{'attn_tile.mma_start' op operand #2 must be vector of 32-bit float values of ranks 2, but got 'vector<16x32xf16>'}}
+  %0 = "attn_tile.mma_start"(%p, %v, %acc) : (vector<16x64xbf16>, !attn_tile.buffer<64x32xbf16>, vector<16x32xf16>) -> !attn_tile.pending<vector<16x32xf32>>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @rhs_in_registers(%p: vector<16x64xbf16>, %v: vector<64x32xbf16>) {
+  // expected-error @below {{'attn_tile.mma_start' op operand #1 must be a tile staged in workgroup memory, but got 'vector<64x32xbf16>'}}
+  %0 = "attn_tile.mma_start"(%p, %v) : (vector<16x64xbf16>, vector<64x32xbf16>) -> !attn_tile.pending<vector<16x32xf32>>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @wait_result(%s: !attn_tile.pending<vector<16x32xf32>>) {
+  // expected-error @below {{'attn_tile.mma_wait' op failed to verify that result is the pending value}}
+  %0 = "attn_tile.mma_wait"(%s) : (!attn_tile.pending<vector<16x32xf32>>) -> vector<16x64xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @wait_of_value(%s: vector<16x32xf32>) {
+  // expected-error @below {{'attn_tile.mma_wait' op operand #0 must be the result of a matrix product in flight, but got 'vector<16x32xf32>'}}
+  %0 = "attn_tile.mma_wait"(%s) : (vector<16x32xf32>) -> vector<16x32xf32>
+  attn_tile.return
+}
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// role, await_turn and pass_turn
+//===----------------------------------------------------------------------===//
+
+attn_tile.kernel @no_warpgroups() {
+  // expected-error @below {{'attn_tile.role' op attribute 'warpgroups' failed to satisfy constraint: 64-bit signless integer attribute whose value is positive}}
+  attn_tile.role consumer warpgroups(0) registers(240) {
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @no_registers() {
+  // expected-error @below {{'attn_tile.role' op attribute 'registers' failed to satisfy constraint: 64-bit signless integer attribute whose value is positive}}
+  attn_tile.role consumer warpgroups(1) registers(0) {
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @few_registers() {
+  // expected-error @below {{'attn_tile.role' op 'registers' must be a multiple of 8 in [24, 256] (was 16)}}
+  attn_tile.role consumer warpgroups(1) registers(16) {
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @many_registers() {
+  // expected-error @below {{'attn_tile.role' op 'registers' must be a multiple of 8 in [24, 256] (was 264)}}
+  attn_tile.role consumer warpgroups(1) registers(264) {
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @odd_registers() {
+  // expected-error @below {{'attn_tile.role' op 'registers' must be a multiple of 8 in [24, 256] (was 100)}}
+  attn_tile.role consumer warpgroups(1) registers(100) {
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @role_arguments() {
+  // expected-error @below {{'attn_tile.role' op body must have no arguments (has 1)}}
+  attn_tile.role consumer warpgroups(1) registers(240) {
+  ^bb0(%x: index):
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @role_kind() {
+  // expected-error @below {{expected ::mlir::attn_tile::RoleKind to be one of: producer, consumer}}
+  // expected-error @below {{failed to parse AttnTile_RoleKindAttr parameter 'value' which is to be a `::mlir::attn_tile::RoleKind`}}
+  attn_tile.role observer warpgroups(1) registers(240) {
+  }
+  attn_tile.return
+}
+
+// -----
+
+func.func @role_of_function() {
+  // expected-error @below {{'attn_tile.role' op expects parent op 'attn_tile.kernel'}}
+  attn_tile.role consumer warpgroups(1) registers(240) {
+  }
+  return
+}
+
+// -----
+
+attn_tile.kernel @await_turn_outside() {
+  // expected-error @below {{'attn_tile.await_turn' op must be inside of a role}}
+  attn_tile.await_turn
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @pass_turn_outside(%b: i1) {
+  scf.if %b {
+    // expected-error @below {{'attn_tile.pass_turn' op must be inside of a role}}
+    attn_tile.pass_turn
+  }
+  attn_tile.return
+}

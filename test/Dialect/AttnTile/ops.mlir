@@ -1,0 +1,369 @@
+// RUN: attn-opt %s --verify-roundtrip | FileCheck %s
+// RUN: attn-opt %s --mlir-print-op-generic | attn-opt | FileCheck %s
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+// CHECK-LABEL: attn_tile.kernel @empty() {
+// CHECK-NEXT:    attn_tile.return
+attn_tile.kernel @empty() {
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel private @attributes(
+// CHECK-SAME:    %{{.*}}: memref<?xf32> {attn.name = "q"}, %{{.*}}: index)
+// CHECK-SAME:    attributes {layout = #attn_tile.row_blocks<warps = 8>, schedule = #attn_tile.sequential<query_tile = 16, key_tile = 64>}
+attn_tile.kernel private @attributes(%q: memref<?xf32> {attn.name = "q"}, %n: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 8>,
+                schedule = #attn_tile.sequential<query_tile = 16, key_tile = 64>} {
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @blocks(
+// CHECK:         cf.cond_br
+// CHECK-COUNT-2: attn_tile.return
+attn_tile.kernel @blocks(%b: i1) {
+  cf.cond_br %b, ^one, ^two
+^one:
+  attn_tile.return
+^two:
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @two_arguments(
+attn_tile.kernel @two_arguments(%a: memref<?xf32>, %n: index) {
+  attn_tile.return
+}
+
+// CHECK-LABEL: func @launch(
+// CHECK-SAME:    %[[A:.*]]: memref<?xf32>, %[[N:.*]]: index)
+// CHECK-NEXT:    attn_tile.launch @empty args(){{$}}
+// CHECK-NEXT:    attn_tile.launch @two_arguments args(%[[A]], %[[N]] : memref<?xf32>, index){{$}}
+// CHECK-NEXT:    attn_tile.launch @two_arguments grid(%[[N]], %[[N]], %[[N]]) args(%[[A]], %[[N]] : memref<?xf32>, index){{$}}
+// CHECK-NEXT:    attn_tile.launch @empty grid(%[[N]], %[[N]], %[[N]]) groups_per_multiprocessor(2) args(){{$}}
+func.func @launch(%a: memref<?xf32>, %n: index) {
+  attn_tile.launch @empty args()
+  attn_tile.launch @two_arguments args(%a, %n : memref<?xf32>, index)
+  attn_tile.launch @two_arguments grid(%n, %n, %n) args(%a, %n : memref<?xf32>, index)
+  attn_tile.launch @empty grid(%n, %n, %n) groups_per_multiprocessor(2) args()
+  return
+}
+
+// What a kernel becomes is launched as well: a function, whose arguments are
+// the target's, and then an entry of a binary.
+llvm.func @function(%a: !llvm.ptr) {
+  llvm.return
+}
+gpu.module @kernel_module {
+  llvm.func @entry(%a: !llvm.ptr) {
+    llvm.return
+  }
+}
+gpu.binary @binary [#gpu.object<#nvvm.target, "">]
+
+// CHECK-LABEL: func @launch_lowered(
+// CHECK-SAME:    %[[N:.*]]: index)
+// CHECK-NEXT:    attn_tile.launch @function args(%[[N]] : index)
+// CHECK-NEXT:    attn_tile.launch @kernel_module::@entry args(%[[N]] : index)
+// CHECK-NEXT:    attn_tile.launch @binary::@entry args(%[[N]] : index)
+func.func @launch_lowered(%n: index) {
+  attn_tile.launch @function args(%n : index)
+  attn_tile.launch @kernel_module::@entry args(%n : index)
+  attn_tile.launch @binary::@entry args(%n : index)
+  return
+}
+
+// The names of results are part of what is printed.
+// CHECK-LABEL: attn_tile.kernel @programs() {
+// CHECK-NEXT:    %program_x = attn_tile.program_id 0
+// CHECK-NEXT:    %program_y = attn_tile.program_id 1
+// CHECK-NEXT:    %program_z = attn_tile.program_id 2
+// CHECK-NEXT:    %programs_x = attn_tile.num_programs 0
+// CHECK-NEXT:    %programs_y = attn_tile.num_programs 1
+// CHECK-NEXT:    %programs_z = attn_tile.num_programs 2
+attn_tile.kernel @programs() {
+  %0 = attn_tile.program_id 0
+  %1 = attn_tile.program_id 1
+  %2 = attn_tile.program_id 2
+  %3 = attn_tile.num_programs 0
+  %4 = attn_tile.num_programs 1
+  %5 = attn_tile.num_programs 2
+  attn_tile.return
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles and memory
+//===----------------------------------------------------------------------===//
+
+// CHECK-LABEL: attn_tile.kernel @load(
+// CHECK-SAME:    %[[K:.*]]: memref<?x8x?x128xbf16>, %[[R:.*]]: memref<?xf32, strided<[?]>>, %[[I:.*]]: index, %[[T:.*]]: index, %[[N:.*]]: index)
+// CHECK-NEXT:    attn_tile.load %[[K]][%[[I]], %[[I]], %[[T]], %[[I]]] : memref<?x8x?x128xbf16> -> vector<64x128xbf16>
+// CHECK-NEXT:    attn_tile.load %[[K]][%[[I]], %[[I]], %[[T]], %[[I]]] stream(%[[T]] of %[[N]]) : memref<?x8x?x128xbf16> -> vector<64x128xbf16>
+// CHECK-NEXT:    attn_tile.load %[[R]][%[[I]]] : memref<?xf32, strided<[?]>> -> vector<64xf32>
+attn_tile.kernel @load(%k: memref<?x8x?x128xbf16>, %r: memref<?xf32, strided<[?]>>,
+                       %i: index, %t: index, %n: index) {
+  %0 = attn_tile.load %k[%i, %i, %t, %i]
+      : memref<?x8x?x128xbf16> -> vector<64x128xbf16>
+  %1 = attn_tile.load %k[%i, %i, %t, %i] stream(%t of %n)
+      : memref<?x8x?x128xbf16> -> vector<64x128xbf16>
+  %2 = attn_tile.load %r[%i] : memref<?xf32, strided<[?]>> -> vector<64xf32>
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @store(
+// CHECK-SAME:    %[[V:.*]]: vector<64x128xbf16>, %[[R:.*]]: vector<64xf32>, %[[O:.*]]: memref<?x32x?x128xbf16>, %[[L:.*]]: memref<?xf32>, %[[I:.*]]: index)
+// CHECK-NEXT:    attn_tile.store %[[V]], %[[O]][%[[I]], %[[I]], %[[I]], %[[I]]] : vector<64x128xbf16>, memref<?x32x?x128xbf16>
+// CHECK-NEXT:    attn_tile.store %[[R]], %[[L]][%[[I]]] : vector<64xf32>, memref<?xf32>
+attn_tile.kernel @store(%v: vector<64x128xbf16>, %r: vector<64xf32>,
+                        %out: memref<?x32x?x128xbf16>, %lse: memref<?xf32>, %i: index) {
+  attn_tile.store %v, %out[%i, %i, %i, %i]
+      : vector<64x128xbf16>, memref<?x32x?x128xbf16>
+  attn_tile.store %r, %lse[%i] : vector<64xf32>, memref<?xf32>
+  attn_tile.return
+}
+
+//===----------------------------------------------------------------------===//
+// Scores
+//===----------------------------------------------------------------------===//
+
+// CHECK-LABEL: attn_tile.kernel @key_tiles(
+// CHECK-SAME:    %[[I:.*]]: index, %[[SQ:.*]]: index, %[[SKV:.*]]: index)
+// CHECK-NEXT:    %last, %lead, %full, %count = attn_tile.key_tiles queries(%[[I]], 128) keys(176) lengths(%[[SQ]], %[[SKV]]){{$}}
+// CHECK-NEXT:    attn_tile.key_tiles queries(%[[I]], 128) keys(176) lengths(%[[SQ]], %[[SKV]]) mask(#attn.causal){{$}}
+// CHECK-NEXT:    attn_tile.key_tiles queries(%[[I]], 128) keys(176) lengths(%[[SQ]], %[[SKV]]) opaque{{$}}
+// CHECK-NEXT:    attn_tile.key_tiles queries(%[[I]], 128) keys(176) lengths(%[[SQ]], %[[SKV]]) mask(#attn.sliding_window<left = 64>) opaque{{$}}
+attn_tile.kernel @key_tiles(%i: index, %sq: index, %skv: index) {
+  %0:4 = attn_tile.key_tiles queries(%i, 128) keys(176) lengths(%sq, %skv)
+  %1:4 = attn_tile.key_tiles queries(%i, 128) keys(176) lengths(%sq, %skv)
+      mask(#attn.causal)
+  %2:4 = attn_tile.key_tiles queries(%i, 128) keys(176) lengths(%sq, %skv) opaque
+  %3:4 = attn_tile.key_tiles queries(%i, 128) keys(176) lengths(%sq, %skv)
+      mask(#attn.sliding_window<left = 64>) opaque
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @map(
+// CHECK-SAME:    %[[S:.*]]: vector<64x48xf32>, %[[B:.*]]: index, %[[H:.*]]: index, %[[I:.*]]: index, %[[J:.*]]: index, %[[SQ:.*]]: index, %[[SKV:.*]]: index)
+// CHECK-NEXT:    attn_tile.map %[[S]] at(%[[B]], %[[H]], %[[I]], %[[J]]) lengths(%[[SQ]], %[[SKV]]) : vector<64x48xf32> {
+// CHECK-NEXT:    ^bb0(%[[X:x.*]]: f32, %{{b.*}}: index, %{{h.*}}: index, %{{i.*}}: index, %{{j.*}}: index):
+// CHECK-NEXT:      %[[Y:.*]] = math.tanh %[[X]] : f32
+// CHECK-NEXT:      attn_tile.yield %[[Y]] : f32
+// CHECK-NEXT:    }
+attn_tile.kernel @map(%s: vector<64x48xf32>, %b0: index, %h0: index, %i0: index,
+                      %j0: index, %sq: index, %skv: index) {
+  %r = attn_tile.map %s at(%b0, %h0, %i0, %j0) lengths(%sq, %skv) : vector<64x48xf32> {
+  ^bb0(%e: f32, %batch: index, %head: index, %query: index, %key: index):
+    %y = math.tanh %e : f32
+    attn_tile.yield %y : f32
+  }
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @mask(
+// CHECK-SAME:    %[[S:.*]]: vector<64x48xf32>, %[[C:.*]]: index, %[[SQ:.*]]: index, %[[SKV:.*]]: index)
+// CHECK-NEXT:    %{{.*}} = attn_tile.mask %[[S]] at(%[[C]], %[[C]], %[[C]], %[[C]]) lengths(%[[SQ]], %[[SKV]]) : vector<64x48xf32>{{$}}
+// CHECK-NEXT:    %{{.*}} = attn_tile.mask %[[S]] at(%[[C]], %[[C]], %[[C]], %[[C]]) lengths(%[[SQ]], %[[SKV]]) by(#attn.causal) : vector<64x48xf32>{{$}}
+// CHECK-NEXT:    %{{.*}} = attn_tile.mask %[[S]] at(%[[C]], %[[C]], %[[C]], %[[C]]) lengths(%[[SQ]], %[[SKV]]) : vector<64x48xf32> keep {
+// CHECK-NEXT:    ^bb0(%{{b.*}}: index, %{{h.*}}: index, %[[I:i.*]]: index, %[[J:j.*]]: index):
+// CHECK-NEXT:      %[[KEEP:.*]] = arith.cmpi sge, %[[I]], %[[J]] : index
+// CHECK-NEXT:      attn_tile.yield %[[KEEP]] : i1
+// CHECK-NEXT:    }
+// CHECK-NEXT:    %{{.*}} = attn_tile.mask %[[S]] at(%[[C]], %[[C]], %[[C]], %[[C]]) lengths(%[[SQ]], %[[SKV]]) by(#attn.sliding_window<left = 64>) : vector<64x48xf32> keep {
+attn_tile.kernel @mask(%s: vector<64x48xf32>, %c: index, %sq: index, %skv: index) {
+  %0 = attn_tile.mask %s at(%c, %c, %c, %c) lengths(%sq, %skv) : vector<64x48xf32>
+  %1 = attn_tile.mask %s at(%c, %c, %c, %c) lengths(%sq, %skv)
+      by(#attn.causal) : vector<64x48xf32>
+  %2 = attn_tile.mask %s at(%c, %c, %c, %c) lengths(%sq, %skv) : vector<64x48xf32> keep {
+  ^bb0(%batch: index, %head: index, %query: index, %key: index):
+    %keep = arith.cmpi sge, %query, %key : index
+    attn_tile.yield %keep : i1
+  }
+  %3 = attn_tile.mask %s at(%c, %c, %c, %c) lengths(%sq, %skv)
+      by(#attn.sliding_window<left = 64>) : vector<64x48xf32> keep {
+  ^bb0(%batch: index, %head: index, %query: index, %key: index):
+    %keep = arith.constant true
+    attn_tile.yield %keep : i1
+  }
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @rescale(
+// CHECK-SAME:    %[[ACC:.*]]: vector<64x128xf32>, %[[F:.*]]: vector<64xf32>)
+// CHECK-NEXT:    %{{.*}} = attn_tile.rescale %[[ACC]] by %[[F]] : vector<64x128xf32>, vector<64xf32>
+attn_tile.kernel @rescale(%acc: vector<64x128xf32>, %alpha: vector<64xf32>) {
+  %0 = attn_tile.rescale %acc by %alpha : vector<64x128xf32>, vector<64xf32>
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @partial_sum(
+// CHECK-SAME:    %[[P:.*]]: vector<64x48xf32>, %[[L:.*]]: vector<64x8xf32>)
+// CHECK-NEXT:    %{{.*}} = attn_tile.partial_sum %[[P]] into %[[L]] : vector<64x48xf32> into vector<64x8xf32>
+attn_tile.kernel @partial_sum(%p: vector<64x48xf32>, %l: vector<64x8xf32>) {
+  %0 = attn_tile.partial_sum %p into %l : vector<64x48xf32> into vector<64x8xf32>
+  attn_tile.return
+}
+
+//===----------------------------------------------------------------------===//
+// Pipes
+//===----------------------------------------------------------------------===//
+
+// CHECK-LABEL: attn_tile.kernel @create_pipe() {
+// CHECK-NEXT:    attn_tile.create_pipe : <64x128xbf16, stages = 2>
+// CHECK-NEXT:    attn_tile.create_pipe at(1024) : <64x128xbf16, stages = 2>
+// CHECK-NEXT:    attn_tile.create_pipe barriers(0) : <64x128xbf16, stages = 2>
+// CHECK-NEXT:    attn_tile.create_pipe at(1024) barriers(0) : <64x128xbf16, stages = 2>
+attn_tile.kernel @create_pipe() {
+  %0 = attn_tile.create_pipe : !attn_tile.pipe<64x128xbf16, stages = 2>
+  %1 = attn_tile.create_pipe at(1024) : !attn_tile.pipe<64x128xbf16, stages = 2>
+  %2 = attn_tile.create_pipe barriers(0) : !attn_tile.pipe<64x128xbf16, stages = 2>
+  %3 = attn_tile.create_pipe at(1024) barriers(0)
+      : !attn_tile.pipe<64x128xbf16, stages = 2>
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @fill(
+// CHECK-SAME:    %[[K:.*]]: memref<?x8x?x128xbf16>, %[[M:.*]]: !attn_tile.tensor_map<4, 64x64xbf16>, %[[T:.*]]: index)
+// CHECK-NEXT:    %[[PIPE:.*]] = attn_tile.create_pipe
+// CHECK-NEXT:    %[[A:.*]] = attn_tile.acquire %[[PIPE]][%[[T]]] : <64x128xbf16, stages = 2>
+// CHECK-NEXT:    attn_tile.copy %[[K]][%[[T]], %[[T]], %[[T]], %[[T]]] to %[[A]] : memref<?x8x?x128xbf16> to <64x128xbf16>
+// CHECK-NEXT:    attn_tile.copy %[[M]][%[[T]], %[[T]], %[[T]], %[[T]]] to %[[A]] : !attn_tile.tensor_map<4, 64x64xbf16> to <64x128xbf16>
+// CHECK-NEXT:    attn_tile.commit %[[A]] : <64x128xbf16>
+// CHECK-NEXT:    %[[B:.*]] = attn_tile.wait %[[PIPE]][%[[T]]] : <64x128xbf16, stages = 2>
+// CHECK-NEXT:    attn_tile.release %[[B]] : <64x128xbf16>
+attn_tile.kernel @fill(%k: memref<?x8x?x128xbf16>,
+                       %m: !attn_tile.tensor_map<4, 64x64xbf16>, %t: index) {
+  %pipe = attn_tile.create_pipe : !attn_tile.pipe<64x128xbf16, stages = 2>
+  %a = attn_tile.acquire %pipe[%t] : !attn_tile.pipe<64x128xbf16, stages = 2>
+  attn_tile.copy %k[%t, %t, %t, %t] to %a
+      : memref<?x8x?x128xbf16> to !attn_tile.buffer<64x128xbf16>
+  attn_tile.copy %m[%t, %t, %t, %t] to %a
+      : !attn_tile.tensor_map<4, 64x64xbf16> to !attn_tile.buffer<64x128xbf16>
+  attn_tile.commit %a : !attn_tile.buffer<64x128xbf16>
+  %b = attn_tile.wait %pipe[%t] : !attn_tile.pipe<64x128xbf16, stages = 2>
+  attn_tile.release %b : !attn_tile.buffer<64x128xbf16>
+  attn_tile.return
+}
+
+// A buffer may be used in regions between where it is taken and given up.
+// CHECK-LABEL: attn_tile.kernel @nested_use(
+// CHECK:         %[[A:.*]] = attn_tile.acquire
+// CHECK-NEXT:    scf.if
+// CHECK-NEXT:      attn_tile.copy %{{.*}} to %[[A]]
+// CHECK-NEXT:    }
+// CHECK-NEXT:    attn_tile.commit %[[A]]
+attn_tile.kernel @nested_use(%k: memref<?x128xbf16>, %t: index, %b: i1) {
+  %pipe = attn_tile.create_pipe : !attn_tile.pipe<64x128xbf16, stages = 2>
+  %a = attn_tile.acquire %pipe[%t] : !attn_tile.pipe<64x128xbf16, stages = 2>
+  scf.if %b {
+    attn_tile.copy %k[%t, %t] to %a
+        : memref<?x128xbf16> to !attn_tile.buffer<64x128xbf16>
+  }
+  attn_tile.commit %a : !attn_tile.buffer<64x128xbf16>
+  attn_tile.return
+}
+
+// CHECK-LABEL: func @make_tensor_map(
+// CHECK-SAME:    %[[K:.*]]: memref<?x8x?x128xbf16>)
+// CHECK-NEXT:    %{{.*}} = attn_tile.make_tensor_map %[[K]] : memref<?x8x?x128xbf16> -> <4, 176x64xbf16>
+func.func @make_tensor_map(%k: memref<?x8x?x128xbf16>) {
+  %m = attn_tile.make_tensor_map %k
+      : memref<?x8x?x128xbf16> -> !attn_tile.tensor_map<4, 176x64xbf16>
+  return
+}
+
+//===----------------------------------------------------------------------===//
+// Matrix products
+//===----------------------------------------------------------------------===//
+
+// CHECK-LABEL: attn_tile.kernel @products(
+// CHECK-SAME:    %[[P:.*]]: vector<64x176xbf16>, %[[O:.*]]: vector<64x128xf32>, %[[ACC:.*]]: vector<64x176xf32>, %[[T:.*]]: index)
+// CHECK:         %[[Q:.*]] = attn_tile.wait %{{.*}} : <64x128xbf16, stages = 1>
+// CHECK-NEXT:    %[[K:.*]] = attn_tile.wait
+// Both operands staged.
+// CHECK-NEXT:    %[[R0:.*]] = attn_tile.mma_start %[[Q]], %[[K]] transpose_rhs : !attn_tile.buffer<64x128xbf16>, <176x128xbf16> -> !attn_tile.pending<vector<64x176xf32>>
+// CHECK-NEXT:    %[[R1:.*]] = attn_tile.mma_start %[[Q]], %[[K]] transpose_rhs acc %[[ACC]] : !attn_tile.buffer<64x128xbf16>, <176x128xbf16> -> !attn_tile.pending<vector<64x176xf32>>
+// The left-hand side in registers.
+// CHECK-NEXT:    %[[R2:.*]] = attn_tile.mma_start %[[P]], %[[K]] : vector<64x176xbf16>, <176x128xbf16> -> !attn_tile.pending<vector<64x128xf32>>
+// CHECK-NEXT:    %[[R3:.*]] = attn_tile.mma_start %[[P]], %[[K]] acc %[[O]] : vector<64x176xbf16>, <176x128xbf16> -> !attn_tile.pending<vector<64x128xf32>>
+// CHECK-NEXT:    %{{.*}} = attn_tile.mma_wait %[[R0]] : <vector<64x176xf32>>
+// CHECK-NEXT:    %{{.*}} = attn_tile.mma_wait %[[R1]] : <vector<64x176xf32>>
+// CHECK-NEXT:    %{{.*}} = attn_tile.mma_wait %[[R2]] : <vector<64x128xf32>>
+// CHECK-NEXT:    %{{.*}} = attn_tile.mma_wait %[[R3]] : <vector<64x128xf32>>
+attn_tile.kernel @products(%p: vector<64x176xbf16>, %o: vector<64x128xf32>,
+                           %acc: vector<64x176xf32>, %t: index) {
+  %queries = attn_tile.create_pipe : !attn_tile.pipe<64x128xbf16, stages = 1>
+  %keys = attn_tile.create_pipe : !attn_tile.pipe<176x128xbf16, stages = 2>
+  %q = attn_tile.wait %queries[%t] : !attn_tile.pipe<64x128xbf16, stages = 1>
+  %k = attn_tile.wait %keys[%t] : !attn_tile.pipe<176x128xbf16, stages = 2>
+  %0 = attn_tile.mma_start %q, %k transpose_rhs
+      : !attn_tile.buffer<64x128xbf16>, !attn_tile.buffer<176x128xbf16>
+      -> !attn_tile.pending<vector<64x176xf32>>
+  %1 = attn_tile.mma_start %q, %k transpose_rhs acc %acc
+      : !attn_tile.buffer<64x128xbf16>, !attn_tile.buffer<176x128xbf16>
+      -> !attn_tile.pending<vector<64x176xf32>>
+  %2 = attn_tile.mma_start %p, %k
+      : vector<64x176xbf16>, !attn_tile.buffer<176x128xbf16>
+      -> !attn_tile.pending<vector<64x128xf32>>
+  %3 = attn_tile.mma_start %p, %k acc %o
+      : vector<64x176xbf16>, !attn_tile.buffer<176x128xbf16>
+      -> !attn_tile.pending<vector<64x128xf32>>
+  %4 = attn_tile.mma_wait %0 : !attn_tile.pending<vector<64x176xf32>>
+  %5 = attn_tile.mma_wait %1 : !attn_tile.pending<vector<64x176xf32>>
+  %6 = attn_tile.mma_wait %2 : !attn_tile.pending<vector<64x128xf32>>
+  %7 = attn_tile.mma_wait %3 : !attn_tile.pending<vector<64x128xf32>>
+  attn_tile.release %k : !attn_tile.buffer<176x128xbf16>
+  attn_tile.release %q : !attn_tile.buffer<64x128xbf16>
+  attn_tile.return
+}
+
+// A product in flight may be carried to where it is waited for.
+// CHECK-LABEL: attn_tile.kernel @carried(
+// CHECK:       ^[[NEXT:.*]](%[[S:.*]]: !attn_tile.pending<vector<64x128xf32>>):
+// CHECK-NEXT:    attn_tile.mma_wait %[[S]] : <vector<64x128xf32>>
+attn_tile.kernel @carried(%p: vector<64x176xbf16>, %b: !attn_tile.buffer<176x128xbf16>) {
+  %0 = attn_tile.mma_start %p, %b
+      : vector<64x176xbf16>, !attn_tile.buffer<176x128xbf16>
+      -> !attn_tile.pending<vector<64x128xf32>>
+  cf.br ^next(%0 : !attn_tile.pending<vector<64x128xf32>>)
+^next(%s: !attn_tile.pending<vector<64x128xf32>>):
+  %1 = attn_tile.mma_wait %s : !attn_tile.pending<vector<64x128xf32>>
+  attn_tile.return
+}
+
+//===----------------------------------------------------------------------===//
+// Roles
+//===----------------------------------------------------------------------===//
+
+// CHECK-LABEL: attn_tile.kernel @roles() {
+// CHECK-NEXT:    attn_tile.role producer warpgroups(1) registers(24) {
+// CHECK-NEXT:    }
+// CHECK-NEXT:    attn_tile.role consumer warpgroups(2) registers(256) attributes {attn.note} {
+// CHECK-NEXT:      attn_tile.await_turn
+// CHECK-NEXT:      attn_tile.pass_turn
+// CHECK-NEXT:    }
+attn_tile.kernel @roles() {
+  attn_tile.role producer warpgroups(1) registers(24) {
+  }
+  attn_tile.role consumer warpgroups(2) registers(256) attributes {attn.note} {
+    attn_tile.await_turn
+    attn_tile.pass_turn
+  }
+  attn_tile.return
+}
+
+// Turns may be taken in any part of a role.
+// CHECK-LABEL: attn_tile.kernel @nested_turn(
+// CHECK:         attn_tile.role consumer
+// CHECK-NEXT:      scf.if
+// CHECK-NEXT:        attn_tile.await_turn
+// CHECK-NEXT:        attn_tile.pass_turn
+attn_tile.kernel @nested_turn(%b: i1) {
+  attn_tile.role consumer warpgroups(2) registers(240) {
+    scf.if %b {
+      attn_tile.await_turn
+      attn_tile.pass_turn
+    }
+  }
+  attn_tile.return
+}
