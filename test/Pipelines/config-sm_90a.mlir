@@ -5,7 +5,7 @@
 // What is chosen for one producer and two or three consumer warpgroups.
 
 // CHECK-LABEL: @d64(
-// CHECK: #attn_tile.warp_specialized<query_tile = 192, key_tile = 128, stages = 2, consumers = 3, ping_pong = true, lazy_rescale = true>
+// CHECK: #attn_tile.warp_specialized<query_tile = 192, key_tile = 128, stages = 2, consumers = 3, ping_pong = true, query_stages = 2>
 // REMARK: key tile 128 is bounded by instruction shape
 func.func @d64(%q: memref<1x4x?x64xbf16>, %k: memref<1x4x?x64xbf16>, %v: memref<1x4x?x64xbf16>, %o: memref<1x4x?x64xbf16>) {
   attn.attention ins(%q, %k, %v : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
@@ -23,7 +23,7 @@ func.func @d128(%q: memref<1x4x?x128xf16>, %k: memref<1x4x?x128xf16>, %v: memref
 }
 
 // CHECK-LABEL: @d128_causal(
-// CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, ping_pong = true, traversal = paired>
+// CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, ping_pong = true, traversal = paired, query_stages = 2>
 func.func @d128_causal(%q: memref<1x4x?x128xbf16>, %k: memref<1x4x?x128xbf16>, %v: memref<1x4x?x128xbf16>, %o: memref<1x4x?x128xbf16>) {
   attn.attention ins(%q, %k, %v : memref<1x4x?x128xbf16>, memref<1x4x?x128xbf16>, memref<1x4x?x128xbf16>)
       outs(%o : memref<1x4x?x128xbf16>) mask(#attn.causal)

@@ -74,13 +74,21 @@ static constexpr int64_t tileRegistersThreeConsumers = 128;
 static constexpr int64_t tileRegistersFourWarps = 208;
 static constexpr int64_t tileRegistersEightWarps = 160;
 
+/// Bytes of the stages of a kernel with `queryStages` tiles of queries.
+static int64_t getStagedBytes(AttentionOp op, const KeyTileBounds &bounds,
+                              int64_t keyTile, int64_t queryStages) {
+  constexpr int64_t elementBytes = 2;
+  int64_t queryChannels = llvm::alignTo(op.getQueryHeadDim(), channelBlock);
+  int64_t valueChannels = llvm::alignTo(op.getValueHeadDim(), channelBlock);
+  return elementBytes *
+         (queryStages * bounds.queryTile * queryChannels +
+          bounds.stages * keyTile * (queryChannels + valueChannels));
+}
+
 /// The largest key tile within `bounds`, 0 if there is none, and what stopped
 /// it from being larger.
 static std::pair<int64_t, StringRef> getKeyTile(AttentionOp op,
                                                 const KeyTileBounds &bounds) {
-  int64_t elementBytes = 2;
-  int64_t queryChannels = llvm::alignTo(op.getQueryHeadDim(), channelBlock);
-  int64_t valueChannels = llvm::alignTo(op.getValueHeadDim(), channelBlock);
   // Tiles have whole steps of the contracted dimension.
   int64_t outputRegisters = bounds.queryTile *
                             llvm::alignTo(op.getValueHeadDim(), channelStep) /
@@ -92,10 +100,8 @@ static std::pair<int64_t, StringRef> getKeyTile(AttentionOp op,
     int64_t scores = bounds.queryTile * tile / bounds.threads;
     if (scores + scores / 2 + outputRegisters > bounds.registers)
       return {best.first, "registers"};
-    int64_t bytes =
-        elementBytes * (bounds.queryTile * queryChannels +
-                        bounds.stages * tile * (queryChannels + valueChannels));
-    if (bytes > bounds.sharedBytes)
+    if (getStagedBytes(op, bounds, tile, /*queryStages=*/1) >
+        bounds.sharedBytes)
       return {best.first, "shared memory"};
     best = {tile, "instruction shape"};
   }
@@ -139,14 +145,17 @@ static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
   // Under a mask, long and short work items are paired to equal amounts.
   auto traversal = isMasked ? attn_tile::TraversalKind::Paired
                             : attn_tile::TraversalKind::Persistent;
-  // Rescaling is worth skipping where it takes long beside the products: with
-  // a large accumulator, or when three warpgroups share the issue slots.
+  // Rescaling is worth skipping where it takes long beside the products.
   constexpr int64_t minValueHeadDimLazy = 192;
-  bool lazyRescale =
-      op.getValueHeadDim() >= minValueHeadDimLazy || consumers == 3;
+  bool lazyRescale = op.getValueHeadDim() >= minValueHeadDimLazy;
+  // The queries of the next item are loaded early if there is room.
+  KeyTileBounds bounds = getBounds(consumers, keyTile);
+  int64_t queryStages =
+      getStagedBytes(op, bounds, keyTile, 2) <= bounds.sharedBytes ? 2 : 1;
   auto schedule = attn_tile::WarpSpecializedAttr::get(
       op.getContext(), consumers * warpgroupRows, keyTile, stages, consumers,
-      /*ping_pong=*/true, traversal, /*interleave=*/1, lazyRescale);
+      /*ping_pong=*/true, traversal, /*interleave=*/1, lazyRescale,
+      queryStages);
   return Choice{cast<ScheduleAttrInterface>(Attribute(schedule)),
                 describe(keyTile, limit)};
 }

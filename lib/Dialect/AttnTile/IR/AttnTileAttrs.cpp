@@ -127,9 +127,11 @@ LogicalResult WarpSpecializedAttr::verify(EmitErrorFn emitError,
                                           int64_t queryTile, int64_t keyTile,
                                           int64_t stages, int64_t consumers,
                                           bool pingPong, TraversalKind,
-                                          int64_t interleave, bool) {
+                                          int64_t interleave, bool,
+                                          int64_t queryStages) {
   if (failed(verifyPositive(emitError, "consumers", consumers)) ||
       failed(verifyPositive(emitError, "stages", stages)) ||
+      failed(verifyPositive(emitError, "query_stages", queryStages)) ||
       failed(verifyMultiple(emitError, "key_tile", keyTile, 16)))
     return failure();
   if (queryTile != consumers * 64)

@@ -78,6 +78,7 @@ struct WarpSpecializedSchedule
     addCleanUp(pm);
     AttnTileCreatePipesPassOptions pipes;
     pipes.stages = schedule.getStages();
+    pipes.queryStages = schedule.getQueryStages();
     pm.addNestedPass<KernelOp>(createAttnTileCreatePipesPass(pipes));
     if (schedule.getLazyRescale())
       pm.addNestedPass<KernelOp>(createAttnTileSkipRescalePass());

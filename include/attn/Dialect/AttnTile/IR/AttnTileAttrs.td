@@ -75,7 +75,8 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
     of the next key tile in flight during the softmax of this one (FlashAttention-3,
     Shah et al. 2024). `ping_pong` lets two consumers take turns on the tensor
     cores. `traversal` and `interleave` are the options of
-    `attn-tile-set-traversal`; `lazy_rescale` skips rescaling by one.
+    `attn-tile-set-traversal`; `lazy_rescale` skips rescaling by one;
+    `query_stages` lets a persistent group load the next item's queries early.
 
     ```mlir
     #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2,
@@ -88,7 +89,8 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
                         DefaultValuedParameter<"TraversalKind",
                             "TraversalKind::Persistent">:$traversal,
                         DefaultValuedParameter<"int64_t", "1">:$interleave,
-                        DefaultValuedParameter<"bool", "false">:$lazy_rescale);
+                        DefaultValuedParameter<"bool", "false">:$lazy_rescale,
+                        DefaultValuedParameter<"int64_t", "1">:$query_stages);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
