@@ -38,7 +38,6 @@ def AttnTile_KernelOp : AttnTile_Op<"kernel", [
 
     `layout` says how register tiles are spread over the threads of the group
     (of each consumer role, once there are roles); it is absent on the host.
-    `warps` is the number of warps of the group.
 
     ```mlir
     attn_tile.kernel @fwd(%q: memref<?x32x?x128xbf16>) {
