@@ -23,6 +23,12 @@ using namespace mlir::attn;
 
 #include "attn/Dialect/Attn/IR/AttnAttrInterfaces.cpp.inc"
 
+QueryBounds attn::emitLoosestQueryRange(OpBuilder &builder, Location loc) {
+  Value zero = arith::ConstantIndexOp::create(builder, loc, 0);
+  return {/*begin=*/nullptr, /*fullBegin=*/zero, /*fullEnd=*/zero,
+          /*end=*/nullptr};
+}
+
 #define GET_ATTRDEF_CLASSES
 #include "attn/Dialect/Attn/IR/AttnAttrs.cpp.inc"
 
@@ -110,6 +116,36 @@ static KeyRange emitBandRange(OpBuilder &builder, Location loc,
   return range;
 }
 
+/// The queries whose keys `[diagonal - left, diagonal + right]` meet, and hold,
+/// the keys of a tile.
+static QueryBounds emitBandQueries(OpBuilder &builder, Location loc,
+                                   const Band &band, const KeySpan &keys) {
+  Value zero = arith::ConstantIndexOp::create(builder, loc, 0);
+  // The query whose diagonal is `key`.
+  auto emitQuery = [&](Value key) -> Value {
+    if (band.alignment == MaskAlignment::TopLeft)
+      return key;
+    Value offset =
+        arith::SubIOp::create(builder, loc, keys.keyLength, keys.queryLength);
+    return arith::SubIOp::create(builder, loc, key, offset);
+  };
+  auto clamp = [&](Value query) -> Value {
+    Value low = arith::MaxSIOp::create(builder, loc, query, zero);
+    return arith::MinSIOp::create(builder, loc, low, keys.queryLength);
+  };
+  Value first = emitQuery(keys.first), last = emitQuery(keys.last);
+  QueryBounds range;
+  if (band.right) {
+    range.begin = clamp(addConstant(builder, loc, first, -*band.right));
+    range.fullBegin = clamp(addConstant(builder, loc, last, -*band.right));
+  }
+  if (band.left) {
+    range.end = clamp(addConstant(builder, loc, last, *band.left + 1));
+    range.fullEnd = clamp(addConstant(builder, loc, first, *band.left + 1));
+  }
+  return range;
+}
+
 static bool isInBand(const Band &band, int64_t query, int64_t key,
                      int64_t queryLength, int64_t keyLength) {
   int64_t diagonal = query;
@@ -153,6 +189,11 @@ Value CausalAttr::emitPredicate(OpBuilder &builder, Location loc,
 KeyRange CausalAttr::emitKeyRange(OpBuilder &builder, Location loc,
                                   const QueryRange &queries) const {
   return emitBandRange(builder, loc, getBand(*this), queries);
+}
+
+QueryBounds CausalAttr::emitQueryRange(OpBuilder &builder, Location loc,
+                                       const KeySpan &keys) const {
+  return emitBandQueries(builder, loc, getBand(*this), keys);
 }
 
 bool CausalAttr::isAttended(int64_t query, int64_t key, int64_t queryLength,
@@ -205,6 +246,11 @@ Value SlidingWindowAttr::emitPredicate(OpBuilder &builder, Location loc,
 KeyRange SlidingWindowAttr::emitKeyRange(OpBuilder &builder, Location loc,
                                          const QueryRange &queries) const {
   return emitBandRange(builder, loc, getBand(*this), queries);
+}
+
+QueryBounds SlidingWindowAttr::emitQueryRange(OpBuilder &builder, Location loc,
+                                              const KeySpan &keys) const {
+  return emitBandQueries(builder, loc, getBand(*this), keys);
 }
 
 bool SlidingWindowAttr::isAttended(int64_t query, int64_t key,

@@ -54,6 +54,27 @@ struct KeyRange {
   Value end;
 };
 
+/// The keys `[first, last]`, both inclusive, of one tile. All values have type
+/// `index`.
+struct KeySpan {
+  Value first;
+  Value last;
+  Value queryLength;
+  Value keyLength;
+};
+
+/// Bounds of the queries that attend keys of a tile, as those of `KeyRange`:
+/// null bounds stand for 0, the query length, and those of the range.
+struct QueryBounds {
+  Value begin;
+  Value fullBegin;
+  Value fullEnd;
+  Value end;
+};
+
+/// All queries, none of which is known to attend all keys.
+QueryBounds emitLoosestQueryRange(OpBuilder &builder, Location loc);
+
 } // namespace mlir::attn
 
 #include "attn/Dialect/Attn/IR/AttnAttrInterfaces.h.inc"
