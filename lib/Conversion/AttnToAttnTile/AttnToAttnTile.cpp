@@ -73,13 +73,16 @@ private:
 
   void writeWorkItem(ValueRange ids);
   State writeStep(const WorkItem &item, Value queryTile, Value step,
-                  Value count, Value last, State state);
+                  attn_tile::KeyTilesOp tiles, State state);
   void writeResults(const WorkItem &item, const State &state);
   Value writeScores(const WorkItem &item, Value scores, Value firstKey);
 
   /// Clones a region of the attention to the end of `target`, a region of an
   /// `attn_tile` operation whose block arguments stand for those of `source`.
   void cloneRegion(Region &source, Block *target, ValueRange arguments);
+
+  /// Clones the keep region of the attention, if any, to `target`.
+  void cloneKeepRegion(Region &target);
 
   Value index(int64_t value) {
     return arith::ConstantIndexOp::create(b, value);
@@ -194,9 +197,9 @@ void KernelWriter::writeWorkItem(ValueRange ids) {
       loadTile(query, {item.batch, item.head, item.firstQuery, zero},
                queryTileSize, queryHeadDim, zero, one);
   auto tiles = attn_tile::KeyTilesOp::create(
-      b, item.firstQuery, queryTileSize, keyTileSize, queryLength, keyLength,
-      attention.getMaskAttr(),
-      /*opaque=*/!attention.getKeepRegion().empty());
+      b, item.batch, item.head, item.firstQuery, queryTileSize, keyTileSize,
+      queryLength, keyLength, attention.getMaskAttr());
+  cloneKeepRegion(tiles.getKeep());
 
   Value init[] = {
       splat(queryTileSize, -std::numeric_limits<double>::infinity()),
@@ -207,9 +210,8 @@ void KernelWriter::writeWorkItem(ValueRange ids) {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
     ValueRange args = loop.getRegionIterArgs();
-    State state =
-        writeStep(item, queryTile, loop.getInductionVar(), tiles.getCount(),
-                  tiles.getLast(), {args[0], args[1], args[2]});
+    State state = writeStep(item, queryTile, loop.getInductionVar(), tiles,
+                            {args[0], args[1], args[2]});
     scf::YieldOp::create(b, ValueRange{state.rowMax, state.rowSums, state.acc});
   }
   writeResults(item, {loop.getResult(0), loop.getResult(1), loop.getResult(2)});
@@ -217,10 +219,10 @@ void KernelWriter::writeWorkItem(ValueRange ids) {
 
 KernelWriter::State KernelWriter::writeStep(const WorkItem &item,
                                             Value queryTile, Value step,
-                                            Value count, Value last,
+                                            attn_tile::KeyTilesOp tiles,
                                             State state) {
-  Value zero = index(0);
-  Value tile = arith::SubIOp::create(b, last, step);
+  Value zero = index(0), count = tiles.getCount();
+  Value tile = attn_tile::TileAtOp::create(b, tiles.getTiles(), step);
   Value firstKey = arith::MulIOp::create(b, tile, index(keyTileSize));
 
   Value keyTile = loadTile(key, {item.batch, item.keyHead, firstKey, zero},
@@ -310,14 +312,18 @@ Value KernelWriter::writeScores(const WorkItem &item, Value scores,
   auto mask = attn_tile::MaskOp::create(b, scores, item.batch, item.head,
                                         item.firstQuery, firstKey, queryLength,
                                         keyLength, attention.getMaskAttr());
-  if (!attention.getKeepRegion().empty()) {
-    OpBuilder::InsertionGuard guard(b);
-    SmallVector<Type> types(4, b.getIndexType());
-    SmallVector<Location> locs(types.size(), b.getLoc());
-    Block *body = b.createBlock(&mask.getKeep(), {}, types, locs);
-    cloneRegion(attention.getKeepRegion(), body, body->getArguments());
-  }
+  cloneKeepRegion(mask.getKeep());
   return mask;
+}
+
+void KernelWriter::cloneKeepRegion(Region &target) {
+  if (attention.getKeepRegion().empty())
+    return;
+  OpBuilder::InsertionGuard guard(b);
+  SmallVector<Type> types(4, b.getIndexType());
+  SmallVector<Location> locs(types.size(), b.getLoc());
+  Block *body = b.createBlock(&target, {}, types, locs);
+  cloneRegion(attention.getKeepRegion(), body, body->getArguments());
 }
 
 void KernelWriter::cloneRegion(Region &source, Block *target,

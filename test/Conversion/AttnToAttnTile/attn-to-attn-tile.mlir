@@ -19,9 +19,9 @@
 // CHECK:           %[[ROW:.*]] = arith.muli %[[i]], %c32
 // CHECK:           %[[HK:.*]] = arith.divui %[[h]], %c4
 // CHECK:           %[[QT:.*]] = attn_tile.load %[[Q]][%[[b]], %[[h]], %[[ROW]], %c0{{.*}}] stream(%c0{{.*}} of %c1{{.*}}) : {{.*}} -> vector<32x128xbf16>
-// CHECK:           %[[LAST:.*]], %{{.*}}, %{{.*}}, %[[COUNT:.*]] = attn_tile.key_tiles queries(%[[ROW]], 32) keys(64) lengths(%[[SQ]], %[[SKV]]) mask(#attn.causal)
+// CHECK:           %[[TILES:.*]], %{{.*}}, %[[COUNT:.*]] = attn_tile.key_tiles at(%[[b]], %[[h]]) queries(%[[ROW]], 32) keys(64) lengths(%[[SQ]], %[[SKV]]) by(#attn.causal)
 // CHECK:           %[[LOOP:.*]]:3 = scf.for %[[T:.*]] = %c0{{.*}} to %[[COUNT]] step %c1{{.*}} iter_args(%[[M:.*]] = %{{.*}}, %[[L:.*]] = %{{.*}}, %[[ACC:.*]] = %{{.*}})
-// CHECK:             %[[TILE:.*]] = arith.subi %[[LAST]], %[[T]]
+// CHECK:             %[[TILE:.*]] = attn_tile.tile_at %[[TILES]][%[[T]]]
 // CHECK:             %[[COL:.*]] = arith.muli %[[TILE]], %c64
 // CHECK:             %[[KT:.*]] = attn_tile.load %[[K]][%[[b]], %[[HK]], %[[COL]], %c0{{.*}}] stream(%[[T]] of %[[COUNT]])
 // CHECK:             %[[S:.*]] = vector.contract {indexing_maps = [#[[LHS]], #[[RHST]], #[[OUT]]]{{.*}}} %[[QT]], %[[KT]], %{{.*}} : vector<32x128xbf16>, vector<64x128xbf16> into vector<32x64xf32>
@@ -86,7 +86,7 @@ func.func @causal(%q: memref<?x8x?x128xbf16>, %k: memref<?x2x?x128xbf16>,
 // CHECK:         scf.forall (%[[B:.*]], %[[H:.*]], %{{.*}}) in (%c2, %c8, %{{.*}})
 // CHECK-NOT:     arith.divui
 // CHECK:         attn_tile.load %[[Q]]{{.*}} -> vector<16x80xf32>
-// CHECK:         attn_tile.key_tiles {{.*}} lengths(%{{.*}}, %{{.*}}) opaque
+// CHECK:         attn_tile.key_tiles {{.*}} lengths(%{{.*}}, %{{.*}}) keep
 // CHECK:         %[[S:.*]] = vector.contract
 // CHECK:         %[[S1:.*]] = attn_tile.map %[[S]] at(%[[B]], %[[H]], {{.*}} {
 // CHECK-NEXT:    ^bb0(%[[X:.*]]: f32, %{{.*}}: index, %{{.*}}: index, %[[I:.*]]: index, %[[J:.*]]: index):

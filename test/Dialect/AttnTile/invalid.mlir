@@ -277,7 +277,7 @@ attn_tile.kernel @store_element_type(%v: vector<4xf32>, %m: memref<?xbf16>, %i: 
 
 attn_tile.kernel @query_tile(%i: index) {
   // expected-error @below {{'attn_tile.key_tiles' op tiles must be positive (were 0 and 64)}}
-  %0:4 = attn_tile.key_tiles queries(%i, 0) keys(64) lengths(%i, %i)
+  %0:3 = attn_tile.key_tiles at(%i, %i) queries(%i, 0) keys(64) lengths(%i, %i)
   attn_tile.return
 }
 
@@ -285,7 +285,7 @@ attn_tile.kernel @query_tile(%i: index) {
 
 attn_tile.kernel @key_tile(%i: index) {
   // expected-error @below {{'attn_tile.key_tiles' op tiles must be positive (were 64 and -16)}}
-  %0:4 = attn_tile.key_tiles queries(%i, 64) keys(-16) lengths(%i, %i)
+  %0:3 = attn_tile.key_tiles at(%i, %i) queries(%i, 64) keys(-16) lengths(%i, %i)
   attn_tile.return
 }
 
@@ -293,7 +293,30 @@ attn_tile.kernel @key_tile(%i: index) {
 
 attn_tile.kernel @key_tiles_mask(%i: index) {
   // expected-error @below {{invalid kind of attribute specified}}
-  %0:4 = attn_tile.key_tiles queries(%i, 64) keys(64) lengths(%i, %i) mask(#attn_tile.row_blocks<warps = 1>)
+  %0:3 = attn_tile.key_tiles at(%i, %i) queries(%i, 64) keys(64) lengths(%i, %i) by(#attn_tile.row_blocks<warps = 1>)
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @key_tiles_arguments(%i: index) {
+  // expected-error @below {{'attn_tile.key_tiles' op region must have arguments ('index', 'index', 'index', 'index'), found ('index')}}
+  %0:3 = attn_tile.key_tiles at(%i, %i) queries(%i, 64) keys(64) lengths(%i, %i) keep {
+  ^bb0(%j: index):
+    %true = arith.constant true
+    attn_tile.yield %true : i1
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @key_tiles_yield(%i: index) {
+  // expected-error @below {{'attn_tile.key_tiles' op region must yield 'i1' (yields 'index')}}
+  %0:3 = attn_tile.key_tiles at(%i, %i) queries(%i, 64) keys(64) lengths(%i, %i) keep {
+  ^bb0(%b: index, %h: index, %q: index, %k: index):
+    attn_tile.yield %k : index
+  }
   attn_tile.return
 }
 
@@ -388,7 +411,7 @@ attn_tile.kernel @map_result(%s: vector<16x8xf32>, %c: index) {
 // -----
 
 attn_tile.kernel @yield_of_kernel(%x: f32) {
-  // expected-error @below {{'attn_tile.yield' op expects parent op to be one of 'attn_tile.map, attn_tile.mask'}}
+  // expected-error @below {{'attn_tile.yield' op expects parent op to be one of 'attn_tile.key_tiles, attn_tile.map, attn_tile.mask'}}
   attn_tile.yield %x : f32
 }
 

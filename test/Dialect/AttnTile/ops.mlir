@@ -128,18 +128,32 @@ attn_tile.kernel @store(%v: vector<64x128xbf16>, %r: vector<64xf32>,
 //===----------------------------------------------------------------------===//
 
 // CHECK-LABEL: attn_tile.kernel @key_tiles(
-// CHECK-SAME:    %[[I:.*]]: index, %[[SQ:.*]]: index, %[[SKV:.*]]: index)
-// CHECK-NEXT:    %last, %lead, %full, %count = attn_tile.key_tiles queries(%[[I]], 128) keys(176) lengths(%[[SQ]], %[[SKV]]){{$}}
-// CHECK-NEXT:    attn_tile.key_tiles queries(%[[I]], 128) keys(176) lengths(%[[SQ]], %[[SKV]]) mask(#attn.causal){{$}}
-// CHECK-NEXT:    attn_tile.key_tiles queries(%[[I]], 128) keys(176) lengths(%[[SQ]], %[[SKV]]) opaque{{$}}
-// CHECK-NEXT:    attn_tile.key_tiles queries(%[[I]], 128) keys(176) lengths(%[[SQ]], %[[SKV]]) mask(#attn.sliding_window<left = 64>) opaque{{$}}
-attn_tile.kernel @key_tiles(%i: index, %sq: index, %skv: index) {
-  %0:4 = attn_tile.key_tiles queries(%i, 128) keys(176) lengths(%sq, %skv)
-  %1:4 = attn_tile.key_tiles queries(%i, 128) keys(176) lengths(%sq, %skv)
-      mask(#attn.causal)
-  %2:4 = attn_tile.key_tiles queries(%i, 128) keys(176) lengths(%sq, %skv) opaque
-  %3:4 = attn_tile.key_tiles queries(%i, 128) keys(176) lengths(%sq, %skv)
-      mask(#attn.sliding_window<left = 64>) opaque
+// CHECK-SAME:    %[[B:.*]]: index, %[[H:.*]]: index, %[[I:.*]]: index, %[[SQ:.*]]: index, %[[SKV:.*]]: index)
+// CHECK-NEXT:    %[[TILES:.*]], %masked, %count = attn_tile.key_tiles at(%[[B]], %[[H]]) queries(%[[I]], 128) keys(176) lengths(%[[SQ]], %[[SKV]]){{$}}
+// CHECK-NEXT:    %tile = attn_tile.tile_at %[[TILES]][%masked]
+// CHECK-NEXT:    attn_tile.key_tiles at(%[[B]], %[[H]]) queries(%[[I]], 128) keys(176) lengths(%[[SQ]], %[[SKV]]) by(#attn.causal){{$}}
+// CHECK-NEXT:    attn_tile.key_tiles at(%[[B]], %[[H]]) queries(%[[I]], 128) keys(176) lengths(%[[SQ]], %[[SKV]]) keep {
+// CHECK-NEXT:    ^bb0(%b: index, %h: index, %i: index, %j: index):
+// CHECK-NEXT:      arith.cmpi
+// CHECK-NEXT:      attn_tile.yield
+// CHECK-NEXT:    }
+// CHECK-NEXT:    attn_tile.key_tiles at(%[[B]], %[[H]]) queries(%[[I]], 128) keys(176) lengths(%[[SQ]], %[[SKV]]) by(#attn.sliding_window<left = 64>) keep {
+attn_tile.kernel @key_tiles(%batch: index, %head: index, %first: index, %sq: index, %skv: index) {
+  %0:3 = attn_tile.key_tiles at(%batch, %head) queries(%first, 128) keys(176) lengths(%sq, %skv)
+  %tile = attn_tile.tile_at %0#0[%0#1]
+  %1:3 = attn_tile.key_tiles at(%batch, %head) queries(%first, 128) keys(176) lengths(%sq, %skv)
+      by(#attn.causal)
+  %2:3 = attn_tile.key_tiles at(%batch, %head) queries(%first, 128) keys(176) lengths(%sq, %skv) keep {
+  ^bb0(%b: index, %h: index, %i: index, %j: index):
+    %keep = arith.cmpi ne, %i, %j : index
+    attn_tile.yield %keep : i1
+  }
+  %3:3 = attn_tile.key_tiles at(%batch, %head) queries(%first, 128) keys(176) lengths(%sq, %skv)
+      by(#attn.sliding_window<left = 64>) keep {
+  ^bb0(%b: index, %h: index, %i: index, %j: index):
+    %keep = arith.cmpi ne, %h, %j : index
+    attn_tile.yield %keep : i1
+  }
   attn_tile.return
 }
 

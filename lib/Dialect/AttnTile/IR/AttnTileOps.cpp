@@ -189,16 +189,24 @@ void NumProgramsOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
 }
 
 void KeyTilesOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getLast(), "last");
-  setName(getLead(), "lead");
-  setName(getFull(), "full");
+  setName(getTiles(), "tiles");
+  setName(getMasked(), "masked");
   setName(getCount(), "count");
+}
+
+void TileAtOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getTile(), "tile");
 }
 
 static void setPositionNames(ArrayRef<StringRef> names, Region &region,
                              OpAsmSetValueNameFn setName) {
   for (auto [argument, name] : llvm::zip(region.getArguments(), names))
     setName(argument, name);
+}
+
+void KeyTilesOp::getAsmBlockArgumentNames(Region &region,
+                                          OpAsmSetValueNameFn setName) {
+  setPositionNames({"b", "h", "i", "j"}, region, setName);
 }
 
 void MapOp::getAsmBlockArgumentNames(Region &region,
@@ -265,14 +273,6 @@ void StoreOp::getEffects(
 // Scores
 //===----------------------------------------------------------------------===//
 
-LogicalResult KeyTilesOp::verify() {
-  int64_t queryTile = getQueryTile(), keyTile = getKeyTile();
-  if (queryTile <= 0 || keyTile <= 0)
-    return emitOpError("tiles must be positive (were ")
-           << queryTile << " and " << keyTile << ")";
-  return success();
-}
-
 /// Checks the arguments and the yielded type of a scalar region.
 static LogicalResult verifyScalarRegion(Operation *op, Region &region,
                                         TypeRange expectedArguments,
@@ -290,6 +290,27 @@ static LogicalResult verifyScalarRegion(Operation *op, Region &region,
            << expectedResult << " (yields " << yield.getValue().getType()
            << ")";
   return success();
+}
+
+/// Checks the region, if any, that says which pairs are kept.
+static LogicalResult verifyKeepRegion(Operation *op, Region &region) {
+  if (region.empty())
+    return success();
+  Type index = IndexType::get(op->getContext());
+  return verifyScalarRegion(op, region, {index, index, index, index},
+                            IntegerType::get(op->getContext(), 1));
+}
+
+LogicalResult KeyTilesOp::verify() {
+  int64_t queryTile = getQueryTile(), keyTile = getKeyTile();
+  if (queryTile <= 0 || keyTile <= 0)
+    return emitOpError("tiles must be positive (were ")
+           << queryTile << " and " << keyTile << ")";
+  return success();
+}
+
+LogicalResult KeyTilesOp::verifyRegions() {
+  return verifyKeepRegion(*this, getKeep());
 }
 
 static LogicalResult verifyScoreTile(Operation *op, Type type) {
@@ -315,11 +336,7 @@ LogicalResult MaskOp::verifyRegions() {
   Type element = cast<VectorType>(getSource().getType()).getElementType();
   if (!isa<FloatType>(element))
     return emitOpError("tile must hold floats (holds ") << element << ")";
-  if (getKeep().empty())
-    return success();
-  Type index = IndexType::get(getContext());
-  return verifyScalarRegion(*this, getKeep(), {index, index, index, index},
-                            IntegerType::get(getContext(), 1));
+  return verifyKeepRegion(*this, getKeep());
 }
 
 LogicalResult RescaleOp::verify() {

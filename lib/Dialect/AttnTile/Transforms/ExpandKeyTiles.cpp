@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Turns the range of keys that a mask gives for a tile of queries into the
-// steps of the loop over key tiles.
+// steps of the loop over key tiles: ranges of tiles, one after the other.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,16 +25,42 @@ using namespace mlir;
 using namespace mlir::attn_tile;
 
 namespace {
-/// Emits the arithmetic before one operation.
+/// Tiles `[begin, end)`, which may be none.
+struct TileRange {
+  Value begin;
+  Value end;
+};
+
+/// What a loop visits: the tiles that masks cut, then those that none does. The
+/// tiles of each range are visited from the last to the first.
+struct TileRanges {
+  SmallVector<TileRange> masked;
+  SmallVector<TileRange> full;
+};
+
+/// Where tiles are found by the number of a step: step `t` of those from
+/// `firstStep` on visits tile `base - t`.
+struct WalkedRange {
+  Value firstStep;
+  Value base;
+};
+
+/// Emits the arithmetic of one walk.
 class KeyTilesExpander {
 public:
   KeyTilesExpander(RewriterBase &rewriter, KeyTilesOp op)
       : b(op.getLoc(), rewriter), op(op), zero(index(0)), one(index(1)) {}
 
-  /// Emits `last`, `lead`, `full` and `count`.
-  SmallVector<Value, 4> expand();
+  /// Emits the number of masked steps and of all.
+  std::pair<Value, Value> expand();
+
+  /// Emits the tile that the step of `at` visits, before it.
+  Value emitTile(TileAtOp at);
 
 private:
+  TileRanges emitRanges();
+  Value emitWalk(ArrayRef<TileRange> ranges, Value firstStep);
+
   Value index(int64_t value) {
     return arith::ConstantIndexOp::create(b, value);
   }
@@ -54,10 +80,13 @@ private:
   ImplicitLocOpBuilder b;
   KeyTilesOp op;
   Value zero, one;
+  SmallVector<WalkedRange> walk;
+  /// The first tile of the range that was last added to the walk.
+  Value walkedTo;
 };
 } // namespace
 
-SmallVector<Value, 4> KeyTilesExpander::expand() {
+TileRanges KeyTilesExpander::emitRanges() {
   Value keyLength = op.getKeyLength();
   attn::KeyRange range{};
   if (attn::MaskAttrInterface mask = op.getMaskAttr()) {
@@ -75,27 +104,67 @@ SmallVector<Value, 4> KeyTilesExpander::expand() {
         *bound = clamp(*bound, zero, keyLength);
   }
 
-  Value endTile = ceilTile(range.end ? range.end : keyLength);
-  Value tiles = endTile;
+  Value end = ceilTile(range.end ? range.end : keyLength);
+  Value begin = zero;
   if (range.begin)
-    tiles = arith::SubIOp::create(b, endTile, floorTile(range.begin));
-  Value count = arith::MaxSIOp::create(b, tiles, one);
-  Value last = arith::SubIOp::create(
-      b, arith::MaxSIOp::create(b, endTile, one).getResult(), one);
-  if (op.getOpaque())
-    return {last, count, count, count};
+    begin = arith::MinSIOp::create(b, floorTile(range.begin), end);
+  if (!op.getKeep().empty())
+    return {{{begin, end}}, {}};
 
   Value fullEnd = range.fullEnd;
   if (!fullEnd)
     fullEnd = range.end ? range.end : keyLength;
-  Value behindFull = arith::SubIOp::create(b, endTile, floorTile(fullEnd));
-  Value lead = clamp(behindFull, one, count);
-
+  fullEnd = clamp(floorTile(fullEnd), begin, end);
+  TileRange behind{fullEnd, end};
   Value fullBegin = range.fullBegin ? range.fullBegin : range.begin;
   if (!fullBegin)
-    return {last, lead, count, count};
-  Value fromFull = arith::SubIOp::create(b, endTile, ceilTile(fullBegin));
-  return {last, lead, clamp(fromFull, lead, count), count};
+    return {{behind}, {{begin, fullEnd}}};
+  fullBegin = clamp(ceilTile(fullBegin), begin, fullEnd);
+  return {{behind, {begin, fullBegin}}, {{fullBegin, fullEnd}}};
+}
+
+/// Adds `ranges` to the walk. Returns the step after their last one.
+Value KeyTilesExpander::emitWalk(ArrayRef<TileRange> ranges, Value firstStep) {
+  for (auto [begin, end] : ranges) {
+    // A range that goes on where the last one ended has the same base.
+    if (walk.empty() || end != walkedTo) {
+      // The tile of a walk that visits none is one that exists.
+      Value last = arith::SubIOp::create(
+          b, arith::MaxSIOp::create(b, end, one).getResult(), one);
+      Value base = walk.empty()
+                       ? last
+                       : arith::AddIOp::create(b, last, firstStep).getResult();
+      walk.push_back({firstStep, base});
+    }
+    walkedTo = begin;
+    Value tiles = arith::SubIOp::create(b, end, begin);
+    firstStep = walk.size() == 1 && firstStep == zero
+                    ? tiles
+                    : arith::AddIOp::create(b, firstStep, tiles).getResult();
+  }
+  return firstStep;
+}
+
+std::pair<Value, Value> KeyTilesExpander::expand() {
+  TileRanges ranges = emitRanges();
+  Value masked = emitWalk(ranges.masked, zero);
+  Value count = emitWalk(ranges.full, masked);
+  count = arith::MaxSIOp::create(b, count, one);
+  if (ranges.full.empty())
+    return {count, count};
+  return {clamp(masked, one, count), count};
+}
+
+Value KeyTilesExpander::emitTile(TileAtOp at) {
+  b.setInsertionPoint(at);
+  Value step = at.getStep();
+  Value base = walk.front().base;
+  for (auto [firstStep, nextBase] : llvm::drop_begin(walk)) {
+    Value isNext =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::sge, step, firstStep);
+    base = arith::SelectOp::create(b, isNext, nextBase, base);
+  }
+  return arith::SubIOp::create(b, base, step);
 }
 
 namespace {
@@ -117,9 +186,16 @@ void mlir::attn_tile::expandKeyTiles(RewriterBase &rewriter, KeyTilesOp op) {
   OpBuilder::Listener *listener = rewriter.getListener();
   CreatedOps created(listener);
   rewriter.setListener(&created);
-  SmallVector<Value, 4> results = KeyTilesExpander(rewriter, op).expand();
+  KeyTilesExpander expander(rewriter, op);
+  auto [masked, count] = expander.expand();
+  for (Operation *user : llvm::make_early_inc_range(op.getTiles().getUsers())) {
+    auto tileAt = cast<TileAtOp>(user);
+    rewriter.replaceOp(tileAt, expander.emitTile(tileAt));
+  }
   rewriter.setListener(listener);
-  rewriter.replaceOp(op, results);
+  rewriter.replaceAllUsesWith(op.getMasked(), masked);
+  rewriter.replaceAllUsesWith(op.getCount(), count);
+  rewriter.eraseOp(op);
 
   // Folds in the order of creation, so that constants propagate.
   OperationFolder folder(rewriter.getContext(), listener);

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Splits each loop over key tiles in three, of which the middle one visits the
+// Splits each loop over key tiles in two, of which the second one visits the
 // tiles that no mask cuts.
 //
 //===----------------------------------------------------------------------===//
@@ -33,17 +33,23 @@ static bool isLoopOver(scf::ForOp loop, KeyTilesOp tiles) {
          isConstantIntValue(loop.getStep(), 1);
 }
 
-/// Erases what the masks of `loop` do by position. A mask by another attribute
-/// than that of `tiles` stays.
-static void erasePositionMasks(RewriterBase &rewriter, scf::ForOp loop,
-                               KeyTilesOp tiles) {
+/// Whether two regions compute the same from the same values.
+static bool isSameRegion(Region &lhs, Region &rhs) {
+  return OperationEquivalence::isRegionEquivalentTo(
+      &lhs, &rhs, OperationEquivalence::IgnoreLocations);
+}
+
+/// Erases what the masks of `loop` do, as far as `tiles` knows of it. A mask by
+/// another attribute or region stays.
+static void eraseKnownMasks(RewriterBase &rewriter, scf::ForOp loop,
+                            KeyTilesOp tiles) {
   SmallVector<MaskOp> masks;
   loop.walk([&](MaskOp mask) {
     if (!mask.getMaskAttr() || mask.getMaskAttr() == tiles.getMaskAttr())
       masks.push_back(mask);
   });
   for (MaskOp mask : masks) {
-    if (mask.getKeep().empty())
+    if (mask.getKeep().empty() || isSameRegion(mask.getKeep(), tiles.getKeep()))
       rewriter.replaceOp(mask, mask.getSource());
     else
       rewriter.modifyOpInPlace(mask, [&] { mask.removeMaskAttr(); });
@@ -96,12 +102,11 @@ private:
           loops.push_back(loop);
 
     SmallVector<scf::ForOp> parts;
-    for (scf::ForOp lead : loops) {
-      lead.setUpperBound(tiles.getLead());
-      scf::ForOp full = appendLoop(rewriter, lead, tiles.getFull());
-      scf::ForOp trail = appendLoop(rewriter, full, tiles.getCount());
-      erasePositionMasks(rewriter, full, tiles);
-      parts.append({lead, full, trail});
+    for (scf::ForOp masked : loops) {
+      masked.setUpperBound(tiles.getMasked());
+      scf::ForOp full = appendLoop(rewriter, masked, tiles.getCount());
+      eraseKnownMasks(rewriter, full, tiles);
+      parts.append({masked, full});
     }
     expandKeyTiles(rewriter, tiles);
     for (scf::ForOp loop : parts)

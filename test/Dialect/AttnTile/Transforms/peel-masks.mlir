@@ -9,9 +9,9 @@
 // CHECK:         %[[END:.*]] = arith.addi %[[ROW]], %c32
 // CHECK:         %[[CUT:.*]] = arith.minsi %[[END]], %[[SQ]]
 // CHECK:         %[[LASTQ:.*]] = arith.subi %[[CUT]], %c1
-// CHECK:         %[[COUNT:.*]] = arith.maxsi %[[TILES:.*]], %c1
-// CHECK:         %[[TOP:.*]] = arith.maxsi %[[TILES]], %c1
+// CHECK:         %[[TOP:.*]] = arith.maxsi %[[TILES:.*]], %c1
 // CHECK:         %[[LAST:.*]] = arith.subi %[[TOP]], %c1
+// CHECK:         %[[COUNT:.*]] = arith.maxsi %{{.*}}, %c1
 // CHECK:         %[[LEAD:.*]] = arith.minsi %{{.*}}, %[[COUNT]]
 // CHECK:         %[[LOOP1:.*]] = scf.for %[[T:.*]] = %c0{{.*}} to %[[LEAD]] step %c1{{.*}} iter_args(%[[M:.*]] = %{{.*}})
 // CHECK:           arith.subi %[[LAST]], %[[T]]
@@ -25,8 +25,11 @@
 
 // EXPAND-LABEL: attn_tile.kernel @causal(
 // EXPAND-NOT:     attn_tile.key_tiles
+// EXPAND:         %[[TOP:.*]] = arith.maxsi %{{.*}}, %c1
+// EXPAND:         %[[LAST:.*]] = arith.subi %[[TOP]], %c1
 // EXPAND:         %[[COUNT:.*]] = arith.maxsi %{{.*}}, %c1
-// EXPAND:         scf.for %{{.*}} = %c0{{.*}} to %[[COUNT]] step
+// EXPAND:         scf.for %[[T:.*]] = %c0{{.*}} to %[[COUNT]] step
+// EXPAND:           arith.subi %[[LAST]], %[[T]]
 // EXPAND:           attn_tile.mask
 // EXPAND-NOT:     scf.for
 // EXPAND:         attn_tile.return
@@ -35,15 +38,15 @@ attn_tile.kernel @causal(%s: vector<32x64xf32>, %row: index, %sq: index,
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c64 = arith.constant 64 : index
-  %last, %lead, %full, %count = attn_tile.key_tiles queries(%row, 32) keys(64)
-      lengths(%sq, %skv) mask(#attn.causal)
+  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%row, 32) keys(64)
+      lengths(%sq, %skv) by(#attn.causal)
   %m0 = arith.constant dense<0xFF800000> : vector<32xf32>
   %m = scf.for %t = %c0 to %count step %c1 iter_args(%m1 = %m0) -> vector<32xf32> {
-    %tile = arith.subi %last, %t : index
+    %tile = attn_tile.tile_at %tiles[%t]
     %col = arith.muli %tile, %c64 : index
-    %masked = attn_tile.mask %s at(%c0, %c0, %row, %col) lengths(%sq, %skv)
+    %s1 = attn_tile.mask %s at(%c0, %c0, %row, %col) lengths(%sq, %skv)
         by(#attn.causal) : vector<32x64xf32>
-    %m2 = vector.multi_reduction <maxnumf>, %masked, %m1 [1]
+    %m2 = vector.multi_reduction <maxnumf>, %s1, %m1 [1]
         : vector<32x64xf32> to vector<32xf32>
     scf.yield %m2 : vector<32xf32>
   }
@@ -53,25 +56,37 @@ attn_tile.kernel @causal(%s: vector<32x64xf32>, %row: index, %sq: index,
 
 // -----
 
-// Bounds on both sides: three loops.
+// Bounds on both sides: the tiles at both ends come first, so that there are
+// two loops all the same, and a step finds its tile by where it is.
 
 // CHECK-LABEL: attn_tile.kernel @window(
-// CHECK:         scf.for %{{.*}} = %c0{{.*}} to %[[LEAD:.*]] step
+// CHECK-SAME:    %[[S:.*]]: vector<32x64xf32>, %[[ROW:.*]]: index
+// CHECK:         scf.for %[[T:.*]] = %c0{{.*}} to %[[MASKED:.*]] step
+// CHECK:           %[[FAR:.*]] = arith.cmpi sge, %[[T]], %[[BEHIND:.*]] : index
+// CHECK:           %[[BASE1:.*]] = arith.select %[[FAR]], %[[FIRST:.*]], %[[LAST:.*]] : index
+// CHECK:           %[[INSIDE:.*]] = arith.cmpi sge, %[[T]], %[[CUT:.*]] : index
+// CHECK:           %[[BASE2:.*]] = arith.select %[[INSIDE]], %[[FULL:.*]], %[[BASE1]] : index
+// CHECK:           %[[TILE:.*]] = arith.subi %[[BASE2]], %[[T]]
+// CHECK:           arith.muli %[[TILE]], %c64
 // CHECK:           attn_tile.mask
-// CHECK:         scf.for %{{.*}} = %[[LEAD]] to %[[FULL:.*]] step
+// CHECK:         scf.for %[[T:.*]] = %[[MASKED]] to %{{.*}} step
+// CHECK:           arith.cmpi sge, %[[T]], %[[BEHIND]]
+// CHECK:           arith.cmpi sge, %[[T]], %[[CUT]]
 // CHECK-NOT:       attn_tile.mask
-// CHECK:         scf.for %{{.*}} = %[[FULL]] to %{{.*}} step
-// CHECK:           attn_tile.mask
+// CHECK-NOT:     scf.for
 attn_tile.kernel @window(%s: vector<32x64xf32>, %row: index, %sq: index,
                          %skv: index, %out: memref<32x64xf32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
-  %last, %lead, %full, %count = attn_tile.key_tiles queries(%row, 32) keys(64)
-      lengths(%sq, %skv) mask(#attn.sliding_window<left = 200, right = 0>)
+  %c64 = arith.constant 64 : index
+  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%row, 32) keys(64)
+      lengths(%sq, %skv) by(#attn.sliding_window<left = 200, right = 0>)
   scf.for %t = %c0 to %count step %c1 {
-    %masked = attn_tile.mask %s at(%c0, %c0, %row, %t) lengths(%sq, %skv)
+    %tile = attn_tile.tile_at %tiles[%t]
+    %col = arith.muli %tile, %c64 : index
+    %s1 = attn_tile.mask %s at(%c0, %c0, %row, %col) lengths(%sq, %skv)
         by(#attn.sliding_window<left = 200, right = 0>) : vector<32x64xf32>
-    attn_tile.store %masked, %out[%c0, %c0] : vector<32x64xf32>, memref<32x64xf32>
+    attn_tile.store %s1, %out[%c0, %c0] : vector<32x64xf32>, memref<32x64xf32>
   }
   attn_tile.return
 }
@@ -89,16 +104,20 @@ attn_tile.kernel @opaque(%s: vector<32x64xf32>, %row: index, %sq: index,
                          %skv: index, %out: memref<32x64xf32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
-  %last, %lead, %full, %count = attn_tile.key_tiles queries(%row, 32) keys(64)
-      lengths(%sq, %skv) opaque
+  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%row, 32) keys(64)
+      lengths(%sq, %skv) keep {
+  ^bb0(%b: index, %h: index, %i: index, %j: index):
+    %keep = arith.cmpi ne, %i, %j : index
+    attn_tile.yield %keep : i1
+  }
   scf.for %t = %c0 to %count step %c1 {
-    %masked = attn_tile.mask %s at(%c0, %c0, %row, %t) lengths(%sq, %skv)
+    %s1 = attn_tile.mask %s at(%c0, %c0, %row, %t) lengths(%sq, %skv)
         : vector<32x64xf32> keep {
     ^bb0(%b: index, %h: index, %i: index, %j: index):
       %keep = arith.cmpi ne, %i, %j : index
       attn_tile.yield %keep : i1
     }
-    attn_tile.store %masked, %out[%c0, %c0] : vector<32x64xf32>, memref<32x64xf32>
+    attn_tile.store %s1, %out[%c0, %c0] : vector<32x64xf32>, memref<32x64xf32>
   }
   attn_tile.return
 }
@@ -121,12 +140,12 @@ attn_tile.kernel @static(%s: vector<32x64xf32>, %out: memref<32x64xf32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c192 = arith.constant 192 : index
-  %last, %lead, %full, %count = attn_tile.key_tiles queries(%c0, 32) keys(64)
+  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%c0, 32) keys(64)
       lengths(%c192, %c192)
   scf.for %t = %c0 to %count step %c1 {
-    %masked = attn_tile.mask %s at(%c0, %c0, %c0, %t) lengths(%c192, %c192)
+    %s1 = attn_tile.mask %s at(%c0, %c0, %c0, %t) lengths(%c192, %c192)
         : vector<32x64xf32>
-    attn_tile.store %masked, %out[%c0, %c0] : vector<32x64xf32>, memref<32x64xf32>
+    attn_tile.store %s1, %out[%c0, %c0] : vector<32x64xf32>, memref<32x64xf32>
   }
   attn_tile.return
 }
@@ -144,12 +163,12 @@ attn_tile.kernel @part(%s: vector<32x64xf32>, %row: index, %sq: index,
                        %skv: index, %out: memref<32x64xf32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
-  %last, %lead, %full, %count = attn_tile.key_tiles queries(%row, 32) keys(64)
+  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%row, 32) keys(64)
       lengths(%sq, %skv)
   scf.for %t = %c1 to %count step %c1 {
-    %masked = attn_tile.mask %s at(%c0, %c0, %row, %t) lengths(%sq, %skv)
+    %s1 = attn_tile.mask %s at(%c0, %c0, %row, %t) lengths(%sq, %skv)
         : vector<32x64xf32>
-    attn_tile.store %masked, %out[%c0, %c0] : vector<32x64xf32>, memref<32x64xf32>
+    attn_tile.store %s1, %out[%c0, %c0] : vector<32x64xf32>, memref<32x64xf32>
   }
   attn_tile.return
 }

@@ -27,7 +27,9 @@ struct Shape {
 };
 
 struct Steps {
-  int64_t last, lead, full, count;
+  /// The tile that each step visits.
+  SmallVector<int64_t> tiles;
+  int64_t masked;
 };
 
 class KeyTilesTest : public ::testing::Test {
@@ -38,7 +40,7 @@ protected:
 
   /// Expands the operation for the queries from `firstQuery` and reads the
   /// constants that it folds to.
-  Steps expand(MaskAttrInterface mask, bool opaque, const Shape &shape,
+  Steps expand(MaskAttrInterface mask, bool hasRegion, const Shape &shape,
                int64_t firstQuery) {
     IRRewriter rewriter(&context);
     Location loc = rewriter.getUnknownLoc();
@@ -47,39 +49,69 @@ protected:
     auto index = [&](int64_t value) -> Value {
       return arith::ConstantIndexOp::create(rewriter, loc, value);
     };
+    Value zero = index(0);
     auto tiles = KeyTilesOp::create(
-        rewriter, loc, index(firstQuery), shape.queryTile, shape.keyTile,
-        index(shape.queryLength), index(shape.keyLength), mask, opaque);
+        rewriter, loc, zero, zero, index(firstQuery), shape.queryTile,
+        shape.keyTile, index(shape.queryLength), index(shape.keyLength), mask);
+    if (hasRegion)
+      addRegion(rewriter, tiles);
+    SmallVector<Value> values = {tiles.getMasked(), tiles.getCount()};
+    rewriter.setInsertionPointAfter(tiles);
+    for (int64_t step = 0; step * shape.keyTile < shape.keyLength; ++step)
+      values.push_back(
+          TileAtOp::create(rewriter, loc, tiles.getTiles(), index(step)));
     auto user = UnrealizedConversionCastOp::create(
-        rewriter, loc, rewriter.getIndexType(), tiles.getResults());
+        rewriter, loc, TypeRange(rewriter.getIndexType()), values);
     expandKeyTiles(rewriter, tiles);
-    SmallVector<int64_t> values;
+    SmallVector<int64_t> constants;
     for (Value operand : user.getOperands()) {
       std::optional<int64_t> value = getConstantIntValue(operand);
       EXPECT_TRUE(value.has_value());
-      values.push_back(value.value_or(-1));
+      constants.push_back(value.value_or(-1));
     }
-    return {values[0], values[1], values[2], values[3]};
+    int64_t count = constants[1];
+    EXPECT_LE(1, count);
+    EXPECT_LE(count, static_cast<int64_t>(constants.size()) - 2);
+    Steps steps;
+    steps.masked = constants[0];
+    steps.tiles.append(constants.begin() + 2, constants.begin() + 2 + count);
+    return steps;
   }
 
-  void check(MaskAttrInterface mask, bool opaque, const Shape &shape,
+  /// Adds a region that keeps everything, of which the expansion knows nothing.
+  static void addRegion(OpBuilder &builder, KeyTilesOp tiles) {
+    OpBuilder::InsertionGuard guard(builder);
+    Location loc = tiles.getLoc();
+    SmallVector<Type> types(4, builder.getIndexType());
+    SmallVector<Location> locs(4, loc);
+    builder.createBlock(&tiles.getKeep(), {}, types, locs);
+    Value keep = arith::ConstantIntOp::create(builder, loc, 1, 1);
+    attn_tile::YieldOp::create(builder, loc, keep);
+  }
+
+  void check(MaskAttrInterface mask, bool hasRegion, const Shape &shape,
              int64_t firstQuery);
   void checkMask(MaskAttrInterface mask);
 
   MLIRContext context;
 };
 
-void KeyTilesTest::check(MaskAttrInterface mask, bool opaque,
+void KeyTilesTest::check(MaskAttrInterface mask, bool hasRegion,
                          const Shape &shape, int64_t firstQuery) {
-  Steps steps = expand(mask, opaque, shape, firstQuery);
+  Steps steps = expand(mask, hasRegion, shape, firstQuery);
   int64_t numTiles = (shape.keyLength + shape.keyTile - 1) / shape.keyTile;
-  ASSERT_LE(1, steps.lead);
-  ASSERT_LE(steps.lead, steps.full);
-  ASSERT_LE(steps.full, steps.count);
-  ASSERT_LT(steps.last, numTiles);
-  ASSERT_GE(steps.last - steps.count + 1, 0);
-  if (opaque)
-    ASSERT_EQ(steps.lead, steps.count);
+  int64_t count = steps.tiles.size();
+  ASSERT_LE(1, steps.masked);
+  ASSERT_LE(steps.masked, count);
+  if (hasRegion)
+    ASSERT_EQ(steps.masked, count);
+  SmallVector<int64_t> stepOfTile(numTiles, -1);
+  for (auto [step, tile] : llvm::enumerate(steps.tiles)) {
+    ASSERT_LE(0, tile);
+    ASSERT_LT(tile, numTiles);
+    EXPECT_EQ(stepOfTile[tile], -1) << "tile " << tile << " is visited twice";
+    stepOfTile[tile] = step;
+  }
 
   int64_t endQuery = std::min(firstQuery + shape.queryTile, shape.queryLength);
   for (int64_t tile = 0; tile < numTiles; ++tile) {
@@ -94,17 +126,17 @@ void KeyTilesTest::check(MaskAttrInterface mask, bool opaque,
         all &= keep;
       }
     }
-    int64_t step = steps.last - tile;
-    bool visited = step >= 0 && step < steps.count;
-    bool unmasked = visited && step >= steps.lead && step < steps.full;
+    int64_t step = stepOfTile[tile];
+    bool visited = step >= 0;
+    bool unmasked = step >= steps.masked;
     if (any)
       EXPECT_TRUE(visited) << "tile " << tile;
     if (unmasked)
       EXPECT_TRUE(all) << "tile " << tile;
     // Nothing that could be skipped is visited or masked.
-    if (!any && steps.count > 1)
+    if (!any && count > 1)
       EXPECT_FALSE(visited) << "tile " << tile;
-    if (all && step != 0 && !opaque)
+    if (all && step != 0 && !hasRegion)
       EXPECT_TRUE(unmasked) << "tile " << tile;
   }
 }
@@ -115,13 +147,13 @@ void KeyTilesTest::checkMask(MaskAttrInterface mask) {
       for (int64_t queryTile : {1, 3, 4})
         for (int64_t keyTile : {1, 4, 5})
           for (int64_t first = 0; first < queryLength; first += queryTile)
-            for (bool opaque : {false, true}) {
+            for (bool hasRegion : {false, true}) {
               Shape shape{queryLength, keyLength, queryTile, keyTile};
               SCOPED_TRACE(::testing::Message()
                            << "lengths " << queryLength << "x" << keyLength
                            << ", tile " << queryTile << "x" << keyTile
                            << ", first query " << first);
-              check(mask, opaque, shape, first);
+              check(mask, hasRegion, shape, first);
             }
 }
 
@@ -143,8 +175,9 @@ TEST_F(KeyTilesTest, SlidingWindow) {
       checkMask(SlidingWindowAttr::get(&context, left, right, alignment));
 }
 
-/// Without a bound on the left there is no third loop.
-TEST_F(KeyTilesTest, FullIsCount) {
+/// With one bound alone, tiles follow one another and a step needs no
+/// selection.
+TEST_F(KeyTilesTest, TilesInOrder) {
   IRRewriter rewriter(&context);
   Location loc = rewriter.getUnknownLoc();
   OwningOpRef<ModuleOp> module = ModuleOp::create(loc);
@@ -152,12 +185,17 @@ TEST_F(KeyTilesTest, FullIsCount) {
   Value operand = UnrealizedConversionCastOp::create(
                       rewriter, loc, rewriter.getIndexType(), ValueRange())
                       .getResult(0);
-  auto tiles = KeyTilesOp::create(rewriter, loc, operand, 4, 4, operand,
-                                  operand, CausalAttr::get(&context, {}));
+  auto tiles =
+      KeyTilesOp::create(rewriter, loc, operand, operand, operand, 4, 4,
+                         operand, operand, CausalAttr::get(&context, {}));
+  Value tile =
+      TileAtOp::create(rewriter, loc, tiles.getTiles(), tiles.getMasked());
   auto user = UnrealizedConversionCastOp::create(
-      rewriter, loc, rewriter.getIndexType(), tiles.getResults());
+      rewriter, loc, TypeRange(rewriter.getIndexType()),
+      ValueRange{tiles.getMasked(), tiles.getCount(), tile});
   expandKeyTiles(rewriter, tiles);
-  EXPECT_EQ(user.getOperand(2), user.getOperand(3));
-  EXPECT_NE(user.getOperand(1), user.getOperand(3));
+  EXPECT_NE(user.getOperand(0), user.getOperand(1));
+  EXPECT_TRUE(user.getOperand(2).getDefiningOp<arith::SubIOp>());
+  EXPECT_TRUE(module->getOps<arith::SelectOp>().empty());
 }
 } // namespace

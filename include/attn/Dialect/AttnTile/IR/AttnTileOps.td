@@ -188,34 +188,55 @@ def AttnTile_StoreOp : AttnTile_Op<"store", [
 //===----------------------------------------------------------------------===//
 
 def AttnTile_KeyTilesOp : AttnTile_Op<"key_tiles", [
-    Pure, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
+    Pure, SingleBlock,
+    DeclareOpInterfaceMethods<OpAsmOpInterface,
+        ["getAsmResultNames", "getAsmBlockArgumentNames"]>]> {
   let summary = "which key tiles a tile of queries needs";
   let description = [{
-    Key tiles are visited from `last` downwards: step `t` visits tile
-    `last - t`. Steps `[0, lead)` and `[full, count)` visit tiles in which some
-    pairs may be masked, steps `[lead, full)` tiles in which no pair is; tiles
-    that are not visited hold no attended pair. `1 <= lead <= full <= count`: there
-    is always one step, and the first one is always treated as masked.
+    The steps of the loop over key tiles. `attn_tile.tile_at` gives the tile that
+    a step visits. Tiles that are not visited hold no attended pair; no tile is
+    visited twice. Steps `[0, masked)` visit tiles in which some pairs may be
+    masked, steps `[masked, count)` tiles in which no pair is.
+    `1 <= masked <= count`: there is always one step, and the first one is always
+    treated as masked.
 
-    `mask` may be absent: then only the key length masks. `opaque` says that a
-    region masks as well, so that no tile is known to be full.
+    Pairs are masked by the key length, by the mask attribute (if any) and by the
+    region (if any), as by `attn_tile.mask`.
 
     ```mlir
-    %last, %lead, %full, %count = attn_tile.key_tiles queries(%i, 128) keys(176)
-        lengths(%sq, %skv) mask(#attn.causal)
+    %tiles, %masked, %count = attn_tile.key_tiles at(%b, %h) queries(%i, 128)
+        keys(176) lengths(%sq, %skv) by(#attn.causal)
     ```
   }];
-  let arguments = (ins Index:$first_query, I64Attr:$query_tile, I64Attr:$key_tile,
+  let arguments = (ins Index:$batch, Index:$head, Index:$first_query,
+                       I64Attr:$query_tile, I64Attr:$key_tile,
                        Index:$query_length, Index:$key_length,
-                       OptionalAttr<Attn_MaskAttrInterface>:$mask,
-                       UnitAttr:$opaque);
-  let results = (outs Index:$last, Index:$lead, Index:$full, Index:$count);
+                       OptionalAttr<Attn_MaskAttrInterface>:$mask);
+  let results = (outs AttnTile_TileWalkType:$tiles, Index:$masked, Index:$count);
+  let regions = (region MaxSizedRegion<1>:$keep);
   let assemblyFormat = [{
-    `queries` `(` $first_query `,` $query_tile `)` `keys` `(` $key_tile `)`
-    `lengths` `(` $query_length `,` $key_length `)` (`mask` `(` $mask^ `)`)?
-    (`opaque` $opaque^)? attr-dict
+    `at` `(` $batch `,` $head `)` `queries` `(` $first_query `,` $query_tile `)`
+    `keys` `(` $key_tile `)` `lengths` `(` $query_length `,` $key_length `)`
+    (`by` `(` $mask^ `)`)? attr-dict (`keep` $keep^)?
   }];
   let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+}
+
+def AttnTile_TileAtOp : AttnTile_Op<"tile_at", [
+    Pure, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
+  let summary = "the tile that a step visits";
+  let description = [{
+    The number of the tile that step `step` of a walk visits. The step must be
+    one of the walk.
+
+    ```mlir
+    %tile = attn_tile.tile_at %tiles[%t]
+    ```
+  }];
+  let arguments = (ins AttnTile_TileWalkType:$tiles, Index:$step);
+  let results = (outs Index:$tile);
+  let assemblyFormat = "$tiles `[` $step `]` attr-dict";
 }
 
 def AttnTile_MapOp : AttnTile_Op<"map", [
@@ -279,8 +300,8 @@ def AttnTile_MaskOp : AttnTile_Op<"mask", [
 }
 
 def AttnTile_YieldOp : AttnTile_Op<"yield", [
-    Pure, ReturnLike, Terminator, ParentOneOf<["MapOp", "MaskOp"]>]> {
-  let summary = "result of the region of a map or mask";
+    Pure, ReturnLike, Terminator, ParentOneOf<["KeyTilesOp", "MapOp", "MaskOp"]>]> {
+  let summary = "result of a scalar region";
   let description = [{
     ```mlir
     attn_tile.yield %y : f32

@@ -91,4 +91,16 @@ def AttnTile_TensorMapType : AttnTile_Type<"TensorMap", "tensor_map"> {
   let assemblyFormat = "`<` $rank `,` custom<TileShape>($box, $elementType) `>`";
 }
 
+def AttnTile_TileWalkType : AttnTile_Type<"TileWalk", "tile_walk"> {
+  let summary = "the tiles that the steps of a loop visit";
+  let description = [{
+    What a loop over tiles visits, in order. `attn_tile.tile_at` gives the tile of
+    a step; how that is found is decided when the walk is expanded.
+
+    ```mlir
+    !attn_tile.tile_walk
+    ```
+  }];
+}
+
 #endif // ATTN_DIALECT_ATTNTILE_IR_ATTNTILETYPES_TD

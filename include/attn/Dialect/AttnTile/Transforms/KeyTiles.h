@@ -18,9 +18,9 @@
 
 namespace mlir::attn_tile {
 
-/// Replaces `op` by index arithmetic, folded where its operands are constants.
-/// `full` and `count` become the same value if the mask has no bound on the
-/// left, `lead`, `full` and `count` if the operation is opaque.
+/// Replaces `op`, and the `attn_tile.tile_at` of its walk, by index arithmetic,
+/// folded where operands are constants. `masked` and `count` become the same
+/// value if no tile is known to be full.
 void expandKeyTiles(RewriterBase &rewriter, KeyTilesOp op);
 
 } // namespace mlir::attn_tile

@@ -20,11 +20,11 @@ def AttnTilePeelMasksPass
   let summary = "split loops over key tiles so that full tiles carry no mask code";
   let description = [{
     A loop `for t = 0 to count` whose bound is the `count` of an
-    `attn_tile.key_tiles` becomes three consecutive loops over `[0, lead)`,
-    `[lead, full)` and `[full, count)`; the masks by position are erased from
-    the middle one. The `key_tiles` operation is then expanded to index
-    arithmetic, through the mask's `emitKeyRange`. A loop whose bounds fold to
-    the same value is removed.
+    `attn_tile.key_tiles` becomes two consecutive loops over `[0, masked)` and
+    `[masked, count)`; the masks that `key_tiles` knows are erased from the second
+    one. The `key_tiles` operation and the `tile_at` of its walk are then expanded
+    to index arithmetic, through the mask's `emitKeyRange`. A loop whose bounds
+    fold to the same value is removed.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
   let statistics = [
@@ -36,8 +36,8 @@ def AttnTileExpandKeyTilesPass
     : Pass<"attn-tile-expand-key-tiles", "::mlir::attn_tile::KernelOp"> {
   let summary = "expand key tile ranges to index arithmetic";
   let description = [{
-    Replaces each `attn_tile.key_tiles` by index arithmetic, through the mask's
-    `emitKeyRange`, and leaves loops as they are. For kernels whose masks are
+    Replaces each `attn_tile.key_tiles`, and the `tile_at` of its walk, by index
+    arithmetic, through the mask's `emitKeyRange`, and leaves loops as they are. For kernels whose masks are
     not peeled.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
