@@ -99,6 +99,11 @@ static void uniteSizes(AttentionOp op, func::FuncOp func, SizeClasses &sizes) {
   unite({{q, 0}, {k, 0}, {v, 0}, {out, 0}, {lse, 0}}, "batch", func, sizes);
   unite({{q, 2}, {out, 2}, {lse, 2}}, "queries", func, sizes);
   unite({{k, 2}, {v, 2}}, "keys", func, sizes);
+  Value sq = op.getQuerySequences(), sk = op.getKeySequences();
+  if (op.getSequenceLayout() == SequenceLayout::Packed)
+    unite({{sq, 0}, {sk, 0}}, "boundaries", func, sizes);
+  else
+    unite({{q, 0}, {sq, 0}, {sk, 0}}, "batch", func, sizes);
 }
 
 /// Unites the sizes that one loop of `op` runs over.
@@ -188,7 +193,8 @@ static void createFlopCount(func::FuncOp func) {
   bool countable = true;
   func.walk([&](AttentionOp op) {
     attentions.push_back(op);
-    countable &= op->getParentOp() == func;
+    // The lengths of sequences are known on the device alone.
+    countable &= op->getParentOp() == func && !op.hasSequences();
   });
   auto isKnown = [&](Value value, int64_t dim) {
     return !cast<MemRefType>(value.getType()).isDynamicDim(dim) ||
@@ -265,6 +271,10 @@ static SmallVector<std::string> getArgumentNames(func::FuncOp func) {
     setName(getArgument(op.getOut(), func), "out");
     if (op.getLse())
       setName(getArgument(op.getLse(), func), "lse");
+    if (op.hasSequences()) {
+      setName(getArgument(op.getQuerySequences(), func), "q_sequences");
+      setName(getArgument(op.getKeySequences(), func), "k_sequences");
+    }
   });
   for (BlockArgument argument : func.getArguments())
     setName(argument, ("arg" + Twine(argument.getArgNumber())).str());

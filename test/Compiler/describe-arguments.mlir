@@ -57,3 +57,28 @@ func.func @copy(%a: memref<?xi32>, %b: memref<?xi32>) {
   memref.copy %a, %b : memref<?xi32> to memref<?xi32>
   return
 }
+
+// Boundaries and lengths of sequences. Operations are not counted: lengths are
+// known on the device alone.
+
+// CHECK-LABEL: func.func @packed(
+// CHECK-SAME:    attn.dims = array<i64: -3>, attn.name = "q_sequences"
+// CHECK-SAME:    attn.dims = array<i64: -3>, attn.name = "k_sequences"
+// CHECK-SAME:    attn.symbols = ["queries", "keys", "boundaries"]
+// CHECK-NOT:   attn_flops_packed
+func.func @packed(%q: memref<1x4x?x64xf16>, %k: memref<1x4x?x64xf16>,
+                  %cu_q: memref<?xi32>, %cu_k: memref<?xi32>, %o: memref<1x4x?x64xf16>) {
+  attn.attention ins(%q, %k, %k : memref<1x4x?x64xf16>, memref<1x4x?x64xf16>, memref<1x4x?x64xf16>)
+      outs(%o : memref<1x4x?x64xf16>) sequences packed(%cu_q, %cu_k : memref<?xi32>, memref<?xi32>)
+  return
+}
+
+// CHECK-LABEL: func.func @padded(
+// CHECK-SAME:    attn.dims = array<i64: -1>, attn.name = "q_sequences"
+// CHECK-SAME:    attn.symbols = ["batch", "queries", "keys"]
+func.func @padded(%q: memref<?x4x?x64xf16>, %k: memref<?x4x?x64xf16>,
+                  %len_q: memref<?xi32>, %len_k: memref<?xi32>, %o: memref<?x4x?x64xf16>) {
+  attn.attention ins(%q, %k, %k : memref<?x4x?x64xf16>, memref<?x4x?x64xf16>, memref<?x4x?x64xf16>)
+      outs(%o : memref<?x4x?x64xf16>) sequences padded(%len_q, %len_k : memref<?xi32>, memref<?xi32>)
+  return
+}

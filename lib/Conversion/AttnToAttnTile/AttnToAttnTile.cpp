@@ -398,6 +398,8 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
     RewriterBase &rewriter, AttentionOp attention, SymbolTable &symbols) {
   if (!attention.isBufferized())
     return attention.emitOpError("must be bufferised");
+  if (attention.hasSequences())
+    return attention.emitOpError("with sequences has no tiled program yet");
   ScheduleAttrInterface schedule = attention.getScheduleAttr();
   if (!schedule)
     return attention.emitOpError("needs a schedule");

@@ -43,15 +43,31 @@ private:
 
   /// The row that is being written. Buffers hold f64 values.
   struct Row {
-    Value batch, head, keyHead, query;
+    /// Where it is stored, and where its sequence's keys begin.
+    Value batch, head, keyHead, queryRow, firstKeyRow;
+    /// Where it is in its sequence: what regions and masks see.
+    Value sequence, query, queryLength, keyLength;
     Value queryBuffer, scoreBuffer, outBuffer;
   };
 
-  void writeRow(Value batch, Value head, Value query);
+  /// Writes a row if it belongs to a sequence.
+  void writeStoredRow(Value batch, Value head, Value queryRow);
+  void writeRow(Row row);
+  /// The number of the packed sequence that holds `queryRow`; that of sequences
+  /// if none does.
+  Value findSequence(Value queryRow);
+  Value loadIndex(Value memref, Value i) {
+    Value element = memref::LoadOp::create(b, memref, i);
+    return arith::IndexCastOp::create(b, b.getIndexType(), element);
+  }
   Value writeScores(const Row &row);
   Value writeSums(const Row &row, Value rowMax);
   void writeResults(const Row &row, Value rowMax, Value rowSum);
   Value emitScore(const Row &row, Value key);
+  /// Where key number `key` of the row's sequence is stored.
+  Value getKeyRow(const Row &row, Value key) {
+    return b.createOrFold<arith::AddIOp>(row.firstKeyRow, key);
+  }
   /// Whether (row, key) attends; null if all pairs do.
   Value emitKeep(const Row &row, Value key);
 
@@ -75,7 +91,10 @@ private:
   IRMapping mapping;
   Value zero, one, minusInfinity;
   Value query, key, value, out, lse;
-  Value queryLength, keyLength, queryHeadDim, valueHeadDim;
+  Value querySequences, keySequences;
+  /// Number of packed sequences.
+  Value numPacked;
+  Value storedQueries, storedKeys, queryHeadDim, valueHeadDim;
 };
 } // namespace
 
@@ -88,36 +107,94 @@ LoopWriter::LoopWriter(OpBuilder &builder, AttentionOp attention,
   out = lookup(attention.getOut());
   if (attention.getLse())
     lse = lookup(attention.getLse());
+  if (attention.hasSequences()) {
+    querySequences = lookup(attention.getQuerySequences());
+    keySequences = lookup(attention.getKeySequences());
+  }
 }
 
 void LoopWriter::write(Value rowStep) {
   zero = index(0);
   one = index(1);
   minusInfinity = constant(-std::numeric_limits<double>::infinity());
-  queryLength = size(query, 2);
-  keyLength = size(key, 2);
+  storedQueries = size(query, 2);
+  storedKeys = size(key, 2);
+  if (attention.getSequenceLayout() == SequenceLayout::Packed)
+    numPacked = arith::SubIOp::create(b, size(querySequences, 0), one);
   queryHeadDim = size(query, 3);
   valueHeadDim = size(value, 3);
   scf::ParallelOp::create(
       b, ValueRange{zero, zero, zero},
-      ValueRange{size(query, 0), size(query, 1), queryLength},
+      ValueRange{size(query, 0), size(query, 1), storedQueries},
       ValueRange{one, one, rowStep},
       [&](OpBuilder &, Location, ValueRange ids) {
-        writeRow(ids[0], ids[1], ids[2]);
+        writeStoredRow(ids[0], ids[1], ids[2]);
       });
 }
 
-void LoopWriter::writeRow(Value batch, Value head, Value query) {
+Value LoopWriter::findSequence(Value queryRow) {
+  auto isHeldBy = [&](Value s) -> Value {
+    Value next = arith::AddIOp::create(b, s, one);
+    Value begins = arith::CmpIOp::create(
+        b, arith::CmpIPredicate::sle, loadIndex(querySequences, s), queryRow);
+    Value ends = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, queryRow,
+                                       loadIndex(querySequences, next));
+    return arith::AndIOp::create(b, begins, ends);
+  };
+  return loop(numPacked, numPacked, [&](Value s, ValueRange args) {
+    Value held = isHeldBy(s);
+    return SmallVector<Value>{
+        arith::SelectOp::create(b, held, s, args[0]).getResult()};
+  })[0];
+}
+
+void LoopWriter::writeStoredRow(Value batch, Value head, Value queryRow) {
   Row row;
-  row.batch = batch;
+  row.batch = row.sequence = batch;
   row.head = head;
-  row.query = query;
+  row.queryRow = row.query = queryRow;
+  row.firstKeyRow = zero;
   row.keyHead = head;
   if (attention.getGroupSize() != 1)
     row.keyHead =
         arith::DivUIOp::create(b, head, index(attention.getGroupSize()));
+  if (!attention.hasSequences()) {
+    row.queryLength = storedQueries;
+    row.keyLength = storedKeys;
+    return writeRow(row);
+  }
+
+  bool isPacked = attention.getSequenceLayout() == SequenceLayout::Packed;
+  Value exists;
+  if (isPacked) {
+    row.sequence = findSequence(queryRow);
+    exists = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, row.sequence,
+                                   numPacked);
+  } else {
+    row.queryLength = loadIndex(querySequences, batch);
+    row.keyLength = loadIndex(keySequences, batch);
+    exists = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, queryRow,
+                                   row.queryLength);
+  }
+  scf::IfOp::create(b, exists, [&](OpBuilder &, Location) {
+    if (isPacked) {
+      Value next = arith::AddIOp::create(b, row.sequence, one);
+      Value firstQueryRow = loadIndex(querySequences, row.sequence);
+      row.query = arith::SubIOp::create(b, queryRow, firstQueryRow);
+      row.queryLength = arith::SubIOp::create(
+          b, loadIndex(querySequences, next), firstQueryRow);
+      row.firstKeyRow = loadIndex(keySequences, row.sequence);
+      row.keyLength = arith::SubIOp::create(b, loadIndex(keySequences, next),
+                                            row.firstKeyRow);
+    }
+    writeRow(row);
+    scf::YieldOp::create(b);
+  });
+}
+
+void LoopWriter::writeRow(Row row) {
   row.queryBuffer = allocate(queryHeadDim);
-  row.scoreBuffer = allocate(keyLength);
+  row.scoreBuffer = allocate(row.keyLength);
   row.outBuffer = allocate(valueHeadDim);
 
   Value rowMax = writeScores(row);
@@ -131,7 +208,8 @@ void LoopWriter::writeRow(Value batch, Value head, Value query) {
 /// Stores the scores of the row, -inf where masked. Returns their maximum.
 Value LoopWriter::writeScores(const Row &row) {
   loop(queryHeadDim, {}, [&](Value d, ValueRange) -> SmallVector<Value> {
-    store(load(query, {row.batch, row.head, row.query, d}), row.queryBuffer, d);
+    store(load(query, {row.batch, row.head, row.queryRow, d}), row.queryBuffer,
+          d);
     return {};
   });
   auto writeScore = [&](Value j, ValueRange args) -> SmallVector<Value> {
@@ -152,7 +230,7 @@ Value LoopWriter::writeScores(const Row &row) {
     store(score, row.scoreBuffer, j);
     return {arith::MaximumFOp::create(b, args[0], score)};
   };
-  return loop(keyLength, minusInfinity, writeScore)[0];
+  return loop(row.keyLength, minusInfinity, writeScore)[0];
 }
 
 /// Writes the unnormalised output to the buffer of the row. Returns the sum
@@ -164,6 +242,7 @@ Value LoopWriter::writeSums(const Row &row, Value rowMax) {
     return {};
   });
   auto addKey = [&](Value j, ValueRange args) -> SmallVector<Value> {
+    Value keyRow = getKeyRow(row, j);
     Value score = load(row.scoreBuffer, j);
     // Comparing unordered keeps NaN scores.
     Value attended = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, score,
@@ -174,7 +253,7 @@ Value LoopWriter::writeSums(const Row &row, Value rowMax) {
           Value p = math::ExpOp::create(
               b, arith::SubFOp::create(b, score, rowMax).getResult());
           loop(valueHeadDim, {}, [&](Value d, ValueRange) {
-            Value v = load(value, {row.batch, row.keyHead, j, d});
+            Value v = load(value, {row.batch, row.keyHead, keyRow, d});
             store(fma(p, v, load(row.outBuffer, d)), row.outBuffer, d);
             return SmallVector<Value>();
           });
@@ -184,7 +263,7 @@ Value LoopWriter::writeSums(const Row &row, Value rowMax) {
         [&](OpBuilder &, Location) { scf::YieldOp::create(b, args[0]); });
     return {choice.getResult(0)};
   };
-  return loop(keyLength, zeroF64, addKey)[0];
+  return loop(row.keyLength, zeroF64, addKey)[0];
 }
 
 /// A row with nothing to attend has a sum of zero.
@@ -195,7 +274,7 @@ void LoopWriter::writeResults(const Row &row, Value rowMax, Value rowSum) {
   loop(valueHeadDim, {}, [&](Value d, ValueRange) -> SmallVector<Value> {
     Value quotient = arith::DivFOp::create(b, load(row.outBuffer, d), rowSum);
     Value result = arith::SelectOp::create(b, empty, zeroF64, quotient);
-    store(result, out, {row.batch, row.head, row.query, d});
+    store(result, out, {row.batch, row.head, row.queryRow, d});
     return {};
   });
   if (!lse)
@@ -203,12 +282,13 @@ void LoopWriter::writeResults(const Row &row, Value rowMax, Value rowSum) {
   Value log = math::LogOp::create(b, rowSum);
   Value sum = arith::AddFOp::create(b, rowMax, log);
   Value result = arith::SelectOp::create(b, empty, minusInfinity, sum);
-  store(result, lse, {row.batch, row.head, row.query});
+  store(result, lse, {row.batch, row.head, row.queryRow});
 }
 
 Value LoopWriter::emitScore(const Row &row, Value key) {
+  Value keyRow = getKeyRow(row, key);
   auto multiply = [&](Value d, ValueRange args) -> SmallVector<Value> {
-    Value k = load(this->key, {row.batch, row.keyHead, key, d});
+    Value k = load(this->key, {row.batch, row.keyHead, keyRow, d});
     return {fma(load(row.queryBuffer, d), k, args[0])};
   };
   Value product = loop(queryHeadDim, constant(0), multiply)[0];
@@ -218,20 +298,20 @@ Value LoopWriter::emitScore(const Row &row, Value key) {
     return score;
   score = arith::TruncFOp::create(b, b.getF32Type(), score);
   score = inlineRegion(attention.getScoreRegion(),
-                       {score, row.batch, row.head, row.query, key});
+                       {score, row.sequence, row.head, row.query, key});
   return arith::ExtFOp::create(b, b.getF64Type(), score);
 }
 
 Value LoopWriter::emitKeep(const Row &row, Value key) {
   Value keep;
   if (MaskAttrInterface mask = attention.getMaskAttr())
-    keep = mask.emitPredicate(
-        b, b.getLoc(),
-        {row.batch, row.head, row.query, key, queryLength, keyLength});
+    keep = mask.emitPredicate(b, b.getLoc(),
+                              {row.sequence, row.head, row.query, key,
+                               row.queryLength, row.keyLength});
   if (attention.getKeepRegion().empty())
     return keep;
   Value kept = inlineRegion(attention.getKeepRegion(),
-                            {row.batch, row.head, row.query, key});
+                            {row.sequence, row.head, row.query, key});
   return keep ? arith::AndIOp::create(b, keep, kept).getResult() : kept;
 }
 

@@ -112,3 +112,47 @@ func.func @tensors(%q: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
       outs(%q : tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32>
   return %0 : tensor<2x4x8x16xf32>
 }
+
+// -----
+
+// Each stored row looks for the packed sequence that holds it.
+
+// CHECK-LABEL: func.func @packed(
+// CHECK-SAME: %[[Q:[a-z0-9]+]]: memref<1x2x?x8xf32>, %[[K:[a-z0-9]+]]: memref<1x1x?x8xf32>, %[[CUQ:[a-z0-9]+]]: memref<?xi32>, %[[CUK:[a-z0-9]+]]: memref<?xi32>
+// CHECK: scf.parallel (%[[H:.*]], %[[ROW:.*]]) =
+// CHECK: %[[S:.*]] = scf.for %[[I:.*]] = %{{.*}} to %[[N:.*]] step %{{.*}} iter_args(%[[FOUND:.*]] = %[[N]])
+// CHECK: scf.yield
+// CHECK: %[[EXISTS:.*]] = arith.cmpi slt, %[[S]], %[[N]]
+// CHECK: scf.if %[[EXISTS]] {
+// CHECK: memref.load %[[CUQ]][%[[S]]]
+// CHECK: %[[QUERY:.*]] = arith.subi %[[ROW]], %[[BEGIN:.*]] :
+// CHECK: memref.load %[[CUK]][%[[S]]]
+// CHECK: memref.load %[[Q]][%{{.*}}, %[[H]], %[[ROW]],
+// CHECK: scf.for %[[J:[a-z0-9]+]] = %{{.*}} iter_args
+// CHECK: arith.cmpi sle, %[[J]],
+func.func @packed(%q: memref<1x2x?x8xf32>, %k: memref<1x1x?x8xf32>,
+                  %cu_q: memref<?xi32>, %cu_k: memref<?xi32>, %o: memref<1x2x?x8xf32>) {
+  attn.attention
+      ins(%q, %k, %k : memref<1x2x?x8xf32>, memref<1x1x?x8xf32>, memref<1x1x?x8xf32>)
+      outs(%o : memref<1x2x?x8xf32>)
+      sequences packed(%cu_q, %cu_k : memref<?xi32>, memref<?xi32>)
+      mask(#attn.causal)
+  return
+}
+
+// -----
+
+// CHECK-LABEL: func.func @padded(
+// CHECK: scf.parallel (%[[B:.*]], %{{.*}}, %[[ROW:.*]]) =
+// CHECK: %[[L:.*]] = memref.load %{{.*}}[%[[B]]] : memref<?xi32>
+// CHECK: %[[LENGTH:.*]] = arith.index_cast %[[L]]
+// CHECK: %[[EXISTS:.*]] = arith.cmpi slt, %[[ROW]], %[[LENGTH]]
+// CHECK: scf.if %[[EXISTS]] {
+func.func @padded(%q: memref<?x2x?x8xf32>, %len_q: memref<?xi32>, %len_k: memref<?xi32>,
+                  %o: memref<?x2x?x8xf32>) {
+  attn.attention
+      ins(%q, %q, %q : memref<?x2x?x8xf32>, memref<?x2x?x8xf32>, memref<?x2x?x8xf32>)
+      outs(%o : memref<?x2x?x8xf32>)
+      sequences padded(%len_q, %len_k : memref<?xi32>, memref<?xi32>)
+  return
+}

@@ -142,3 +142,24 @@ func.func @in_place(%q: tensor<2x8x8x64xf16>, %init: tensor<2x8x8x64xf16>)
       outs(%init : tensor<2x8x8x64xf16>) -> tensor<2x8x8x64xf16>
   return %0 : tensor<2x8x8x64xf16>
 }
+
+// -----
+
+// Rows that belong to no sequence keep what the destination held, so it is
+// copied where it is read later.
+// CHECK-LABEL: func @sequences
+// CHECK-SAME: (%[[Q:[a-z0-9]+]]: memref<{{.*}}>, %[[CU:[a-z0-9]+]]: memref<?xi32, {{.*}}>, %[[INIT:[a-z0-9]+]]: memref<1x8x8x64xf16
+// CHECK: %[[COPY:.*]] = memref.alloc
+// CHECK: memref.copy %[[INIT]], %[[COPY]]
+// CHECK: attn.attention {{.*}} outs(%[[COPY]] : {{.*}}) sequences packed(%[[CU]], %[[CU]] :
+func.func @sequences(%q: tensor<1x8x8x64xf16>, %cu: tensor<?xi32>,
+                     %init: tensor<1x8x8x64xf16>)
+    -> (tensor<1x8x8x64xf16>, tensor<1x8x8x64xf16>) {
+  %0 = attn.attention
+      ins(%q, %q, %q : tensor<1x8x8x64xf16>, tensor<1x8x8x64xf16>,
+          tensor<1x8x8x64xf16>)
+      outs(%init : tensor<1x8x8x64xf16>)
+      sequences packed(%cu, %cu : tensor<?xi32>, tensor<?xi32>)
+      -> tensor<1x8x8x64xf16>
+  return %0, %init : tensor<1x8x8x64xf16>, tensor<1x8x8x64xf16>
+}

@@ -209,3 +209,16 @@ func.func @size_of_result(%q: tensor<?x4x?x16xf32>, %o: tensor<?x4x?x16xf32>) ->
   %d = tensor.dim %0, %c2 : tensor<?x4x?x16xf32>
   return %d : index
 }
+
+// -----
+
+// The lengths of sequences are not those of the tensors.
+// CHECK-LABEL: func @mask_of_sequences
+// CHECK: mask(#attn.causal)
+func.func @mask_of_sequences(%q: memref<1x4x1x16xf32>, %k: memref<1x4x8x16xf32>,
+                             %cu: memref<?xi32>, %o: memref<1x4x1x16xf32>) {
+  attn.attention ins(%q, %k, %k : memref<1x4x1x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>)
+      outs(%o : memref<1x4x1x16xf32>) sequences packed(%cu, %cu : memref<?xi32>, memref<?xi32>)
+      mask(#attn.causal)
+  return
+}

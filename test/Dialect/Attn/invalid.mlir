@@ -641,7 +641,7 @@ func.func @yield_outside() {
 func.func @empty_block(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
                        %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>) {
   // expected-error @below {{'attn.attention' op expects a non-empty block}}
-  %r = "attn.attention"(%q, %k, %v, %o) ({
+  %r = "attn.attention"(%q, %k, %v, %o) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0>}> ({
   ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
   }, {
   }) : (tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
@@ -653,12 +653,93 @@ func.func @empty_block(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
 func.func @two_blocks(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
                       %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>) {
   // expected-error @below {{'attn.attention' op expects region #0 to have 0 or 1 blocks}}
-  %r = "attn.attention"(%q, %k, %v, %o) ({
+  %r = "attn.attention"(%q, %k, %v, %o) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0>}> ({
   ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
     cf.br ^bb1
   ^bb1:
     attn.yield %s : f32
   }, {
   }) : (tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @sequences_without_layout(%q: memref<1x4x8x16xf32>, %cu: memref<?xi32>) {
+  // expected-error @below {{'attn.attention' op needs all or none of 'sequence_layout', 'query_sequences' and 'key_sequences'}}
+  "attn.attention"(%q, %q, %q, %q, %cu, %cu) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 1, 1>}> ({}, {})
+      : (memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<?xi32>, memref<?xi32>) -> ()
+  return
+}
+
+// -----
+
+func.func @sequences_of_one_side(%q: memref<1x4x8x16xf32>, %cu: memref<?xi32>) {
+  // expected-error @below {{'attn.attention' op needs all or none of 'sequence_layout', 'query_sequences' and 'key_sequences'}}
+  "attn.attention"(%q, %q, %q, %q, %cu) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 1, 0>, sequence_layout = #attn<sequence_layout packed>}> ({}, {})
+      : (memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<?xi32>) -> ()
+  return
+}
+
+// -----
+
+func.func @sequences_mixed(%q: memref<1x4x8x16xf32>, %o: memref<1x4x8x16xf32>, %cu: tensor<?xi32>) {
+  // expected-error @below {{'attn.attention' op operands must be all tensors or all memrefs, but 'query' is 'memref<1x4x8x16xf32>' and 'query_sequences' is 'tensor<?xi32>'}}
+  attn.attention ins(%q, %q, %q : memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>)
+      outs(%o : memref<1x4x8x16xf32>) sequences packed(%cu, %cu : tensor<?xi32>, tensor<?xi32>)
+  return
+}
+
+// -----
+
+func.func @sequences_type(%q: memref<1x4x8x16xf32>, %o: memref<1x4x8x16xf32>, %cu: memref<?xi64>) {
+  // expected-error @below {{'attn.attention' op operand #4 must be 1-D tensor or memref of i32 values, but got 'memref<?xi64>'}}
+  attn.attention ins(%q, %q, %q : memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>)
+      outs(%o : memref<1x4x8x16xf32>) sequences packed(%cu, %cu : memref<?xi64>, memref<?xi64>)
+  return
+}
+
+// -----
+
+func.func @sequences_count(%q: memref<1x4x8x16xf32>, %o: memref<1x4x8x16xf32>, %cu: memref<5xi32>, %ck: memref<6xi32>) {
+  // expected-error @below {{'attn.attention' op dimension 0 of 'key_sequences' must match dimension 0 of 'query_sequences', 5 (was 6)}}
+  attn.attention ins(%q, %q, %q : memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>)
+      outs(%o : memref<1x4x8x16xf32>) sequences packed(%cu, %ck : memref<5xi32>, memref<6xi32>)
+  return
+}
+
+// -----
+
+func.func @sequences_padded(%q: memref<3x4x8x16xf32>, %o: memref<3x4x8x16xf32>, %len: memref<4xi32>) {
+  // expected-error @below {{'attn.attention' op dimension 0 of 'query_sequences' must match dimension 0 of 'query', 3 (was 4)}}
+  attn.attention ins(%q, %q, %q : memref<3x4x8x16xf32>, memref<3x4x8x16xf32>, memref<3x4x8x16xf32>)
+      outs(%o : memref<3x4x8x16xf32>) sequences padded(%len, %len : memref<4xi32>, memref<4xi32>)
+  return
+}
+
+// -----
+
+func.func @sequences_packed_batch(%q: memref<3x4x8x16xf32>, %o: memref<3x4x8x16xf32>, %cu: memref<4xi32>) {
+  // expected-error @below {{'attn.attention' op dimension 0 of 'query' must be 1 where sequences are packed (was 3)}}
+  attn.attention ins(%q, %q, %q : memref<3x4x8x16xf32>, memref<3x4x8x16xf32>, memref<3x4x8x16xf32>)
+      outs(%o : memref<3x4x8x16xf32>) sequences packed(%cu, %cu : memref<4xi32>, memref<4xi32>)
+  return
+}
+
+// -----
+
+func.func @sequences_packed_dynamic_batch(%q: memref<?x4x8x16xf32>, %o: memref<?x4x8x16xf32>, %cu: memref<4xi32>) {
+  // expected-error @below {{'attn.attention' op dimension 0 of 'query' must be 1 where sequences are packed (was ?)}}
+  attn.attention ins(%q, %q, %q : memref<?x4x8x16xf32>, memref<?x4x8x16xf32>, memref<?x4x8x16xf32>)
+      outs(%o : memref<?x4x8x16xf32>) sequences packed(%cu, %cu : memref<4xi32>, memref<4xi32>)
+  return
+}
+
+// -----
+
+func.func @sequences_packed_none(%q: memref<1x4x8x16xf32>, %o: memref<1x4x8x16xf32>, %cu: memref<0xi32>) {
+  // expected-error @below {{'attn.attention' op 'query_sequences' must have at least one entry where sequences are packed}}
+  attn.attention ins(%q, %q, %q : memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>)
+      outs(%o : memref<1x4x8x16xf32>) sequences packed(%cu, %cu : memref<0xi32>, memref<0xi32>)
   return
 }

@@ -119,3 +119,24 @@ func.func @memrefs(%q: memref<?x4x?x16xf32, strided<[?, ?, ?, ?], offset: ?>>,
       }
   return
 }
+
+// Sequences of different lengths, one after another or each in a batch entry.
+// CHECK-LABEL: func @sequences
+// CHECK: attn.attention {{.*}} outs(%{{.*}}, %{{.*}} : memref<1x4x?x16xf32>, memref<1x4x?xf32>) sequences packed(%[[CU:.*]], %[[CU]] : memref<?xi32>, memref<?xi32>) scale(2.000000e+00) mask(#attn.causal)
+// CHECK: attn.attention {{.*}} outs(%{{.*}} : memref<1x4x?x16xf32>) sequences padded(%{{.*}}, %{{.*}} : memref<1xi32>, memref<?xi32>)
+func.func @sequences(%q: memref<1x4x?x16xf32>, %cu: memref<?xi32>,
+                     %len: memref<1xi32>, %out: memref<1x4x?x16xf32>,
+                     %lse: memref<1x4x?xf32>) {
+  attn.attention
+      ins(%q, %q, %q : memref<1x4x?x16xf32>, memref<1x4x?x16xf32>,
+          memref<1x4x?x16xf32>)
+      outs(%out, %lse : memref<1x4x?x16xf32>, memref<1x4x?xf32>)
+      sequences packed(%cu, %cu : memref<?xi32>, memref<?xi32>)
+      scale(2.0) mask(#attn.causal)
+  attn.attention
+      ins(%q, %q, %q : memref<1x4x?x16xf32>, memref<1x4x?x16xf32>,
+          memref<1x4x?x16xf32>)
+      outs(%out : memref<1x4x?x16xf32>)
+      sequences padded(%len, %cu : memref<1xi32>, memref<?xi32>)
+  return
+}

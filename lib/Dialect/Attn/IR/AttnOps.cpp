@@ -53,7 +53,8 @@ bool AttentionOp::isBufferized() {
 }
 
 MutableOperandRange AttentionOp::getDpsInitsMutable() {
-  return MutableOperandRange(*this, 3, getNumOperands() - 3);
+  return MutableOperandRange(*this, getOutMutable().getOperandNumber(),
+                             getLse() ? 2 : 1);
 }
 
 void AttentionOp::getAsmBlockArgumentNames(Region &region,
@@ -135,6 +136,39 @@ static LogicalResult verifyStaticSize(AttentionOp op, OperandDim dim) {
   return success();
 }
 
+/// Checks the operands that give the lengths of sequences.
+static LogicalResult verifySequences(AttentionOp op) {
+  Value queries = op.getQuerySequences(), keys = op.getKeySequences();
+  if (op.hasSequences() != bool(queries) || bool(queries) != bool(keys))
+    return op.emitOpError("needs all or none of 'sequence_layout', "
+                          "'query_sequences' and 'key_sequences'");
+  if (!queries)
+    return success();
+  OperandDim queryDim{"query_sequences", queries, 0};
+  OperandDim keyDim{"key_sequences", keys, 0};
+  for (OperandDim dim : {queryDim, keyDim})
+    if (isa<MemRefType>(dim.value.getType()) != op.isBufferized())
+      return op.emitOpError()
+             << "operands must be all tensors or all memrefs, but 'query' is "
+             << op.getQuery().getType() << " and '" << dim.operand << "' is "
+             << dim.value.getType();
+  if (failed(verifySameSize(op, queryDim, keyDim)))
+    return failure();
+  if (op.getSequenceLayout() == SequenceLayout::Padded)
+    return verifySameSize(op, {"query", op.getQuery(), 0}, queryDim);
+  if (getDim(op.getQuery(), 0) != 1)
+    return op.emitOpError("dimension 0 of 'query' must be 1 where sequences "
+                          "are packed (was ")
+           << (ShapedType::isDynamic(getDim(op.getQuery(), 0))
+                   ? "?"
+                   : Twine(getDim(op.getQuery(), 0)).str())
+           << ")";
+  if (getDim(queries, 0) == 0)
+    return op.emitOpError("'query_sequences' must have at least one entry "
+                          "where sequences are packed");
+  return success();
+}
+
 LogicalResult AttentionOp::verify() {
   SmallVector<std::pair<StringRef, Value>> operands = {{"query", getQuery()},
                                                        {"key", getKey()},
@@ -142,6 +176,8 @@ LogicalResult AttentionOp::verify() {
                                                        {"out", getOut()}};
   if (Value lse = getLse())
     operands.emplace_back("lse", lse);
+  if (failed(verifySequences(*this)))
+    return failure();
 
   Type queryElement = getElementTypeOrSelf(getQuery());
   for (auto [name, operand] : operands) {
@@ -364,6 +400,8 @@ struct DropTrueMask : public OpRewritePattern<AttentionOp> {
     MaskAttrInterface mask = op.getMaskAttr();
     if (!mask)
       return rewriter.notifyMatchFailure(op, "no mask");
+    if (op.hasSequences())
+      return rewriter.notifyMatchFailure(op, "lengths are those of sequences");
     int64_t queryLength = getDim(op.getQuery(), 2);
     int64_t keyLength = getDim(op.getKey(), 2);
     if (ShapedType::isDynamic(queryLength) || queryLength == 0 ||

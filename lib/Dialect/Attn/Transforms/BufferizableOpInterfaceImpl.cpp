@@ -29,7 +29,9 @@ struct AttentionOpInterface
                                                      AttentionOp> {
   bool bufferizesToMemoryRead(Operation *op, OpOperand &opOperand,
                               const AnalysisState &state) const {
-    return !cast<DestinationStyleOpInterface>(op).isDpsInit(&opOperand);
+    // Rows that belong to no sequence keep what they hold.
+    auto attention = cast<AttentionOp>(op);
+    return attention.hasSequences() || !attention.isDpsInit(&opOperand);
   }
 
   LogicalResult bufferize(Operation *op, RewriterBase &rewriter,

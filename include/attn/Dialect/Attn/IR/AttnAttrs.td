@@ -36,6 +36,29 @@ def Attn_MaskAlignmentParam
   let defaultValue = "::mlir::attn::MaskAlignment::BottomRight";
 }
 
+def Attn_SequenceLayout : I32EnumAttr<"SequenceLayout",
+    "how sequences of different lengths are stored", [
+      I32EnumAttrCase<"Packed", 0, "packed">,
+      I32EnumAttrCase<"Padded", 1, "padded">]> {
+  let cppNamespace = "::mlir::attn";
+  let genSpecializedAttr = 0;
+}
+
+def Attn_SequenceLayoutAttr
+    : EnumAttr<Attn_Dialect, Attn_SequenceLayout, "sequence_layout"> {
+  let summary = "how sequences of different lengths are stored";
+  let description = [{
+    `packed`: one after another in one batch entry; their boundaries are given.
+    `padded`: each in a batch entry of its own, of which it is the beginning;
+    their lengths are given.
+
+    ```mlir
+    #attn<sequence_layout packed>
+    ```
+  }];
+  let assemblyFormat = "$value";
+}
+
 def Attn_CausalAttr : Attn_Attr<"Causal", "causal", [
     DeclareAttrInterfaceMethods<Attn_MaskAttrInterface,
         ["emitQueryRange", "getConstantValue", "isInterval"]>]> {

@@ -37,8 +37,16 @@ def Attn_RowTensor
                       ".isF32()">]>,
            "3-D tensor or memref of f32 values">;
 
+/// i32, one dimension: an entry for each sequence, or one more.
+def Attn_SequenceTensor
+    : Type<And<[Or<[AnyRankedTensor.predicate, AnyMemRef.predicate]>,
+                CPred<"::llvm::cast<::mlir::ShapedType>($_self).getRank() == 1">,
+                CPred<"::llvm::cast<::mlir::ShapedType>($_self).getElementType()"
+                      ".isSignlessInteger(32)">]>,
+           "1-D tensor or memref of i32 values">;
+
 def Attn_AttentionOp : Attn_Op<"attention", [
-    SingleBlock, RecursiveMemoryEffects,
+    AttrSizedOperandSegments, SingleBlock, RecursiveMemoryEffects,
     DestinationStyleOpInterface,
     DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>,
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
@@ -78,6 +86,31 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     read the buffers that the operation writes. Index arithmetic in them is done
     with at least 32 bits, and positions are less than 2^31.
 
+    `sequences` gives the lengths of sequences that differ in length. They are
+    read when the operation runs, on the device that runs it.
+
+    | layout | `query_sequences`, `key_sequences` | sequence `s` of the queries is |
+    |---|---|---|
+    | `packed` | `N + 1` boundaries each; `B` is 1 | rows `[bounds[s], bounds[s+1])` of the one batch entry |
+    | `padded` | `B` lengths each | the first `lengths[s]` rows of batch entry `s` |
+
+    Then `b` is the number of the sequence, positions count from the beginning
+    of the sequence, and masks see its lengths. Boundaries are sorted and
+    between 0 and the size of the sequence dimension, lengths are between 0 and
+    that size; the runtime reports others as an error, and nothing is computed
+    then. Rows of `out` and `lse` that belong to no sequence keep their
+    contents. What other rows of `key` and `value` hold has no influence on a
+    sequence, even if it is not finite.
+
+    ```mlir
+    attn.attention
+        ins(%q, %k, %v : memref<1x32x?x128xbf16>, memref<1x8x?x128xbf16>,
+            memref<1x8x?x128xbf16>)
+        outs(%out : memref<1x32x?x128xbf16>)
+        sequences packed(%cu_q, %cu_k : memref<?xi32>, memref<?xi32>)
+        mask(#attn.causal)
+    ```
+
     The operation is in destination style: on tensors it returns the new
     contents of its `outs`, on memrefs it writes them.
 
@@ -100,6 +133,9 @@ def Attn_AttentionOp : Attn_Op<"attention", [
   let arguments = (ins Attn_HeadTensor:$query, Attn_HeadTensor:$key,
                        Attn_HeadTensor:$value, Attn_HeadTensor:$out,
                        Optional<Attn_RowTensor>:$lse,
+                       Optional<Attn_SequenceTensor>:$query_sequences,
+                       Optional<Attn_SequenceTensor>:$key_sequences,
+                       OptionalAttr<Attn_SequenceLayoutAttr>:$sequence_layout,
                        OptionalAttr<F32Attr>:$scale,
                        OptionalAttr<Attn_MaskAttrInterface>:$mask,
                        OptionalAttr<Attn_ScheduleAttrInterface>:$schedule);
@@ -109,6 +145,8 @@ def Attn_AttentionOp : Attn_Op<"attention", [
   let assemblyFormat = [{
     `ins` `(` $query `,` $key `,` $value `:` type($query) `,` type($key) `,` type($value) `)`
     `outs` `(` $out (`,` $lse^)? `:` type($out) (`,` type($lse)^)? `)`
+    (`sequences` $sequence_layout `(` $query_sequences^ `,` $key_sequences
+        `:` type($query_sequences) `,` type($key_sequences) `)`)?
     (`scale` `(` $scale^ `)`)? (`mask` `(` $mask^ `)`)? (`schedule` `(` $schedule^ `)`)?
     attr-dict-with-keyword
     (`score` $score_region^)? (`keep` $keep_region^)? (`->` type($results)^)?
@@ -127,6 +165,9 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     int64_t getValueHeadDim();
     /// Query heads that share one key and value head.
     int64_t getGroupSize() { return getNumQueryHeads() / getNumKeyHeads(); }
+
+    /// Whether the lengths of sequences are given.
+    bool hasSequences() { return getSequenceLayout().has_value(); }
 
     /// Whether the operands are memrefs.
     bool isBufferized();
