@@ -201,44 +201,154 @@ Walk Walk::overItems(IndexBuilder &builder, ArrayRef<OpFoldResult> sizes,
   return {emitShare(builder, total, program, programs), emit};
 }
 
+namespace {
+/// The pairs of query tiles that a walk over pairs ends with.
+///
+/// Dealing out `pairs` equal pairs to `programs` groups leaves
+/// `rest = pairs mod programs` of them, for which some groups would work a
+/// whole round while the others have nothing to do. Their tiles are dealt out
+/// one by one instead: a long one to each of the first `rest` groups, and all
+/// short ones to the others, at most `k = ceil(rest / (programs - rest))` each.
+/// If the rest is taken from the pairs whose short tile has one part in `k + 1`
+/// of the work, all groups end at about the same time.
+struct RestOfPairs {
+  /// How many there are: none if that would not help.
+  Value count;
+  /// Pairs of each head that are left, one more for the first `numLarge` heads.
+  Value perHead, numLarge;
+  /// The short tile of the first of them, in each head.
+  Value first;
+};
+} // namespace
+
+/// Chooses the rest of `outer` heads of `tiles` query tiles each.
+static RestOfPairs emitRest(IndexBuilder &builder, Value tiles, Value outer,
+                            Value programs) {
+  Value zero = builder.constant(0), one = builder.constant(1);
+  Value pairsOfHead = builder.div(tiles, builder.constant(2));
+  Value pairs = builder.mul(outer, pairsOfHead);
+  Value count = builder.rem(pairs, programs);
+  Value perHead = builder.div(count, outer);
+  Value numLarge = builder.rem(count, outer);
+  Value most = builder.min(builder.add(perHead, one), pairsOfHead);
+  // The tile with number `q` meets `q + 1` tiles of keys, and its beginning and
+  // end take about as long as one more: it has `q + 2` parts of the work, the
+  // long tile of its pair `tiles + 1 - q`. The `k` short tiles of a group are
+  // to take as long as a long one: `k * (q + 2) = tiles + 1 - q`.
+  Value shortTiles =
+      builder.div(builder.sub(programs, one), builder.sub(programs, count));
+  Value work = builder.add(tiles, builder.constant(3));
+  Value best = builder.div(work, builder.add(shortTiles, one));
+  Value reach =
+      builder.add(builder.div(most, builder.constant(2)), builder.constant(2));
+  Value first = builder.sub(
+      arith::MaxUIOp::create(builder, best, reach).getResult(), reach);
+  first = builder.min(first, builder.sub(pairsOfHead, most));
+  // This does not help if the longest of the short tiles would take a group
+  // longer than a pair, and is not balanced if there is nothing but the rest.
+  auto compare = [&](arith::CmpIPredicate predicate, Value lhs, Value rhs) {
+    return arith::CmpIOp::create(builder, predicate, lhs, rhs);
+  };
+  Value longest =
+      builder.mul(shortTiles, builder.add(builder.add(first, most), one));
+  Value isShort = compare(arith::CmpIPredicate::ult, longest, work);
+  Value hasRounds = compare(arith::CmpIPredicate::uge, pairs, programs);
+  Value helps = arith::AndIOp::create(builder, isShort, hasRounds);
+  auto unless = [&](Value value) -> Value {
+    return arith::SelectOp::create(builder, helps, value, zero);
+  };
+  return {unless(count), unless(perHead), unless(numLarge), first};
+}
+
+/// Finds number `unit` of `sizeOfLarge` units in each of the first `numLarge`
+/// heads and one less or more, `sizeOfSmall`, in each other: its head, and its
+/// number within it.
+static std::pair<Value, Value> emitHead(IndexBuilder &builder, Value unit,
+                                        Value numLarge, Value sizeOfLarge,
+                                        Value sizeOfSmall) {
+  Value inLarge = builder.mul(numLarge, sizeOfLarge);
+  Value isLarge =
+      arith::CmpIOp::create(builder, arith::CmpIPredicate::ult, unit, inLarge);
+  auto select = [&](Value yes, Value no) -> Value {
+    return arith::SelectOp::create(builder, isLarge, yes, no);
+  };
+  // Where there are no units of a size, none is looked for.
+  Value size = arith::MaxUIOp::create(builder, select(sizeOfLarge, sizeOfSmall),
+                                      builder.constant(1));
+  Value from = select(unit, builder.sub(unit, inLarge));
+  Value head = builder.add(select(builder.constant(0), numLarge),
+                           builder.div(from, size));
+  return {head, builder.rem(from, size)};
+}
+
 /// Of `n` query tiles of a head, `n - 1 - q` and `q` are a pair; an odd one in
-/// the middle is left. Pairs of all heads are numbered first, then the tiles
-/// that are left; both are dealt out in turn.
+/// the middle is left. Pairs are dealt out in turn, head after head, long tiles
+/// first, but for the rest of the last round; then follow the tiles in the
+/// middle, and the tiles of the rest.
 Walk Walk::overPairs(IndexBuilder &builder, ArrayRef<OpFoldResult> sizes) {
-  Value two = builder.constant(2);
+  Value one = builder.constant(1), two = builder.constant(2);
   Value tiles = emitSize(builder, sizes.back());
   Value outer = emitProduct(builder, sizes.drop_back());
-  Value pairsOfOne = builder.div(tiles, two);
-  Value pairs = builder.mul(outer, pairsOfOne);
-  Value units = builder.add(pairs, builder.mul(outer, builder.rem(tiles, two)));
+  Value pairsOfHead = builder.div(tiles, two);
   Value program = ProgramIdOp::create(builder, 0);
   Value programs = NumProgramsOp::create(builder, 0);
+  RestOfPairs rest = emitRest(builder, tiles, outer, programs);
+  Value pairs = builder.sub(builder.mul(outer, pairsOfHead), rest.count);
+  Value middles = builder.mul(outer, builder.rem(tiles, two));
   Value myPairs = emitShare(builder, pairs, program, programs);
-  Value myUnits = emitShare(builder, units, program, programs);
+  Value myMiddles = emitShare(builder, middles, program, programs);
+  Value getsLong = arith::CmpIOp::create(builder, arith::CmpIPredicate::ult,
+                                         program, rest.count);
+  Value shortProgram = builder.sub(program, rest.count);
+  Value shortPrograms = builder.sub(programs, rest.count);
+  Value myRest = arith::SelectOp::create(
+      builder, getsLong, one,
+      emitShare(builder, rest.count, shortProgram, shortPrograms));
+  Value inPairs = builder.mul(myPairs, two);
+  Value beforeRest = builder.add(inPairs, myMiddles);
+
   auto emit = [=](IndexBuilder &builder, Value step) {
-    Value one = builder.constant(1);
     auto select = [&](Value condition, Value yes, Value no) -> Value {
       return arith::SelectOp::create(builder, condition, yes, no);
     };
-    Value inPair = arith::CmpIOp::create(builder, arith::CmpIPredicate::ult,
-                                         step, builder.mul(myPairs, two));
+    auto compare = [&](arith::CmpIPredicate predicate, Value lhs,
+                       Value rhs) -> Value {
+      return arith::CmpIOp::create(builder, predicate, lhs, rhs);
+    };
+    using Predicate = arith::CmpIPredicate;
+    Value isRest = compare(Predicate::uge, step, beforeRest);
+    Value isMiddle =
+        arith::AndIOp::create(builder, compare(Predicate::uge, step, inPairs),
+                              compare(Predicate::ult, step, beforeRest));
+    // Which pair, of those in turn or of the rest, and in which head.
     Value turn =
-        select(inPair, builder.div(step, two), builder.sub(step, myPairs));
-    Value unit = builder.add(builder.mul(turn, programs), program);
-    // Of a head without pairs all tiles are left ones.
-    Value divisor = arith::MaxUIOp::create(builder, pairsOfOne, one);
-    Value place = builder.rem(unit, divisor);
-    Value isShort =
-        arith::CmpIOp::create(builder, arith::CmpIPredicate::ne,
-                              builder.rem(step, two), builder.constant(0));
-    Value ofPair =
-        select(isShort, place, builder.sub(builder.sub(tiles, one), place));
-    Value tile = select(inPair, ofPair, pairsOfOne);
-    Value head =
-        select(inPair, builder.div(unit, divisor), builder.sub(unit, pairs));
-    return ::emitIndices(builder, head, tile, sizes);
+        builder.add(builder.mul(builder.div(step, two), programs), program);
+    Value turnOfShort =
+        builder.add(builder.mul(builder.sub(step, beforeRest), shortPrograms),
+                    shortProgram);
+    Value unit = select(isRest, select(getsLong, program, turnOfShort), turn);
+    Value largeRest = builder.add(rest.perHead, one);
+    auto [head, number] = emitHead(
+        builder, unit, rest.numLarge,
+        select(isRest, largeRest, builder.sub(pairsOfHead, largeRest)),
+        select(isRest, rest.perHead, builder.sub(pairsOfHead, rest.perHead)));
+    // Those in turn leave the rest out.
+    Value skipped = select(compare(Predicate::ult, head, rest.numLarge),
+                           largeRest, rest.perHead);
+    Value isBefore = compare(Predicate::ult, number, rest.first);
+    Value place = builder.add(
+        number, select(isRest, rest.first,
+                       select(isBefore, builder.constant(0), skipped)));
+    Value isLong = select(
+        isRest, getsLong,
+        compare(Predicate::eq, builder.rem(step, two), builder.constant(0)));
+    Value longTile = builder.sub(builder.sub(tiles, one), place);
+    Value tile = select(isMiddle, pairsOfHead, select(isLong, longTile, place));
+    Value middle =
+        builder.add(builder.mul(builder.sub(step, inPairs), programs), program);
+    return ::emitIndices(builder, select(isMiddle, middle, head), tile, sizes);
   };
-  return {builder.add(myPairs, myUnits), emit};
+  return {builder.add(beforeRest, myRest), emit};
 }
 
 /// Replaces `forall` by what group number `program_id 0` does of it.

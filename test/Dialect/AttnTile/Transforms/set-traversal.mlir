@@ -47,17 +47,26 @@ attn_tile.kernel @items(%a: memref<?x?x?x8xf16>, %count: index) {
   // PERSISTENT: %[[G:.*]] = attn_tile.num_programs 0
   // PERSISTENT: %[[SHARE:.*]] = arith.divui %{{.*}}, %[[G]]
 
-  // Pairs come first, then the tile in the middle of each odd number of tiles.
+  // Pairs come first, all but those of an incomplete last round; then the tile
+  // in the middle of each odd number of tiles; then the long or the short tiles
+  // of the pairs that are left.
+  // PAIRED:     %[[HEADS:.*]] = arith.muli
   // PAIRED:     %[[HALF:.*]] = arith.divui %[[N]], %[[C2:.*]]
-  // PAIRED:     %[[PAIRS:.*]] = arith.muli %[[HEADS:.*]], %[[HALF]]
-  // PAIRED:     %[[ODD:.*]] = arith.remui %[[N]], %[[C2]]
-  // PAIRED:     %[[REST:.*]] = arith.muli %[[HEADS]], %[[ODD]]
-  // PAIRED:     %[[UNITS:.*]] = arith.addi %[[PAIRS]], %[[REST]]
   // PAIRED:     %[[P:.*]] = attn_tile.program_id 0
   // PAIRED:     %[[G:.*]] = attn_tile.num_programs 0
+  // PAIRED:     %[[ALL:.*]] = arith.muli %[[HEADS]], %{{.*}}
+  // PAIRED:     %[[LEFT:.*]] = arith.remui %[[ALL]], %[[G]]
+  // PAIRED:     %[[SHORTS:.*]] = arith.divui
+  // PAIRED:     %[[REST:.*]] = arith.select %{{.*}}, %[[LEFT]], %{{.*}}
+  // PAIRED:     %[[PAIRS:.*]] = arith.subi %{{.*}}, %[[REST]]
   // PAIRED:     %[[MYPAIRS:.*]] = arith.divui %{{.*}}, %[[G]]
-  // PAIRED:     %[[MYUNITS:.*]] = arith.divui %{{.*}}, %[[G]]
-  // PAIRED:     %[[SHARE:.*]] = arith.addi %[[MYPAIRS]], %[[MYUNITS]]
+  // PAIRED:     %[[MYMIDDLES:.*]] = arith.divui %{{.*}}, %[[G]]
+  // PAIRED:     %[[GETSLONG:.*]] = arith.cmpi ult, %[[P]], %[[REST]]
+  // PAIRED:     %[[OTHERS:.*]] = arith.subi %[[G]], %[[REST]]
+  // PAIRED:     %[[MYSHORT:.*]] = arith.divui %{{.*}}, %[[OTHERS]]
+  // PAIRED:     %[[MYREST:.*]] = arith.select %[[GETSLONG]], %{{.*}}, %[[MYSHORT]]
+  // PAIRED:     %[[BEFORE:.*]] = arith.addi %{{.*}}, %[[MYMIDDLES]]
+  // PAIRED:     %[[SHARE:.*]] = arith.addi %[[BEFORE]], %[[MYREST]]
 
   // Each stream length has its own base, that grows from item to item.
   // WALK:       scf.for %[[R:.*]] = %[[ZERO:.*]] to %[[SHARE]] step
@@ -66,11 +75,12 @@ attn_tile.kernel @items(%a: memref<?x?x?x8xf16>, %count: index) {
   // PERSISTENT: %[[MIRRORED:.*]] = arith.subi %{{.*}}, %[[P]]
   // PERSISTENT: %[[FORWARD:.*]] = arith.addi %[[FIRST]], %[[P]]
   // PERSISTENT: arith.select %{{.*}}, %[[MIRRORED]], %[[FORWARD]]
-  // PAIRED:     %[[INPAIR:.*]] = arith.cmpi ult, %[[R]]
+  // PAIRED:     %[[ISREST:.*]] = arith.cmpi uge, %[[R]], %[[BEFORE]]
+  // PAIRED:     arith.select %[[ISREST]], %{{.*}}, %{{.*}} : index
   // PAIRED:     %[[LAST:.*]] = arith.subi %[[N]]
   // PAIRED:     %[[LONG:.*]] = arith.subi %[[LAST]], %[[PLACE:.*]] :
-  // PAIRED:     %[[OFPAIR:.*]] = arith.select %{{.*}}, %[[PLACE]], %[[LONG]]
-  // PAIRED:     arith.select %[[INPAIR]], %[[OFPAIR]], %[[HALF]]
+  // PAIRED:     %[[OFPAIR:.*]] = arith.select %{{.*}}, %[[LONG]], %[[PLACE]]
+  // PAIRED:     arith.select %{{.*}}, %[[HALF]], %[[OFPAIR]]
   // WALK:       attn_tile.load {{.*}} stream(%[[ONES]] of %[[C1]])
   // WALK:       scf.for %[[T:.*]] =
   // WALK:         %[[POS:.*]] = arith.addi %[[COUNTS]], %[[T]]

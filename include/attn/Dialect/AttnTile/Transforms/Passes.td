@@ -67,7 +67,10 @@ def AttnTileSetTraversalPass
     item to the next. With `kind = paired` they walk over pairs of query tiles
     of one head, the first long with the first short one and so on: under a
     causal mask all pairs are the same amount of work, and pairs of one head are
-    neighbours, so that groups share keys and values at any length.
+    neighbours, so that groups share keys and values at any length. Where the
+    number of pairs is no multiple of the number of groups, the tiles of the
+    pairs that are left are dealt out one by one at the end, chosen so that one
+    long or a few short ones keep all groups busy for the same time.
 
     Items with more work come first: the last dimension of the loop, the query
     tile, counts down. `interleave` combinations of the other dimensions (batch

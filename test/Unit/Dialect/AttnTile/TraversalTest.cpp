@@ -1,0 +1,211 @@
+//===- TraversalTest.cpp - Tests of the walks over work items -------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Runs the walks that `attn-tile-set-traversal` writes, for many shapes and
+// numbers of groups: each work item must be visited once, and pairs must share
+// the work of a causal mask out well.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "gtest/gtest.h"
+
+using namespace mlir;
+using namespace mlir::attn_tile;
+
+namespace {
+struct Shape {
+  int64_t batches, heads, tiles;
+};
+
+/// The items of one group, in order.
+using Items = std::vector<std::array<int64_t, 3>>;
+
+class TraversalTest : public ::testing::Test {
+protected:
+  TraversalTest() {
+    context
+        .loadDialect<arith::ArithDialect, scf::SCFDialect, AttnTileDialect>();
+    context.allowUnregisteredDialects();
+  }
+
+  /// Writes the walk of a kernel whose loop bounds are its arguments.
+  void writeWalk(TraversalKind kind, int64_t interleave = 1) {
+    module = parseSourceString<ModuleOp>(R"mlir(
+      attn_tile.kernel @items(%b: index, %h: index, %n: index) {
+        scf.forall (%i, %j, %k) in (%b, %h, %n) {
+          "test.visit"(%i, %j, %k) : (index, index, index) -> ()
+        }
+        attn_tile.return
+      })mlir",
+                                         &context);
+    ASSERT_TRUE(module);
+    PassManager manager(&context);
+    AttnTileSetTraversalPassOptions options;
+    options.kind = kind;
+    options.interleave = interleave;
+    manager.addPass(createAttnTileSetTraversalPass(options));
+    ASSERT_TRUE(succeeded(manager.run(*module)));
+  }
+
+  Items run(const Shape &shape, int64_t program, int64_t programs);
+  void checkVisits(const Shape &shape, int64_t programs,
+                   std::vector<Items> &groups);
+
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
+
+private:
+  void runBlock(Block &block, int64_t program, int64_t programs);
+  int64_t get(Value value) {
+    return cast<IntegerAttr>(values.lookup(value)).getInt();
+  }
+
+  DenseMap<Value, Attribute> values;
+  Items visited;
+};
+} // namespace
+
+void TraversalTest::runBlock(Block &block, int64_t program, int64_t programs) {
+  Builder builder(&context);
+  for (Operation &op : block) {
+    if (isa<ProgramIdOp>(op)) {
+      values[op.getResult(0)] = builder.getIndexAttr(program);
+    } else if (isa<NumProgramsOp>(op)) {
+      values[op.getResult(0)] = builder.getIndexAttr(programs);
+    } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
+      for (int64_t i = get(loop.getLowerBound()),
+                   end = get(loop.getUpperBound());
+           i < end; ++i) {
+        values[loop.getInductionVar()] = builder.getIndexAttr(i);
+        runBlock(*loop.getBody(), program, programs);
+      }
+    } else if (op.getName().getStringRef() == "test.visit") {
+      visited.push_back({get(op.getOperand(0)), get(op.getOperand(1)),
+                         get(op.getOperand(2))});
+    } else if (op.getNumResults() != 0) {
+      SmallVector<Attribute> operands;
+      for (Value operand : op.getOperands())
+        operands.push_back(values.lookup(operand));
+      SmallVector<OpFoldResult> results;
+      ASSERT_TRUE(succeeded(op.fold(operands, results)) && !results.empty())
+          << op.getName().getStringRef().str();
+      auto value = dyn_cast<Value>(results[0]);
+      values[op.getResult(0)] =
+          value ? values.lookup(value) : cast<Attribute>(results[0]);
+    }
+  }
+}
+
+Items TraversalTest::run(const Shape &shape, int64_t program,
+                         int64_t programs) {
+  Builder builder(&context);
+  auto kernel = *module->getOps<KernelOp>().begin();
+  Block &body = kernel.getBody().front();
+  values.clear();
+  visited.clear();
+  for (auto [argument, size] :
+       llvm::zip(body.getArguments(),
+                 std::array{shape.batches, shape.heads, shape.tiles}))
+    values[argument] = builder.getIndexAttr(size);
+  runBlock(body, program, programs);
+  return visited;
+}
+
+/// Runs all groups and expects every item exactly once.
+void TraversalTest::checkVisits(const Shape &shape, int64_t programs,
+                                std::vector<Items> &groups) {
+  SCOPED_TRACE(::testing::Message()
+               << shape.batches << "x" << shape.heads << "x" << shape.tiles
+               << " items, " << programs << " groups");
+  std::map<std::array<int64_t, 3>, int64_t> count;
+  groups.clear();
+  for (int64_t program = 0; program < programs; ++program) {
+    groups.push_back(run(shape, program, programs));
+    for (auto &item : groups.back())
+      ++count[item];
+  }
+  EXPECT_EQ(count.size(), size_t(shape.batches * shape.heads * shape.tiles));
+  for (auto &[item, times] : count) {
+    EXPECT_EQ(times, 1);
+    EXPECT_TRUE(item[0] >= 0 && item[0] < shape.batches);
+    EXPECT_TRUE(item[1] >= 0 && item[1] < shape.heads);
+    EXPECT_TRUE(item[2] >= 0 && item[2] < shape.tiles);
+  }
+}
+
+static const Shape shapes[] = {{1, 1, 1},  {1, 1, 2}, {2, 3, 1},  {1, 3, 5},
+                               {3, 2, 4},  {2, 5, 7}, {1, 2, 16}, {4, 4, 9},
+                               {1, 7, 12}, {2, 8, 24}};
+
+TEST_F(TraversalTest, VisitsEachItemOnce) {
+  std::vector<Items> groups;
+  const std::pair<TraversalKind, int64_t> walks[] = {
+      {TraversalKind::Persistent, 0},
+      {TraversalKind::Persistent, 1},
+      {TraversalKind::Persistent, 3},
+      {TraversalKind::Paired, 1}};
+  for (auto [kind, interleave] : walks) {
+    SCOPED_TRACE(stringifyTraversalKind(kind).str());
+    writeWalk(kind, interleave);
+    for (const Shape &shape : shapes)
+      for (int64_t programs : {1, 2, 3, 5, 7, 8, 11, 30})
+        checkVisits(shape, programs, groups);
+  }
+}
+
+/// The most work of a group over the mean, where query tile `q` costs `q + 1`.
+static double getImbalance(const std::vector<Items> &groups) {
+  int64_t most = 0, total = 0;
+  for (const Items &items : groups) {
+    int64_t work = 0;
+    for (auto &item : items)
+      work += item[2] + 1;
+    most = std::max(most, work);
+    total += work;
+  }
+  return double(most) * groups.size() / total;
+}
+
+TEST_F(TraversalTest, PairsShareTheWorkOut) {
+  writeWalk(TraversalKind::Paired);
+  std::vector<Items> groups;
+  // A multiprocessor of an H200 or an H100 PCIe for each group; 16 heads of
+  // 16384 queries, 32 heads, and short sequences.
+  for (int64_t programs : {132, 114}) {
+    for (const Shape &shape :
+         {Shape{1, 16, 128}, Shape{1, 32, 128}, Shape{1, 32, 86},
+          Shape{2, 16, 64}, Shape{8, 16, 16}}) {
+      checkVisits(shape, programs, groups);
+      EXPECT_LE(getImbalance(groups), 1.04)
+          << shape.heads << " heads, " << shape.tiles << " tiles, " << programs
+          << " groups";
+    }
+  }
+}
+
+TEST_F(TraversalTest, PairsAreNeverWorseThanWholeRounds) {
+  writeWalk(TraversalKind::Paired);
+  std::vector<Items> groups;
+  for (const Shape &shape : shapes) {
+    if (shape.tiles % 2 != 0)
+      continue;
+    for (int64_t programs : {1, 2, 3, 5, 7, 8, 11, 30}) {
+      checkVisits(shape, programs, groups);
+      int64_t pairs = shape.batches * shape.heads * shape.tiles / 2;
+      double rounds = (pairs + programs - 1) / programs;
+      EXPECT_LE(getImbalance(groups), rounds * programs / pairs + 1e-9);
+    }
+  }
+}
