@@ -86,24 +86,30 @@ static void unite(ArrayRef<std::pair<Value, int64_t>> dims, StringRef name,
                   func::FuncOp func, SizeClasses &sizes) {
   SmallVector<ArgumentDim> resolved;
   for (auto [value, dim] : dims)
-    if (value)
-      if (std::optional<ArgumentDim> source = resolveDim(value, dim, func))
-        resolved.push_back(*source);
+    if (std::optional<ArgumentDim> source = resolveDim(value, dim, func))
+      resolved.push_back(*source);
   sizes.unite(resolved, name);
 }
 
 /// Unites the sizes that `op` needs to be equal.
-static void uniteSizes(AttentionOp op, func::FuncOp func, SizeClasses &sizes) {
-  Value q = op.getQuery(), k = op.getKey(), v = op.getValue();
-  Value out = op.getOut(), lse = op.getLse();
-  unite({{q, 0}, {k, 0}, {v, 0}, {out, 0}, {lse, 0}}, "batch", func, sizes);
-  unite({{q, 2}, {out, 2}, {lse, 2}}, "queries", func, sizes);
-  unite({{k, 2}, {v, 2}}, "keys", func, sizes);
-  Value sq = op.getQuerySequences(), sk = op.getKeySequences();
-  if (op.getSequenceLayout() == SequenceLayout::Packed)
-    unite({{sq, 0}, {sk, 0}}, "boundaries", func, sizes);
-  else
-    unite({{q, 0}, {sq, 0}, {sk, 0}}, "batch", func, sizes);
+static void uniteSizes(AttentionOpInterface op, func::FuncOp func,
+                       SizeClasses &sizes) {
+  SmallVector<std::pair<Value, int64_t>> batches, queries, keys;
+  for (const AttentionOperand &operand : op.getShapedOperands()) {
+    batches.emplace_back(operand.value, 0);
+    (operand.isQuerySide ? queries : keys).emplace_back(operand.value, 2);
+  }
+  if (op.hasSequences()) {
+    SmallVector<std::pair<Value, int64_t>> sequences = {
+        {op.getQuerySequences(), 0}, {op.getKeySequences(), 0}};
+    if (op.getSequenceLayout() == SequenceLayout::Packed)
+      unite(sequences, "boundaries", func, sizes);
+    else
+      llvm::append_range(batches, sequences);
+  }
+  unite(batches, "batch", func, sizes);
+  unite(queries, "queries", func, sizes);
+  unite(keys, "keys", func, sizes);
 }
 
 /// Unites the sizes that one loop of `op` runs over.
@@ -189,9 +195,9 @@ static Value emitSize(OpBuilder &builder, Location loc, Value arguments,
 /// Adds `attn_flops_<name>`. Does nothing if a size is not known, or an
 /// attention may run any number of times.
 static void createFlopCount(func::FuncOp func) {
-  SmallVector<AttentionOp> attentions;
+  SmallVector<AttentionOpInterface> attentions;
   bool countable = true;
-  func.walk([&](AttentionOp op) {
+  func.walk([&](AttentionOpInterface op) {
     attentions.push_back(op);
     // The lengths of sequences are known on the device alone.
     countable &= op->getParentOp() == func && !op.hasSequences();
@@ -200,7 +206,7 @@ static void createFlopCount(func::FuncOp func) {
     return !cast<MemRefType>(value.getType()).isDynamicDim(dim) ||
            resolveDim(value, dim, func);
   };
-  for (AttentionOp op : attentions)
+  for (AttentionOpInterface op : attentions)
     countable &= op.isBufferized() && isKnown(op.getQuery(), 0) &&
                  isKnown(op.getQuery(), 2) && isKnown(op.getKey(), 2);
   if (!countable || attentions.empty() || !func.getBody().hasOneBlock())
@@ -222,10 +228,8 @@ static void createFlopCount(func::FuncOp func) {
     return emitSize(builder, loc, arguments, *resolveDim(value, dim, func));
   };
   Value total = arith::ConstantIndexOp::create(builder, loc, 0);
-  for (AttentionOp op : attentions) {
-    // Two matrix products, two operations for each multiply and add.
-    int64_t perPair = 2 * op.getNumQueryHeads() *
-                      (op.getQueryHeadDim() + op.getValueHeadDim());
+  for (AttentionOpInterface op : attentions) {
+    int64_t perPair = op.getNumQueryHeads() * op.getFlopsPerPair();
     Value pairs =
         emitAttendedPairs(builder, loc, op.getMaskAttr(),
                           emitDim(op.getQuery(), 2), emitDim(op.getKey(), 2));
@@ -264,13 +268,9 @@ static SmallVector<std::string> getArgumentNames(func::FuncOp func) {
       unique = (name + Twine(i)).str();
     names[argument.getArgNumber()] = unique;
   };
-  func.walk([&](AttentionOp op) {
-    setName(getArgument(op.getQuery(), func), "q");
-    setName(getArgument(op.getKey(), func), "k");
-    setName(getArgument(op.getValue(), func), "v");
-    setName(getArgument(op.getOut(), func), "out");
-    if (op.getLse())
-      setName(getArgument(op.getLse(), func), "lse");
+  func.walk([&](AttentionOpInterface op) {
+    for (const AttentionOperand &operand : op.getShapedOperands())
+      setName(getArgument(operand.value, func), operand.argumentName);
     if (op.hasSequences()) {
       setName(getArgument(op.getQuerySequences(), func), "q_sequences");
       setName(getArgument(op.getKeySequences(), func), "k_sequences");
@@ -299,13 +299,13 @@ static LogicalResult describe(func::FuncOp func, int64_t stagedAlignment) {
 
   SizeClasses sizes;
   llvm::SmallDenseSet<Value> staged, written;
-  func.walk([&](AttentionOp op) {
+  func.walk([&](AttentionOpInterface op) {
     uniteSizes(op, func, sizes);
-    for (Value value : {op.getQuery(), op.getKey(), op.getValue(), op.getOut()})
-      staged.insert(getArgument(value, func));
-    written.insert(getArgument(op.getOut(), func));
-    if (op.getLse())
-      written.insert(getArgument(op.getLse(), func));
+    for (const AttentionOperand &operand : op.getShapedOperands())
+      if (operand.channels != ChannelKind::None)
+        staged.insert(getArgument(operand.value, func));
+    for (Value init : op.getDpsInits())
+      written.insert(getArgument(init, func));
   });
   func.walk([&](linalg::LinalgOp op) { uniteSizes(op, func, sizes); });
 

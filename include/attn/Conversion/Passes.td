@@ -58,7 +58,11 @@ def ConvertAttnToLoopsPass : Pass<"convert-attn-to-loops"> {
     }
     ```
 
-    Attention on tensors is an error.
+    An `attn.attention_grad` becomes two such loops: one over the rows of
+    queries, with `dquery` and what the `score_grad` region adds to
+    destinations, and one over the rows of keys, with `dkey` and `dvalue`. The
+    weights are recomputed from the log-sum-exp. A score region without
+    `score_grad` is an error, as is attention on tensors.
   }];
   let statistics = [Statistic<"numLowered", "num-lowered",
                               "Number of attentions lowered">];
@@ -74,7 +78,8 @@ def AttnMakeReferencePass : Pass<"attn-make-reference", "::mlir::ModuleOp"> {
     `@f_reference`: the loops of `convert-attn-to-loops`, with outputs of
     element type f64 and one more argument, an `index`. With `n` as that
     argument, only the rows 0, n, 2n, ... of the outputs are written; it must be
-    at least 1.
+    at least 1. Attention whose results are read writes all of its rows, and
+    gradients of captured values come from all rows.
 
     ```mlir
     func.func @f(%q: memref<...xbf16>, ..., %out: memref<...xbf16>)
@@ -82,16 +87,17 @@ def AttnMakeReferencePass : Pass<"attn-make-reference", "::mlir::ModuleOp"> {
                                    %out: memref<...xf64>, %row_step: index)
     ```
 
-    `@f` must be straight-line code on memrefs: attention that writes arguments
-    which nothing reads, and operations without effects. Any other function is
-    left alone, with a remark that says why.
+    `@f` must be straight-line code on memrefs: attention and `linalg.fill` that
+    write arguments which nothing but later attention reads, and operations
+    without effects. Any other function is left alone, with a remark that says
+    why.
   }];
   let statistics = [Statistic<"numReferences", "num-references",
                               "Number of references added">];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
-    "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
-    "::mlir::scf::SCFDialect"];
+    "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect",
+    "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];
 }
 
 def AttnTileAllocatePipesPass

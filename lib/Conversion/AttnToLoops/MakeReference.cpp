@@ -15,6 +15,7 @@
 #include "attn/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -33,13 +34,22 @@ using namespace mlir::attn;
 static bool isCandidate(func::FuncOp function) {
   return function.isPublic() && !function.isExternal() &&
          function.getBody()
-             .walk([](AttentionOp) { return WalkResult::interrupt(); })
+             .walk([](AttentionOpInterface) { return WalkResult::interrupt(); })
              .wasInterrupted();
 }
 
-/// Checks that `function` is straight-line code of attention that writes
-/// arguments nobody reads. Adds these arguments to `outputs`. Emits a remark
-/// and fails if it is not.
+/// The destination of `op`, if it fills a buffer of floats.
+static Value getFilled(Operation *op) {
+  auto fill = dyn_cast<linalg::FillOp>(op);
+  if (!fill || !fill.hasPureBufferSemantics() ||
+      !isa<FloatType>(fill.value().getType()))
+    return {};
+  return fill.output();
+}
+
+/// Checks that `function` is straight-line code of attention and fills that
+/// write arguments which only later attention reads. Adds these arguments to
+/// `outputs`. Emits a remark and fails if it is not.
 static LogicalResult findOutputs(func::FuncOp function,
                                  llvm::SmallSetVector<Value, 2> &outputs) {
   if (!function.getBody().hasOneBlock())
@@ -47,35 +57,46 @@ static LogicalResult findOutputs(func::FuncOp function,
   if (function.getNumResults() != 0)
     return function.emitRemark("no reference for a function with results");
   for (Operation &op : function.front().without_terminator()) {
-    auto attention = dyn_cast<AttentionOp>(op);
-    if (!attention) {
-      if (isMemoryEffectFree(&op) && op.getNumRegions() == 0)
-        continue;
+    SmallVector<Value> written;
+    if (auto attention = dyn_cast<AttentionOpInterface>(op)) {
+      if (!attention.isBufferized())
+        return op.emitRemark("no reference for attention on tensors");
+      llvm::append_range(written, attention.getDpsInits());
+    } else if (Value filled = getFilled(&op)) {
+      written.push_back(filled);
+    } else if (!isMemoryEffectFree(&op) || op.getNumRegions() != 0) {
       return op.emitRemark() << "no reference for '" << op.getName() << "'";
     }
-    if (!attention.isBufferized())
-      return op.emitRemark("no reference for attention on tensors");
-    for (Value init : attention.getDpsInits()) {
-      if (!isa<BlockArgument>(init))
+    for (Value output : written) {
+      if (!isa<BlockArgument>(output))
         return op.emitRemark(
             "no reference for an output that is not an argument");
-      outputs.insert(init);
+      outputs.insert(output);
     }
   }
   for (Value output : outputs)
-    for (OpOperand &use : output.getUses()) {
-      auto attention = dyn_cast<AttentionOp>(use.getOwner());
-      if (!attention || !attention.isDpsInit(&use))
-        return use.getOwner()->emitRemark(
-            "no reference for an output that is used");
-    }
+    for (Operation *user : output.getUsers())
+      if (user->getBlock() != &function.front() ||
+          (!isa<AttentionOpInterface>(user) && getFilled(user) != output))
+        return user->emitRemark("no reference for an output that is used");
   return success();
 }
 
+/// Whether an operation reads what `attention` writes, all rows of which must
+/// then be there.
+static bool isRead(AttentionOpInterface attention) {
+  return llvm::any_of(attention.getDpsInits(), [&](Value init) {
+    return llvm::any_of(init.getUses(), [](OpOperand &use) {
+      auto reader = dyn_cast<AttentionOpInterface>(use.getOwner());
+      return reader && !reader.isDpsInit(&use);
+    });
+  });
+}
+
 /// Adds the reference of `function` after it.
-static void makeReference(func::FuncOp function,
-                          const llvm::SmallSetVector<Value, 2> &outputs,
-                          StringRef name) {
+static LogicalResult
+makeReference(func::FuncOp function,
+              const llvm::SmallSetVector<Value, 2> &outputs, StringRef name) {
   OpBuilder builder(function.getContext());
   builder.setInsertionPointAfter(function);
   Location loc = function.getLoc();
@@ -108,13 +129,25 @@ static void makeReference(func::FuncOp function,
   IRMapping mapping;
   mapping.map(function.getArguments(), body->getArguments().drop_back());
   for (Operation &op : function.front().without_terminator()) {
-    if (auto attention = dyn_cast<AttentionOp>(op))
-      writeAttentionLoops(builder, attention, mapping,
-                          body->getArguments().back());
-    else
+    if (auto attention = dyn_cast<AttentionOpInterface>(op)) {
+      Value step = body->getArguments().back();
+      if (isRead(attention))
+        step = arith::ConstantIndexOp::create(builder, op.getLoc(), 1);
+      if (failed(writeLoops(builder, attention, mapping, step)))
+        return failure();
+    } else if (Value filled = getFilled(&op)) {
+      Value element = mapping.lookupOrDefault(cast<linalg::FillOp>(op).value());
+      if (!element.getType().isF64())
+        element = arith::ExtFOp::create(builder, op.getLoc(),
+                                        builder.getF64Type(), element);
+      linalg::FillOp::create(builder, op.getLoc(), element,
+                             mapping.lookup(filled));
+    } else {
       builder.clone(op, mapping);
+    }
   }
   func::ReturnOp::create(builder, loc);
+  return success();
 }
 
 namespace {
@@ -136,7 +169,8 @@ struct AttnMakeReferencePass
       llvm::SmallSetVector<Value, 2> outputs;
       if (failed(findOutputs(function, outputs)))
         continue;
-      makeReference(function, outputs, name);
+      if (failed(makeReference(function, outputs, name)))
+        return signalPassFailure();
       ++numReferences;
     }
   }

@@ -125,8 +125,8 @@ func.func @tensors(%q: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
 // CHECK: %[[EXISTS:.*]] = arith.cmpi slt, %[[S]], %[[N]]
 // CHECK: scf.if %[[EXISTS]] {
 // CHECK: memref.load %[[CUQ]][%[[S]]]
-// CHECK: %[[QUERY:.*]] = arith.subi %[[ROW]], %[[BEGIN:.*]] :
 // CHECK: memref.load %[[CUK]][%[[S]]]
+// CHECK: %[[QUERY:.*]] = arith.subi %[[ROW]], %[[BEGIN:.*]] :
 // CHECK: memref.load %[[Q]][%{{.*}}, %[[H]], %[[ROW]],
 // CHECK: scf.for %[[J:[a-z0-9]+]] = %{{.*}} iter_args
 // CHECK: arith.cmpi sle, %[[J]],

@@ -78,17 +78,97 @@ func.func @output_is_cast(%q: memref<2x4x8x16xf32>, %arg: memref<?x4x8x16xf32>) 
 
 // -----
 
+// What later attention reads is there in full.
+// CHECK-LABEL: func.func private @chain_reference(
+// CHECK-SAME: %[[OUT1:[a-z0-9]+]]: memref<2x4x8x16xf64>, %[[OUT2:[a-z0-9]+]]: memref<2x4x8x16xf64>, %[[STEP:[a-z0-9]+]]: index)
+// CHECK: %[[ONE:.*]] = arith.constant 1 : index
+// CHECK: scf.parallel {{.*}} step (%{{.*}}, %{{.*}}, %[[ONE]])
+// CHECK: memref.store %{{.*}}, %[[OUT1]]
+// CHECK: scf.parallel {{.*}} step (%{{.*}}, %{{.*}}, %[[STEP]])
+// CHECK: memref.load %[[OUT1]]
+// CHECK: memref.store %{{.*}}, %[[OUT2]]
 func.func @chain(%q: memref<2x4x8x16xf32>, %out1: memref<2x4x8x16xf32>,
                  %out2: memref<2x4x8x16xf32>) {
   attn.attention
       ins(%q, %q, %q : memref<2x4x8x16xf32>, memref<2x4x8x16xf32>,
           memref<2x4x8x16xf32>)
       outs(%out1 : memref<2x4x8x16xf32>)
-  // expected-remark @below {{no reference for an output that is used}}
   attn.attention
       ins(%out1, %q, %q : memref<2x4x8x16xf32>, memref<2x4x8x16xf32>,
           memref<2x4x8x16xf32>)
       outs(%out2 : memref<2x4x8x16xf32>)
+  return
+}
+
+// -----
+
+func.func @region_reads_output(%q: memref<2x4x8x16xf32>, %out1: memref<2x4x8x16xf32>,
+                               %out2: memref<2x4x8x16xf32>) {
+  attn.attention
+      ins(%q, %q, %q : memref<2x4x8x16xf32>, memref<2x4x8x16xf32>,
+          memref<2x4x8x16xf32>)
+      outs(%out1 : memref<2x4x8x16xf32>)
+  attn.attention
+      ins(%q, %q, %q : memref<2x4x8x16xf32>, memref<2x4x8x16xf32>,
+          memref<2x4x8x16xf32>)
+      outs(%out2 : memref<2x4x8x16xf32>)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        // expected-remark @below {{no reference for an output that is used}}
+        %t = memref.load %out1[%b, %h, %i, %i] : memref<2x4x8x16xf32>
+        attn.yield %t : f32
+      }
+  return
+}
+
+// -----
+
+// Gradients of captured values come from all rows.
+// CHECK-LABEL: func.func private @gradient_reference(
+// CHECK-SAME: %[[DQ:[a-z0-9]+]]: memref<2x4x8x16xf64>, %[[DBIAS:[a-z0-9]+]]: memref<8xf64>, %[[STEP:[a-z0-9]+]]: index)
+// CHECK: linalg.fill ins(%{{.*}} : f64) outs(%[[DBIAS]] : memref<8xf64>)
+// CHECK: %[[ONE:.*]] = arith.constant 1 : index
+// CHECK: scf.parallel {{.*}} step (%{{.*}}, %{{.*}}, %[[ONE]])
+// CHECK: memref.atomic_rmw addf %{{.*}}, %[[DBIAS]][%{{.*}}] : (f64, memref<8xf64>) -> f64
+// CHECK: memref.store %{{.*}}, %[[DQ]]
+// CHECK: scf.parallel {{.*}} step (%{{.*}}, %{{.*}}, %[[STEP]])
+// CHECK-NOT: memref.atomic_rmw
+// CHECK: return
+func.func @gradient(%q: memref<2x4x8x16xf32>, %lse: memref<2x4x8xf32>,
+                    %dq: memref<2x4x8x16xf32>, %dbias: memref<8xf32>) {
+  %zero = arith.constant 0.0 : f32
+  linalg.fill ins(%zero : f32) outs(%dbias : memref<8xf32>)
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<2x4x8x16xf32>, memref<2x4x8x16xf32>,
+          memref<2x4x8x16xf32>, memref<2x4x8x16xf32>, memref<2x4x8xf32>,
+          memref<2x4x8x16xf32>)
+      outs(%dq, %dq, %dq, %dbias : memref<2x4x8x16xf32>, memref<2x4x8x16xf32>,
+           memref<2x4x8x16xf32>, memref<8xf32>)
+      score_grad {
+      ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index,
+           %g: memref<8xf32>):
+        attn.accumulate %ds into %g[%j] : memref<8xf32>
+        attn.yield %ds : f32
+      }
+  return
+}
+
+// -----
+
+func.func @no_score_grad(%q: memref<2x4x8x16xf32>, %lse: memref<2x4x8xf32>,
+                         %dq: memref<2x4x8x16xf32>) {
+  // expected-error @below {{'attn.attention_grad' op with a score region must have a score_grad region before it is converted to loops}}
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<2x4x8x16xf32>, memref<2x4x8x16xf32>,
+          memref<2x4x8x16xf32>, memref<2x4x8x16xf32>, memref<2x4x8xf32>,
+          memref<2x4x8x16xf32>)
+      outs(%dq, %dq, %dq : memref<2x4x8x16xf32>, memref<2x4x8x16xf32>,
+           memref<2x4x8x16xf32>)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %t = math.tanh %s : f32
+        attn.yield %t : f32
+      }
   return
 }
 

@@ -632,7 +632,7 @@ func.func @read_of_out(%q: memref<2x4x8x16xf32>,
 
 func.func @yield_outside() {
   %c = arith.constant true
-  // expected-error @below {{'attn.yield' op expects parent op 'attn.attention'}}
+  // expected-error @below {{'attn.yield' op expects parent op to be one of 'attn.attention, attn.attention_grad'}}
   attn.yield %c : i1
 }
 

@@ -26,6 +26,17 @@ namespace mlir::attn {
 void writeAttentionLoops(OpBuilder &builder, AttentionOp attention,
                          const IRMapping &mapping, Value rowStep);
 
+/// The same for the gradient: computes each `rowStep`-th row of the gradients
+/// of queries, keys and values, from all rows of the operands. What regions add
+/// to destinations comes from all rows. Fails, with a diagnostic, if the
+/// gradient of the score region is not written out.
+LogicalResult writeAttentionGradLoops(OpBuilder &builder, AttentionGradOp grad,
+                                      const IRMapping &mapping, Value rowStep);
+
+/// The same for any operation with loops.
+LogicalResult writeLoops(OpBuilder &builder, AttentionOpInterface attention,
+                         const IRMapping &mapping, Value rowStep);
+
 } // namespace mlir::attn
 
 #endif // ATTN_CONVERSION_ATTNTOLOOPS_ATTNTOLOOPS_H

@@ -13,6 +13,7 @@
 #include "attn/Dialect/Attn/Transforms/BufferizableOpInterfaceImpl.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "mlir/Dialect/Bufferization/IR/BufferizableOpInterface.h"
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Bufferization/IR/DstBufferizableOpInterfaceImpl.h"
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/Operation.h"
@@ -22,43 +23,131 @@ using namespace mlir::attn;
 using namespace mlir::bufferization;
 
 namespace {
-/// Attention reads its inputs and overwrites its inits. What its regions read
-/// is reported by the operations in them.
-struct AttentionOpInterface
-    : public DstBufferizableOpInterfaceExternalModel<AttentionOpInterface,
-                                                     AttentionOp> {
+/// Attention and its gradient read their inputs and overwrite their inits, but
+/// those that regions add to. What regions read is reported by the operations
+/// in them.
+template <typename OpTy>
+struct AttentionModel
+    : public DstBufferizableOpInterfaceExternalModel<AttentionModel<OpTy>,
+                                                     OpTy> {
+  /// The block argument that stands for `operand`, or null.
+  static BlockArgument getArgument(Operation *op, OpOperand &operand) {
+    for (const RegionDestination &entry :
+         cast<AttentionOpInterface>(op).getRegionDestinations())
+      if (entry.destination == &operand)
+        return entry.argument;
+    return {};
+  }
+
+  /// The destination that block argument `value` stands for.
+  static OpOperand *getDestination(Operation *op, Value value) {
+    for (const RegionDestination &entry :
+         cast<AttentionOpInterface>(op).getRegionDestinations())
+      if (entry.argument == value)
+        return entry.destination;
+    return nullptr;
+  }
+
   bool bufferizesToMemoryRead(Operation *op, OpOperand &opOperand,
                               const AnalysisState &state) const {
     // Rows that belong to no sequence keep what they hold.
-    auto attention = cast<AttentionOp>(op);
-    return attention.hasSequences() || !attention.isDpsInit(&opOperand);
+    auto attention = cast<AttentionOpInterface>(op);
+    return attention.hasSequences() || !attention.isDpsInit(&opOperand) ||
+           getArgument(op, opOperand);
+  }
+
+  /// Writes of a block argument are part of that of its destination.
+  bool isWritable(Operation *op, Value value,
+                  const AnalysisState &state) const {
+    return true;
+  }
+
+  FailureOr<BufferLikeType>
+  getBufferType(Operation *op, Value value, const BufferizationOptions &options,
+                const BufferizationState &state,
+                SmallVector<Value> &invocationStack) const {
+    Value source = isa<OpResult>(value)
+                       ? cast<DestinationStyleOpInterface>(op)
+                             .getTiedOpOperand(cast<OpResult>(value))
+                             ->get()
+                       : getDestination(op, value)->get();
+    return bufferization::getBufferType(source, options, state,
+                                        invocationStack);
   }
 
   LogicalResult bufferize(Operation *op, RewriterBase &rewriter,
                           const BufferizationOptions &options,
                           BufferizationState &state) const {
-    auto attention = cast<AttentionOp>(op);
+    auto attention = cast<AttentionOpInterface>(op);
     if (attention.isBufferized())
       return success();
 
     SmallVector<Value> buffers;
-    for (Value operand : attention->getOperands()) {
+    for (Value operand : op->getOperands()) {
       FailureOr<Value> buffer = getBuffer(rewriter, operand, options, state);
       if (failed(buffer))
         return failure();
       buffers.push_back(*buffer);
     }
-    rewriter.setInsertionPoint(attention);
-    OperationState newState(attention.getLoc(), attention->getName(), buffers,
-                            TypeRange(), attention->getAttrs());
-    newState.addRegion();
-    newState.addRegion();
-    auto bufferized = cast<AttentionOp>(rewriter.create(newState));
+    for (const RegionDestination &entry : attention.getRegionDestinations()) {
+      Value buffer = buffers[entry.destination->getOperandNumber()];
+      BlockArgument argument = entry.argument;
+      rewriter.setInsertionPointToStart(argument.getOwner());
+      Type type = argument.getType();
+      rewriter.modifyOpInPlace(op, [&] { argument.setType(buffer.getType()); });
+      auto tensor =
+          ToTensorOp::create(rewriter, argument.getLoc(), type, argument);
+      rewriter.replaceAllUsesExcept(argument, tensor, tensor);
+    }
+    rewriter.setInsertionPoint(op);
+    OperationState newState(op->getLoc(), op->getName(), buffers, TypeRange(),
+                            op->getAttrs());
+    for (unsigned i = 0, e = op->getNumRegions(); i < e; ++i)
+      newState.addRegion();
+    auto bufferized = cast<AttentionOpInterface>(rewriter.create(newState));
     for (auto [oldRegion, newRegion] :
-         llvm::zip_equal(attention->getRegions(), bufferized->getRegions()))
+         llvm::zip_equal(op->getRegions(), bufferized->getRegions()))
       rewriter.inlineRegionBefore(oldRegion, newRegion, newRegion.begin());
     replaceOpWithBufferizedValues(rewriter, op,
                                   ValueRange(bufferized.getDpsInits()));
+    return success();
+  }
+};
+
+/// Writes a buffer that its parent has chosen. What it reads of it are partial
+/// sums that no other operation sees.
+struct AccumulateModel
+    : public BufferizableOpInterface::ExternalModel<AccumulateModel,
+                                                    AccumulateOp> {
+  bool bufferizesToMemoryRead(Operation *, OpOperand &,
+                              const AnalysisState &) const {
+    return false;
+  }
+  bool bufferizesToMemoryWrite(Operation *, OpOperand &,
+                               const AnalysisState &) const {
+    return true;
+  }
+  bool mustBufferizeInPlace(Operation *, OpOperand &,
+                            const AnalysisState &) const {
+    return true;
+  }
+  AliasingValueList getAliasingValues(Operation *, OpOperand &,
+                                      const AnalysisState &) const {
+    return {};
+  }
+
+  LogicalResult bufferize(Operation *op, RewriterBase &rewriter,
+                          const BufferizationOptions &options,
+                          BufferizationState &state) const {
+    auto accumulate = cast<AccumulateOp>(op);
+    if (isa<MemRefType>(accumulate.getDestination().getType()))
+      return success();
+    FailureOr<Value> buffer =
+        getBuffer(rewriter, accumulate.getDestination(), options, state);
+    if (failed(buffer))
+      return failure();
+    rewriter.replaceOpWithNewOp<AccumulateOp>(op, accumulate.getValue(),
+                                              *buffer, accumulate.getIndices());
     return success();
   }
 };
@@ -67,6 +156,8 @@ struct AttentionOpInterface
 void attn::registerBufferizableOpInterfaceExternalModels(
     DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, AttnDialect *) {
-    AttentionOp::attachInterface<AttentionOpInterface>(*context);
+    AttentionOp::attachInterface<AttentionModel<AttentionOp>>(*context);
+    AttentionGradOp::attachInterface<AttentionModel<AttentionGradOp>>(*context);
+    AccumulateOp::attachInterface<AccumulateModel>(*context);
   });
 }

@@ -16,8 +16,6 @@
 #include "attn/Dialect/Attn/IR/AttnDialect.h"
 #include "attn/Dialect/Attn/IR/AttnInterfaces.h"
 
-#include "attn/Dialect/Attn/IR/AttnEnums.h.inc"
-
 #define GET_ATTRDEF_CLASSES
 #include "attn/Dialect/Attn/IR/AttnAttrs.h.inc"
 

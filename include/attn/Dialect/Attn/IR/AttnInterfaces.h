@@ -6,7 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Attribute interfaces of masks and schedules, and the values they exchange.
+// Attribute interfaces of masks and schedules, the interface of operations that
+// compute attention, and the values they exchange.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,10 +16,16 @@
 
 #include "mlir/IR/Attributes.h"
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/Value.h"
+#include "mlir/Interfaces/DestinationStyleOpInterface.h"
 #include "mlir/Pass/PassManager.h"
 
+#include <cmath>
 #include <optional>
+
+#include "attn/Dialect/Attn/IR/AttnEnums.h.inc"
 
 namespace mlir::attn {
 
@@ -75,8 +82,35 @@ struct QueryBounds {
 /// All queries, none of which is known to attend all keys.
 QueryBounds emitLoosestQueryRange(OpBuilder &builder, Location loc);
 
+/// What the channels of an operand of attention are, its last dimension.
+enum class ChannelKind { None, Query, Value };
+
+/// An operand of attention whose sizes are tied to those of the query, key and
+/// value: `[batch, head, position]` and, with channels, `[.., channel]`.
+struct AttentionOperand {
+  /// Name in diagnostics, and that of a function argument that is passed on.
+  StringRef name;
+  StringRef argumentName;
+  Value value;
+  /// Whether heads and positions are those of queries, not of keys.
+  bool isQuerySide;
+  ChannelKind channels;
+};
+
+/// A destination and the block argument that stands for it in a region.
+struct RegionDestination {
+  OpOperand *destination;
+  BlockArgument argument;
+};
+
+/// The size of a dimension of a tensor or memref.
+inline int64_t getDimSize(Value value, unsigned dim) {
+  return cast<ShapedType>(value.getType()).getDimSize(dim);
+}
+
 } // namespace mlir::attn
 
 #include "attn/Dialect/Attn/IR/AttnAttrInterfaces.h.inc"
+#include "attn/Dialect/Attn/IR/AttnOpInterfaces.h.inc"
 
 #endif // ATTN_DIALECT_ATTN_IR_ATTNINTERFACES_H

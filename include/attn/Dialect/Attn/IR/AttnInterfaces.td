@@ -6,7 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The attribute interfaces through which masks and schedules plug in.
+// The attribute interfaces through which masks and schedules plug in, and what
+// attention and its gradient have in common.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,6 +15,7 @@
 #define ATTN_DIALECT_ATTN_IR_ATTNINTERFACES_TD
 
 include "mlir/IR/OpBase.td"
+include "mlir/Interfaces/DestinationStyleOpInterface.td"
 
 def Attn_MaskAttrInterface : AttrInterface<"MaskAttrInterface"> {
   let cppNamespace = "::mlir::attn";
@@ -117,6 +119,108 @@ def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
       }],
       "void", "buildKernelPipeline", (ins "::mlir::OpPassManager &":$pm)>,
   ];
+}
+
+def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
+    DestinationStyleOpInterface]> {
+  let cppNamespace = "::mlir::attn";
+  let description = [{
+    What attention and its gradient have in common: a walk over (query, key)
+    pairs whose scores are `scale * dot(query, key)`, changed by the score
+    region, for the pairs that the mask and the keep region leave.
+
+    Passes that choose schedules, describe functions or move operands treat all
+    operations with this interface alike.
+  }];
+  let methods = [
+    InterfaceMethod<"Queries, `[B, Hq, Sq, Dqk]`.",
+      "::mlir::Value", "getQuery">,
+    InterfaceMethod<"Keys, `[B, Hkv, Skv, Dqk]`.",
+      "::mlir::Value", "getKey">,
+    InterfaceMethod<"Values, `[B, Hkv, Skv, Dv]`.",
+      "::mlir::Value", "getValue">,
+    InterfaceMethod<"Boundaries or lengths of the queries' sequences, or null.",
+      "::mlir::Value", "getQuerySequences">,
+    InterfaceMethod<"Boundaries or lengths of the keys' sequences, or null.",
+      "::mlir::Value", "getKeySequences">,
+    InterfaceMethod<"How sequences of different lengths are stored, if any.",
+      "::std::optional<::mlir::attn::SequenceLayout>", "getSequenceLayout">,
+    InterfaceMethod<"Factor of the scores, if one is given.",
+      "::std::optional<::llvm::APFloat>", "getScale">,
+    InterfaceMethod<"Sets or, if absent, removes the factor of the scores.",
+      "void", "setScale", (ins "::std::optional<::llvm::APFloat>":$scale)>,
+    InterfaceMethod<"Named mask, or null.",
+      "::mlir::attn::MaskAttrInterface", "getMaskAttr">,
+    InterfaceMethod<"Removes the named mask.",
+      "::mlir::Attribute", "removeMaskAttr">,
+    InterfaceMethod<"How kernels of the operation are built, or null.",
+      "::mlir::attn::ScheduleAttrInterface", "getScheduleAttr">,
+    InterfaceMethod<"Sets how kernels of the operation are built.",
+      "void", "setScheduleAttr",
+      (ins "::mlir::attn::ScheduleAttrInterface":$schedule)>,
+    InterfaceMethod<"Region that changes scores, or an empty one.",
+      "::mlir::Region &", "getScoreRegion">,
+    InterfaceMethod<"Region that keeps pairs, or an empty one.",
+      "::mlir::Region &", "getKeepRegion">,
+    InterfaceMethod<[{
+        Whether the operation states the derivative of the score region beside
+        it, so that the score region must not be changed alone.
+      }],
+      "bool", "statesScoreGrad">,
+    InterfaceMethod<[{
+        The query, key and value and all operands whose sizes are tied to
+        theirs, in the order of the operands.
+      }],
+      "::llvm::SmallVector<::mlir::attn::AttentionOperand>",
+      "getShapedOperands">,
+    InterfaceMethod<[{
+        Destinations that regions refer to by a block argument of the same
+        type, with these arguments.
+      }],
+      "::llvm::SmallVector<::mlir::attn::RegionDestination>",
+      "getRegionDestinations">,
+    InterfaceMethod<[{
+        Floating point operations of the matrix products for one attended
+        (query, key) pair of one query head; a multiplication and an addition
+        are two.
+      }],
+      "int64_t", "getFlopsPerPair">,
+  ];
+  let extraSharedClassDeclaration = [{
+    /// The scale given, or 1 / sqrt(Dqk).
+    float getScaleOrDefault() {
+      if (std::optional<::llvm::APFloat> scale = $_op.getScale())
+        return scale->convertToFloat();
+      return getDefaultScale();
+    }
+    float getDefaultScale() {
+      return 1.0f / std::sqrt(static_cast<float>(getQueryHeadDim()));
+    }
+
+    /// Static sizes: number of query and key/value heads, and head dimensions.
+    int64_t getNumQueryHeads() {
+      return ::mlir::attn::getDimSize($_op.getQuery(), 1);
+    }
+    int64_t getNumKeyHeads() {
+      return ::mlir::attn::getDimSize($_op.getKey(), 1);
+    }
+    int64_t getQueryHeadDim() {
+      return ::mlir::attn::getDimSize($_op.getQuery(), 3);
+    }
+    int64_t getValueHeadDim() {
+      return ::mlir::attn::getDimSize($_op.getValue(), 3);
+    }
+    /// Query heads that share one key and value head.
+    int64_t getGroupSize() { return getNumQueryHeads() / getNumKeyHeads(); }
+
+    /// Whether the lengths of sequences are given.
+    bool hasSequences() { return $_op.getSequenceLayout().has_value(); }
+
+    /// Whether the operands are memrefs.
+    bool isBufferized() {
+      return ::llvm::isa<::mlir::MemRefType>($_op.getQuery().getType());
+    }
+  }];
 }
 
 #endif // ATTN_DIALECT_ATTN_IR_ATTNINTERFACES_TD

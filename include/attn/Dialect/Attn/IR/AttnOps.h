@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Attention and its region terminator.
+// Attention, its gradient and the operations of their regions.
 //
 //===----------------------------------------------------------------------===//
 

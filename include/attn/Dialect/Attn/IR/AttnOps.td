@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Attention and its region terminator.
+// Attention, its gradient and the operations of their regions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -45,9 +45,18 @@ def Attn_SequenceTensor
                       ".isSignlessInteger(32)">]>,
            "1-D tensor or memref of i32 values">;
 
+/// f32, any number of dimensions.
+def Attn_GradTensor
+    : Type<And<[Or<[AnyRankedTensor.predicate, AnyMemRef.predicate]>,
+                CPred<"::llvm::cast<::mlir::ShapedType>($_self).getElementType()"
+                      ".isF32()">]>,
+           "ranked tensor or memref of f32 values">;
+
 def Attn_AttentionOp : Attn_Op<"attention", [
     AttrSizedOperandSegments, SingleBlock, RecursiveMemoryEffects,
-    DestinationStyleOpInterface,
+    DeclareOpInterfaceMethods<Attn_AttentionOpInterface, [
+        "statesScoreGrad", "getShapedOperands", "getRegionDestinations",
+        "getFlopsPerPair"]>,
     DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>,
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
     DeclareOpInterfaceMethods<ConditionallySpeculatable>,
@@ -153,37 +162,178 @@ def Attn_AttentionOp : Attn_Op<"attention", [
   }];
   let hasVerifier = 1;
   let hasRegionVerifier = 1;
-  let hasCanonicalizer = 1;
   let extraClassDeclaration = [{
-    /// The scale given, or 1 / sqrt(Dqk).
-    float getScaleOrDefault();
-
-    /// Static sizes: number of query and key/value heads, and head dimensions.
-    int64_t getNumQueryHeads();
-    int64_t getNumKeyHeads();
-    int64_t getQueryHeadDim();
-    int64_t getValueHeadDim();
-    /// Query heads that share one key and value head.
-    int64_t getGroupSize() { return getNumQueryHeads() / getNumKeyHeads(); }
-
-    /// Whether the lengths of sequences are given.
-    bool hasSequences() { return getSequenceLayout().has_value(); }
-
-    /// Whether the operands are memrefs.
-    bool isBufferized();
-
     /// DestinationStyleOpInterface: `out` and `lse`.
     ::mlir::MutableOperandRange getDpsInitsMutable();
   }];
 }
 
-def Attn_YieldOp : Attn_Op<"yield", [
-    Pure, ReturnLike, Terminator, HasParent<"AttentionOp">]> {
-  let summary = "result of a score or mask region";
+def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
+    SingleBlock, AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<Attn_AttentionOpInterface, [
+        "statesScoreGrad", "getShapedOperands", "getRegionDestinations",
+        "getFlopsPerPair"]>,
+    DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>,
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
+    DeclareOpInterfaceMethods<ConditionallySpeculatable>,
+    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
+  let summary = "gradient of scaled dot-product attention";
   let description = [{
-    Ends a region of `attn.attention` and yields its one scalar: the new score,
-    an `f32`, from the score region; whether the pair attends, an `i1`, from the
-    keep region.
+    The gradient of `attn.attention` with the same `query`, `key`, `value`,
+    `scale`, `mask`, score and keep regions, whose results were `out` and `lse`,
+    where `dout` and `dlse` are the gradients of these. For each batch `b`, query
+    head `h`, query position `i` and key position `j` that attends:
+
+    ```
+    x[i,j]  = scale * dot(query[b,h,i,:], key[b,h/g,j,:])
+    p[i,j]  = exp(score(x[i,j], b, h, i, j) - lse[b,h,i])
+    dp[i,j] = dot(dout[b,h,i,:], value[b,h/g,j,:])
+    ds[i,j] = p[i,j] * (dp[i,j] - dot(dout[b,h,i,:], out[b,h,i,:]) + dlse[b,h,i])
+    dx[i,j] = score_grad(x[i,j], ds[i,j], b, h, i, j)
+
+    dquery[b,h,i,:]  = scale * sum over j of dx[i,j] * key[b,h/g,j,:]
+    dkey[b,h/g,j,:]  = scale * sum over i, and h of the group, of dx[i,j] * query[b,h,i,:]
+    dvalue[b,h/g,j,:] = sum over i, and h of the group, of p[i,j] * dout[b,h,i,:]
+    ```
+
+    | operand | shape | element type |
+    |---|---|---|
+    | `query`, `key`, `value`, `out`, `lse` | as of `attn.attention` | as of `attn.attention` |
+    | `dout` | `[B, Hq, Sq, Dv]` | that of `out` |
+    | `dlse` (optional: 0) | `[B, Hq, Sq]` | f32 |
+    | `dquery` | `[B, Hq, Sq, Dqk]` | that of `query`, or f32 |
+    | `dkey` | `[B, Hkv, Skv, Dqk]` | that of `query`, or f32 |
+    | `dvalue` | `[B, Hkv, Skv, Dv]` | that of `query`, or f32 |
+    | `dcaptures` | any | f32 |
+
+    Pairs that the mask or the keep region leave out and pairs whose score is
+    -inf have `p = 0` and `dx = 0`: a row with nothing to attend contributes
+    nothing, and its `dquery` is 0. All arithmetic and accumulation is f32.
+
+    The `score_grad` region computes the gradient of the score before the score
+    region, an `f32`, from that score and the gradient of what the score region
+    yields. If it is absent, it is the derivative of the score region, which
+    `attn-derive-score-grad` writes; with no score region it is the identity.
+
+    `dcaptures` are the gradients of what the score region reads: they are added
+    to what these destinations hold. The score region's gradient has one more
+    block argument for each of them, of the same type, and adds to their
+    elements with `attn.accumulate`; so an element that is read for many pairs,
+    as that of a broadcast bias is, gets the sum over these pairs. The region
+    takes effect once for each pair that attends.
+
+    `deterministic` demands results that are bitwise equal whenever the operation
+    is run with the same operands on the same device; without it the order of
+    additions may change from run to run.
+
+    `sequences` is as of `attn.attention`. Rows of `dquery`, `dkey` and `dvalue`
+    that belong to no sequence keep their contents; such rows of the inputs have
+    no influence.
+
+    The operation is in destination style: on tensors it returns the new
+    contents of its `outs`, on memrefs it writes them. Its regions obey the rules
+    of those of `attn.attention`.
+
+    ```mlir
+    %dq, %dk, %dv, %dbias = attn.attention_grad
+        ins(%q, %k, %v, %out, %lse, %dout : tensor<?x32x?x128xbf16>,
+            tensor<?x8x?x128xbf16>, tensor<?x8x?x128xbf16>,
+            tensor<?x32x?x128xbf16>, tensor<?x32x?xf32>, tensor<?x32x?x128xbf16>)
+        outs(%dq0, %dk0, %dv0, %zero : tensor<?x32x?x128xbf16>,
+             tensor<?x8x?x128xbf16>, tensor<?x8x?x128xbf16>, tensor<32x?xf32>)
+        mask(#attn.causal) deterministic
+        score {
+        ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+          %x = tensor.extract %bias[%h, %j] : tensor<32x?xf32>
+          %t = arith.addf %s, %x : f32
+          attn.yield %t : f32
+        } score_grad {
+        ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index,
+             %db: tensor<32x?xf32>):
+          attn.accumulate %ds into %db[%h, %j] : tensor<32x?xf32>
+          attn.yield %ds : f32
+        } -> tensor<?x32x?x128xbf16>, tensor<?x8x?x128xbf16>,
+             tensor<?x8x?x128xbf16>, tensor<32x?xf32>
+    ```
+
+    Method: recomputation of the weights from the log-sum-exp, as in
+    FlashAttention (Dao et al. 2022).
+  }];
+  let arguments = (ins Attn_HeadTensor:$query, Attn_HeadTensor:$key,
+                       Attn_HeadTensor:$value, Attn_HeadTensor:$out,
+                       Attn_RowTensor:$lse, Attn_HeadTensor:$dout,
+                       Optional<Attn_RowTensor>:$dlse,
+                       Attn_HeadTensor:$dquery, Attn_HeadTensor:$dkey,
+                       Attn_HeadTensor:$dvalue,
+                       Variadic<Attn_GradTensor>:$dcaptures,
+                       Optional<Attn_SequenceTensor>:$query_sequences,
+                       Optional<Attn_SequenceTensor>:$key_sequences,
+                       OptionalAttr<Attn_SequenceLayoutAttr>:$sequence_layout,
+                       OptionalAttr<F32Attr>:$scale,
+                       OptionalAttr<Attn_MaskAttrInterface>:$mask,
+                       OptionalAttr<Attn_ScheduleAttrInterface>:$schedule,
+                       UnitAttr:$deterministic);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let regions = (region MaxSizedRegion<1>:$score_region,
+                        MaxSizedRegion<1>:$keep_region,
+                        MaxSizedRegion<1>:$score_grad_region);
+  let assemblyFormat = [{
+    `ins` `(` $query `,` $key `,` $value `,` $out `,` $lse `,` $dout (`,` $dlse^)?
+      `:` type($query) `,` type($key) `,` type($value) `,` type($out) `,`
+          type($lse) `,` type($dout) (`,` type($dlse)^)? `)`
+    `outs` `(` $dquery `,` $dkey `,` $dvalue (`,` $dcaptures^)?
+      `:` type($dquery) `,` type($dkey) `,` type($dvalue)
+          (`,` type($dcaptures)^)? `)`
+    (`sequences` $sequence_layout `(` $query_sequences^ `,` $key_sequences
+        `:` type($query_sequences) `,` type($key_sequences) `)`)?
+    (`scale` `(` $scale^ `)`)? (`mask` `(` $mask^ `)`)? (`schedule` `(` $schedule^ `)`)?
+    (`deterministic` $deterministic^)?
+    attr-dict-with-keyword
+    (`score` $score_region^)? (`keep` $keep_region^)?
+    (`score_grad` $score_grad_region^)? (`->` type($results)^)?
+  }];
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+  let hasCanonicalizer = 1;
+  let extraClassDeclaration = [{
+    /// DestinationStyleOpInterface: the gradients.
+    ::mlir::MutableOperandRange getDpsInitsMutable();
+  }];
+}
+
+def Attn_AccumulateOp : Attn_Op<"accumulate", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
+    TypesMatchWith<"value type matches element type of destination",
+                   "destination", "value",
+                   "::llvm::cast<::mlir::ShapedType>($_self).getElementType()">]> {
+  let summary = "add to an element of a gradient";
+  let description = [{
+    Adds `value` to the element of `destination` at `indices`. The destination
+    is a block argument of a `score_grad` region, which stands for one of the
+    `dcaptures` of `attn.attention_grad`, or the memref that it became. Sums of
+    several pairs are formed in any order.
+
+    ```mlir
+    attn.accumulate %ds into %dbias[%h, %j] : tensor<32x?xf32>
+    ```
+  }];
+  let arguments = (ins F32:$value, Attn_GradTensor:$destination,
+                       Variadic<Index>:$indices);
+  let assemblyFormat = [{
+    $value `into` $destination `[` $indices `]` attr-dict `:` type($destination)
+  }];
+  let hasVerifier = 1;
+}
+
+def Attn_YieldOp : Attn_Op<"yield", [
+    Pure, ReturnLike, Terminator,
+    ParentOneOf<["AttentionOp", "AttentionGradOp"]>]> {
+  let summary = "result of a region of attention";
+  let description = [{
+    Ends a region of `attn.attention` or `attn.attention_grad` and yields its one
+    scalar: the new score, an `f32`, from the score region; whether the pair
+    attends, an `i1`, from the keep region; the gradient of the score before the
+    score region, an `f32`, from the `score_grad` region.
 
     ```mlir
     attn.yield %t : f32

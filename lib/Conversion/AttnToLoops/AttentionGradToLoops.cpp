@@ -1,0 +1,271 @@
+//===- AttentionGradToLoops.cpp - Gradient of attention to plain loops ----===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Writes the gradient of attention as plain loops in f64, once over queries and
+// once over keys, so that each element is written by one iteration.
+//
+//===----------------------------------------------------------------------===//
+
+#include "LoopEmitter.h"
+#include "attn/Conversion/AttnToLoops/AttnToLoops.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+
+namespace {
+/// Writes the loops of one gradient.
+class GradLoopWriter : public LoopEmitter {
+public:
+  GradLoopWriter(OpBuilder &builder, AttentionGradOp grad,
+                 const IRMapping &mapping)
+      : LoopEmitter(builder, grad, mapping), grad(grad),
+        out(lookup(grad.getOut())), lse(lookup(grad.getLse())),
+        dout(lookup(grad.getDout())), dquery(lookup(grad.getDquery())),
+        dkey(lookup(grad.getDkey())), dvalue(lookup(grad.getDvalue())) {
+    if (grad.getDlse())
+      dlse = lookup(grad.getDlse());
+  }
+
+  void write(Value rowStep);
+
+private:
+  /// What a pair contributes: its weight and the scaled gradient of its score.
+  struct Weights {
+    Value p, dx;
+  };
+  using UseFn = function_ref<void(const Weights &)>;
+
+  void writeQueryRow(Value batch, Value head, const LoopSequence &sequence,
+                     Value position);
+  void writeKeyRow(Value batch, Value keyHead, const LoopSequence &sequence,
+                   Value position);
+  LoopPair getPair(Value batch, Value head, Value keyHead,
+                   const LoopSequence &sequence, Value query, Value key) {
+    return {batch,
+            head,
+            keyHead,
+            getRow(sequence.firstQueryRow, query),
+            getRow(sequence.firstKeyRow, key),
+            sequence,
+            query,
+            key};
+  }
+  /// Emits the code of `use` for the weights of the pair, if it attends.
+  void emitPair(const LoopPair &pair, Value delta, bool accumulate, UseFn use);
+  Value emitScoreGrad(const LoopPair &pair, Value score, Value ds,
+                      bool accumulate);
+  void lowerAccumulate(AccumulateOp op);
+  /// `dot(dout, out) - dlse` of a row.
+  Value emitDelta(Value batch, Value head, Value queryRow);
+  /// Emits `buffer[d] += weight * source[indices, d]`.
+  void addScaled(Value weight, Value source, ValueRange indices, Value buffer,
+                 Value length);
+  Value allocateZeros(Value length);
+  void storeRow(Value buffer, Value target, ValueRange indices, Value length);
+
+  AttentionGradOp grad;
+  Value out, lse, dout, dlse, dquery, dkey, dvalue;
+};
+} // namespace
+
+void GradLoopWriter::write(Value rowStep) {
+  // Destinations of regions are added to along with the rows of queries, all of
+  // which must run for that.
+  Value queryStep = grad.getDcaptures().empty() ? rowStep : one;
+  scf::ParallelOp::create(
+      b, ValueRange{zero, zero, zero},
+      ValueRange{size(query, 0), size(query, 1), storedQueries},
+      ValueRange{one, one, queryStep},
+      [&](OpBuilder &, Location, ValueRange ids) {
+        forSequenceOf(ids[0], ids[2], /*isQueryRow=*/true,
+                      [&](const LoopSequence &sequence, Value position) {
+                        writeQueryRow(ids[0], ids[1], sequence, position);
+                      });
+      });
+  scf::ParallelOp::create(
+      b, ValueRange{zero, zero, zero},
+      ValueRange{size(key, 0), size(key, 1), storedKeys},
+      ValueRange{one, one, rowStep},
+      [&](OpBuilder &, Location, ValueRange ids) {
+        forSequenceOf(ids[0], ids[2], /*isQueryRow=*/false,
+                      [&](const LoopSequence &sequence, Value position) {
+                        writeKeyRow(ids[0], ids[1], sequence, position);
+                      });
+      });
+}
+
+void GradLoopWriter::writeQueryRow(Value batch, Value head,
+                                   const LoopSequence &sequence,
+                                   Value position) {
+  Value keyHead = emitKeyHead(head);
+  Value row = getRow(sequence.firstQueryRow, position);
+  Value delta = emitDelta(batch, head, row);
+  Value buffer = allocateZeros(queryHeadDim);
+  loop(sequence.keyLength, {}, [&](Value j, ValueRange) -> SmallVector<Value> {
+    LoopPair pair = getPair(batch, head, keyHead, sequence, position, j);
+    emitPair(pair, delta, /*accumulate=*/true, [&](const Weights &weights) {
+      addScaled(weights.dx, key, {batch, keyHead, pair.keyRow}, buffer,
+                queryHeadDim);
+    });
+    return {};
+  });
+  storeRow(buffer, dquery, {batch, head, row}, queryHeadDim);
+  memref::DeallocOp::create(b, buffer);
+}
+
+void GradLoopWriter::writeKeyRow(Value batch, Value keyHead,
+                                 const LoopSequence &sequence, Value position) {
+  Value row = getRow(sequence.firstKeyRow, position);
+  Value keyBuffer = allocateZeros(queryHeadDim);
+  Value valueBuffer = allocateZeros(valueHeadDim);
+  Value group = index(grad.getGroupSize());
+  Value firstHead = arith::MulIOp::create(b, keyHead, group);
+  loop(group, {}, [&](Value g, ValueRange) -> SmallVector<Value> {
+    Value head = arith::AddIOp::create(b, firstHead, g);
+    auto addQuery = [&](Value i, ValueRange) -> SmallVector<Value> {
+      LoopPair pair = getPair(batch, head, keyHead, sequence, i, position);
+      SmallVector<Value> at = {batch, head, pair.queryRow};
+      Value delta = emitDelta(batch, head, pair.queryRow);
+      emitPair(pair, delta, /*accumulate=*/false, [&](const Weights &weights) {
+        addScaled(weights.dx, query, at, keyBuffer, queryHeadDim);
+        addScaled(weights.p, dout, at, valueBuffer, valueHeadDim);
+      });
+      return {};
+    };
+    loop(sequence.queryLength, {}, addQuery);
+    return {};
+  });
+  storeRow(keyBuffer, dkey, {batch, keyHead, row}, queryHeadDim);
+  storeRow(valueBuffer, dvalue, {batch, keyHead, row}, valueHeadDim);
+  memref::DeallocOp::create(b, keyBuffer);
+  memref::DeallocOp::create(b, valueBuffer);
+}
+
+void GradLoopWriter::emitPair(const LoopPair &pair, Value delta,
+                              bool accumulate, UseFn use) {
+  Value scale = constant(grad.getScaleOrDefault());
+  auto emitAttended = [&] {
+    Value product =
+        emitDot(query, {pair.batch, pair.head, pair.queryRow}, key,
+                {pair.batch, pair.keyHead, pair.keyRow}, queryHeadDim);
+    Value score = arith::MulFOp::create(b, product, scale);
+    Value changed = emitScore(pair, score);
+    // Comparing unordered keeps NaN scores.
+    Value isFinite = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE,
+                                           changed, minusInfinity);
+    scf::IfOp::create(b, isFinite, [&](OpBuilder &, Location) {
+      Value rowLse = load(lse, {pair.batch, pair.head, pair.queryRow});
+      Value p = math::ExpOp::create(
+          b, arith::SubFOp::create(b, changed, rowLse).getResult());
+      Value dp = emitDot(dout, {pair.batch, pair.head, pair.queryRow}, value,
+                         {pair.batch, pair.keyHead, pair.keyRow}, valueHeadDim);
+      Value difference = arith::SubFOp::create(b, dp, delta);
+      Value ds = arith::MulFOp::create(b, p, difference);
+      Value dx = emitScoreGrad(pair, score, ds, accumulate);
+      use({p, arith::MulFOp::create(b, dx, scale)});
+      scf::YieldOp::create(b);
+    });
+  };
+  Value keep = emitKeep(pair);
+  if (!keep)
+    return emitAttended();
+  scf::IfOp::create(b, keep, [&](OpBuilder &, Location) {
+    emitAttended();
+    scf::YieldOp::create(b);
+  });
+}
+
+Value GradLoopWriter::emitScoreGrad(const LoopPair &pair, Value score, Value ds,
+                                    bool accumulate) {
+  Region &region = grad.getScoreGradRegion();
+  if (region.empty())
+    return ds;
+  SmallVector<Value> arguments = {truncToF32(score), truncToF32(ds), pair.batch,
+                                  pair.head,         pair.query,     pair.key};
+  llvm::append_range(arguments, grad.getDcaptures());
+  IRMapping inner = mapping;
+  for (auto [argument, value] :
+       llvm::zip_equal(region.getArguments(), arguments))
+    inner.map(argument, lookup(value));
+  SmallVector<AccumulateOp> accumulates;
+  for (Operation &op : region.front().without_terminator())
+    b.clone(op, inner)->walk(
+        [&](AccumulateOp nested) { accumulates.push_back(nested); });
+  for (AccumulateOp op : accumulates) {
+    if (accumulate)
+      lowerAccumulate(op);
+    op.erase();
+  }
+  auto yield = cast<attn::YieldOp>(region.front().getTerminator());
+  return extToF64(inner.lookupOrDefault(yield.getValue()));
+}
+
+/// Writes an addition that other rows may make at the same time.
+void GradLoopWriter::lowerAccumulate(AccumulateOp op) {
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(op);
+  Type type = cast<MemRefType>(op.getDestination().getType()).getElementType();
+  Value value = op.getValue();
+  if (type.isF64())
+    value = extToF64(value);
+  memref::AtomicRMWOp::create(b, arith::AtomicRMWKind::addf, value,
+                              op.getDestination(), op.getIndices());
+}
+
+Value GradLoopWriter::emitDelta(Value batch, Value head, Value queryRow) {
+  Value delta = emitDot(dout, {batch, head, queryRow}, out,
+                        {batch, head, queryRow}, valueHeadDim);
+  if (!dlse)
+    return delta;
+  return arith::SubFOp::create(b, delta, load(dlse, {batch, head, queryRow}));
+}
+
+void GradLoopWriter::addScaled(Value weight, Value source, ValueRange indices,
+                               Value buffer, Value length) {
+  loop(length, {}, [&](Value d, ValueRange) -> SmallVector<Value> {
+    SmallVector<Value> at(indices);
+    at.push_back(d);
+    Value element = load(source, at);
+    store(fma(weight, element, load(buffer, d)), buffer, d);
+    return {};
+  });
+}
+
+Value GradLoopWriter::allocateZeros(Value length) {
+  Value buffer = allocate(length);
+  Value zeroF64 = constant(0);
+  loop(length, {}, [&](Value d, ValueRange) -> SmallVector<Value> {
+    store(zeroF64, buffer, d);
+    return {};
+  });
+  return buffer;
+}
+
+void GradLoopWriter::storeRow(Value buffer, Value target, ValueRange indices,
+                              Value length) {
+  loop(length, {}, [&](Value d, ValueRange) -> SmallVector<Value> {
+    SmallVector<Value> at(indices);
+    at.push_back(d);
+    store(load(buffer, d), target, at);
+    return {};
+  });
+}
+
+LogicalResult attn::writeAttentionGradLoops(OpBuilder &builder,
+                                            AttentionGradOp grad,
+                                            const IRMapping &mapping,
+                                            Value rowStep) {
+  if (!grad.getScoreRegion().empty() && !grad.statesScoreGrad())
+    return grad.emitOpError("with a score region must have a score_grad region "
+                            "before it is converted to loops");
+  GradLoopWriter(builder, grad, mapping).write(rowStep);
+  return success();
+}

@@ -1,0 +1,203 @@
+//===- LoopEmitter.cpp - Loops of attention in f64 ------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Scores, masks, regions and arithmetic of the loops of attention.
+//
+//===----------------------------------------------------------------------===//
+
+#include "LoopEmitter.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace mlir::attn;
+
+LoopEmitter::LoopEmitter(OpBuilder &builder, AttentionOpInterface attention,
+                         const IRMapping &mapping)
+    : b(attention.getLoc(), builder), attention(attention), mapping(mapping) {
+  zero = index(0);
+  one = index(1);
+  minusInfinity = constant(-std::numeric_limits<double>::infinity());
+  query = lookup(attention.getQuery());
+  key = lookup(attention.getKey());
+  value = lookup(attention.getValue());
+  storedQueries = size(query, 2);
+  storedKeys = size(key, 2);
+  queryHeadDim = size(query, 3);
+  valueHeadDim = size(value, 3);
+  if (!attention.hasSequences())
+    return;
+  querySequences = lookup(attention.getQuerySequences());
+  keySequences = lookup(attention.getKeySequences());
+  if (attention.getSequenceLayout() == SequenceLayout::Packed)
+    numPacked = arith::SubIOp::create(b, size(querySequences, 0), one);
+}
+
+Value LoopEmitter::findSequence(Value bounds, Value row) {
+  auto isHeldBy = [&](Value s) -> Value {
+    Value next = arith::AddIOp::create(b, s, one);
+    Value begins = arith::CmpIOp::create(b, arith::CmpIPredicate::sle,
+                                         loadIndex(bounds, s), row);
+    Value ends = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, row,
+                                       loadIndex(bounds, next));
+    return arith::AndIOp::create(b, begins, ends);
+  };
+  return loop(numPacked, numPacked, [&](Value s, ValueRange args) {
+    Value held = isHeldBy(s);
+    return SmallVector<Value>{
+        arith::SelectOp::create(b, held, s, args[0]).getResult()};
+  })[0];
+}
+
+void LoopEmitter::forSequenceOf(
+    Value batch, Value row, bool isQueryRow,
+    function_ref<void(const LoopSequence &, Value)> body) {
+  LoopSequence sequence = {batch, zero, zero, storedQueries, storedKeys};
+  if (!attention.hasSequences())
+    return body(sequence, row);
+
+  bool isPacked = attention.getSequenceLayout() == SequenceLayout::Packed;
+  Value exists;
+  if (isPacked) {
+    sequence.number =
+        findSequence(isQueryRow ? querySequences : keySequences, row);
+    exists = arith::CmpIOp::create(b, arith::CmpIPredicate::slt,
+                                   sequence.number, numPacked);
+  } else {
+    sequence.queryLength = loadIndex(querySequences, batch);
+    sequence.keyLength = loadIndex(keySequences, batch);
+    exists = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, row,
+                                   isQueryRow ? sequence.queryLength
+                                              : sequence.keyLength);
+  }
+  scf::IfOp::create(b, exists, [&](OpBuilder &, Location) {
+    Value position = row;
+    if (isPacked) {
+      Value next = arith::AddIOp::create(b, sequence.number, one);
+      auto setSide = [&](Value bounds, Value &first, Value &length) {
+        first = loadIndex(bounds, sequence.number);
+        length = arith::SubIOp::create(b, loadIndex(bounds, next), first);
+      };
+      setSide(querySequences, sequence.firstQueryRow, sequence.queryLength);
+      setSide(keySequences, sequence.firstKeyRow, sequence.keyLength);
+      position = arith::SubIOp::create(
+          b, row, isQueryRow ? sequence.firstQueryRow : sequence.firstKeyRow);
+    }
+    body(sequence, position);
+    scf::YieldOp::create(b);
+  });
+}
+
+Value LoopEmitter::emitKeyHead(Value head) {
+  if (attention.getGroupSize() == 1)
+    return head;
+  return arith::DivUIOp::create(b, head, index(attention.getGroupSize()));
+}
+
+Value LoopEmitter::emitScore(const LoopPair &pair, Value score) {
+  if (attention.getScoreRegion().empty())
+    return score;
+  Value changed = inlineRegion(attention.getScoreRegion(),
+                               {truncToF32(score), pair.sequence.number,
+                                pair.head, pair.query, pair.key});
+  return extToF64(changed);
+}
+
+Value LoopEmitter::emitKeep(const LoopPair &pair) {
+  Value keep;
+  if (MaskAttrInterface mask = attention.getMaskAttr())
+    keep = mask.emitPredicate(b, b.getLoc(),
+                              {pair.sequence.number, pair.head, pair.query,
+                               pair.key, pair.sequence.queryLength,
+                               pair.sequence.keyLength});
+  if (attention.getKeepRegion().empty())
+    return keep;
+  Value kept =
+      inlineRegion(attention.getKeepRegion(),
+                   {pair.sequence.number, pair.head, pair.query, pair.key});
+  return keep ? arith::AndIOp::create(b, keep, kept).getResult() : kept;
+}
+
+Value LoopEmitter::emitDot(Value lhs, ValueRange lhsIndices, Value rhs,
+                           ValueRange rhsIndices, Value length) {
+  auto multiply = [&](Value d, ValueRange args) -> SmallVector<Value> {
+    SmallVector<Value> lhsAt(lhsIndices), rhsAt(rhsIndices);
+    lhsAt.push_back(d);
+    rhsAt.push_back(d);
+    Value r = load(rhs, rhsAt);
+    return {fma(load(lhs, lhsAt), r, args[0])};
+  };
+  return loop(length, constant(0), multiply)[0];
+}
+
+Value LoopEmitter::inlineRegion(Region &region, ValueRange arguments) {
+  IRMapping inner = mapping;
+  inner.map(region.getArguments(), arguments);
+  for (Operation &op : region.front().without_terminator())
+    b.clone(op, inner);
+  auto yield = cast<attn::YieldOp>(region.front().getTerminator());
+  return inner.lookupOrDefault(yield.getValue());
+}
+
+Value LoopEmitter::loadIndex(Value memref, Value i) {
+  Value element = memref::LoadOp::create(b, memref, i);
+  return arith::IndexCastOp::create(b, b.getIndexType(), element);
+}
+
+SmallVector<Value> LoopEmitter::loop(Value bound, ValueRange inits,
+                                     BodyFn body) {
+  auto loop =
+      scf::ForOp::create(b, zero, bound, one, inits,
+                         [&](OpBuilder &, Location, Value iv, ValueRange args) {
+                           scf::YieldOp::create(b, body(iv, args));
+                         });
+  return loop.getResults();
+}
+
+Value LoopEmitter::size(Value memref, int64_t dim) {
+  auto type = cast<MemRefType>(memref.getType());
+  if (!type.isDynamicDim(dim))
+    return index(type.getDimSize(dim));
+  return memref::DimOp::create(b, memref, index(dim));
+}
+
+Value LoopEmitter::allocate(Value length) {
+  auto type = MemRefType::get({ShapedType::kDynamic}, b.getF64Type());
+  return memref::AllocOp::create(b, type, length);
+}
+
+Value LoopEmitter::load(Value memref, ValueRange indices) {
+  return extToF64(memref::LoadOp::create(b, memref, indices));
+}
+
+void LoopEmitter::store(Value value, Value memref, ValueRange indices) {
+  Type type = cast<MemRefType>(memref.getType()).getElementType();
+  if (!type.isF64())
+    value = arith::TruncFOp::create(b, type, value);
+  memref::StoreOp::create(b, value, memref, indices);
+}
+
+Value LoopEmitter::fma(Value lhs, Value rhs, Value acc) {
+  auto flags = arith::FastMathFlagsAttr::get(
+      b.getContext(),
+      arith::FastMathFlags::reassoc | arith::FastMathFlags::contract);
+  Value product = arith::MulFOp::create(b, lhs, rhs, flags);
+  return arith::AddFOp::create(b, acc, product, flags);
+}
+
+Value LoopEmitter::truncToF32(Value value) {
+  return arith::TruncFOp::create(b, b.getF32Type(), value);
+}
+
+Value LoopEmitter::extToF64(Value value) {
+  if (value.getType().isF64())
+    return value;
+  return arith::ExtFOp::create(b, b.getF64Type(), value);
+}

@@ -1,0 +1,116 @@
+//===- LoopEmitter.h - Loops of attention in f64 -------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What the loops of attention and of its gradient have in common: scores, masks
+// and regions, and arithmetic on elements as f64.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_LIB_CONVERSION_ATTNTOLOOPS_LOOPEMITTER_H
+#define ATTN_LIB_CONVERSION_ATTNTOLOOPS_LOOPEMITTER_H
+
+#include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace mlir::attn {
+
+/// A sequence: its number, which is the batch entry unless sequences are
+/// packed, the rows that hold its first query and its first key, and its
+/// lengths.
+struct LoopSequence {
+  Value number;
+  Value firstQueryRow, firstKeyRow;
+  Value queryLength, keyLength;
+};
+
+/// One (query, key) pair of a sequence.
+struct LoopPair {
+  /// Where it is stored.
+  Value batch, head, keyHead, queryRow, keyRow;
+  /// Where it is in its sequence: what regions and masks see.
+  LoopSequence sequence;
+  Value query, key;
+};
+
+/// Emits code at a builder's insertion point, which moves along.
+class LoopEmitter {
+public:
+  LoopEmitter(OpBuilder &builder, AttentionOpInterface attention,
+              const IRMapping &mapping);
+
+protected:
+  using BodyFn = function_ref<SmallVector<Value>(Value iv, ValueRange args)>;
+
+  Value lookup(Value value) { return mapping.lookupOrDefault(value); }
+
+  /// Emits the code of `body` for the sequence that `row` of queries (of keys
+  /// if not `isQueryRow`) belongs to, if any, and the position of the row in
+  /// it.
+  void forSequenceOf(Value batch, Value row, bool isQueryRow,
+                     function_ref<void(const LoopSequence &, Value)> body);
+  /// The row of the query or key at `position` of a sequence.
+  Value getRow(Value first, Value position) {
+    return b.createOrFold<arith::AddIOp>(position, first);
+  }
+  /// The key and value head of query head `head`.
+  Value emitKeyHead(Value head);
+  /// What the score region, if any, makes of `score`, an f64; runs in f32.
+  Value emitScore(const LoopPair &pair, Value score);
+  /// Whether the pair attends; null if all pairs do.
+  Value emitKeep(const LoopPair &pair);
+  /// The product of two vectors, found by loading at `indices` and one more.
+  Value emitDot(Value lhs, ValueRange lhsIndices, Value rhs,
+                ValueRange rhsIndices, Value length);
+  /// Clones the body of `region` here. Returns what it yields.
+  Value inlineRegion(Region &region, ValueRange arguments);
+
+  /// Loads an i32 as an index.
+  Value loadIndex(Value memref, Value i);
+  /// Writes a loop from 0 to `bound`; `body` returns what it yields.
+  SmallVector<Value> loop(Value bound, ValueRange inits, BodyFn body);
+  /// The size of a dimension, a constant if it is static.
+  Value size(Value memref, int64_t dim);
+  /// A buffer of f64 values.
+  Value allocate(Value length);
+  /// Loads an element as an f64; stores an f64, rounded to the element type.
+  Value load(Value memref, ValueRange indices);
+  void store(Value value, Value memref, ValueRange indices);
+  /// Emits `lhs * rhs + acc`. The order of the additions of a sum is left open,
+  /// so that the loop can be vectorised.
+  Value fma(Value lhs, Value rhs, Value acc);
+  Value truncToF32(Value value);
+  Value extToF64(Value value);
+  Value constant(double value) {
+    return arith::ConstantOp::create(b, b.getF64FloatAttr(value));
+  }
+  Value index(int64_t value) {
+    return arith::ConstantIndexOp::create(b, value);
+  }
+
+  ImplicitLocOpBuilder b;
+  AttentionOpInterface attention;
+  IRMapping mapping;
+  Value zero, one, minusInfinity;
+  Value query, key, value;
+  Value storedQueries, storedKeys, queryHeadDim, valueHeadDim;
+
+private:
+  /// The number of the packed sequence that holds `row`, by its boundaries;
+  /// that of sequences if none does.
+  Value findSequence(Value bounds, Value row);
+
+  Value querySequences, keySequences;
+  /// Number of packed sequences.
+  Value numPacked;
+};
+
+} // namespace mlir::attn
+
+#endif // ATTN_LIB_CONVERSION_ATTNTOLOOPS_LOOPEMITTER_H

@@ -1,0 +1,272 @@
+//===- AttnCanonicalization.cpp - Canonicalisations of attn ---------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Patterns that simplify attention and its gradient.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/PatternMatch.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::attn;
+
+//===----------------------------------------------------------------------===//
+// Canonicalisation of all operations with AttentionOpInterface
+//===----------------------------------------------------------------------===//
+
+/// The value that `region` yields; null if there is no region.
+static Value getYielded(Region &region) {
+  if (region.empty())
+    return nullptr;
+  return cast<YieldOp>(region.front().getTerminator()).getValue();
+}
+
+static void eraseRegion(PatternRewriter &rewriter, AttentionOpInterface op,
+                        Region &region) {
+  rewriter.modifyOpInPlace(op, [&] { rewriter.eraseBlock(&region.front()); });
+}
+
+namespace {
+/// Drops a scale that is the default one.
+struct DropDefaultScale
+    : public OpInterfaceRewritePattern<AttentionOpInterface> {
+  using Base::Base;
+
+  LogicalResult matchAndRewrite(AttentionOpInterface op,
+                                PatternRewriter &rewriter) const override {
+    std::optional<APFloat> scale = op.getScale();
+    if (!scale)
+      return rewriter.notifyMatchFailure(op, "no scale");
+    if (scale->convertToFloat() != op.getDefaultScale())
+      return rewriter.notifyMatchFailure(op, "not the default scale");
+    rewriter.modifyOpInPlace(op, [&] { op.setScale(std::nullopt); });
+    return success();
+  }
+};
+
+/// Drops a score region that yields the score as it is.
+struct DropIdentityScore
+    : public OpInterfaceRewritePattern<AttentionOpInterface> {
+  using Base::Base;
+
+  LogicalResult matchAndRewrite(AttentionOpInterface op,
+                                PatternRewriter &rewriter) const override {
+    Region &region = op.getScoreRegion();
+    Value yielded = getYielded(region);
+    if (!yielded || yielded != region.getArgument(0))
+      return rewriter.notifyMatchFailure(op, "score region changes the score");
+    eraseRegion(rewriter, op, region);
+    return success();
+  }
+};
+
+/// Merges a score region that multiplies by a constant into the scale.
+struct MergeScaleOfScore
+    : public OpInterfaceRewritePattern<AttentionOpInterface> {
+  using Base::Base;
+
+  LogicalResult matchAndRewrite(AttentionOpInterface op,
+                                PatternRewriter &rewriter) const override {
+    if (op.statesScoreGrad())
+      return rewriter.notifyMatchFailure(op, "has a gradient of the score");
+    Region &region = op.getScoreRegion();
+    Value yielded = getYielded(region);
+    auto product =
+        yielded ? yielded.getDefiningOp<arith::MulFOp>() : arith::MulFOp();
+    if (!product)
+      return rewriter.notifyMatchFailure(op, "score region is not a product");
+    Value score = region.getArgument(0);
+    Value other =
+        product.getLhs() == score ? product.getRhs() : product.getLhs();
+    FloatAttr factor;
+    if ((product.getLhs() != score && product.getRhs() != score) ||
+        !matchPattern(other, m_Constant(&factor)))
+      return rewriter.notifyMatchFailure(
+          op, "score region is not a product with a constant");
+    float scale = op.getScaleOrDefault() * factor.getValue().convertToFloat();
+    if (!std::isfinite(scale))
+      return rewriter.notifyMatchFailure(op, "scale would not be finite");
+    eraseRegion(rewriter, op, region);
+    rewriter.modifyOpInPlace(op, [&] { op.setScale(APFloat(scale)); });
+    return success();
+  }
+};
+
+/// Drops a keep region that keeps everything.
+struct DropTrueKeep : public OpInterfaceRewritePattern<AttentionOpInterface> {
+  using Base::Base;
+
+  LogicalResult matchAndRewrite(AttentionOpInterface op,
+                                PatternRewriter &rewriter) const override {
+    Value yielded = getYielded(op.getKeepRegion());
+    if (!yielded || !matchPattern(yielded, m_One()))
+      return rewriter.notifyMatchFailure(op, "keep region is not always true");
+    eraseRegion(rewriter, op, op.getKeepRegion());
+    return success();
+  }
+};
+
+/// Drops a mask that keeps every pair for the static lengths.
+struct DropTrueMask : public OpInterfaceRewritePattern<AttentionOpInterface> {
+  using Base::Base;
+
+  LogicalResult matchAndRewrite(AttentionOpInterface op,
+                                PatternRewriter &rewriter) const override {
+    MaskAttrInterface mask = op.getMaskAttr();
+    if (!mask)
+      return rewriter.notifyMatchFailure(op, "no mask");
+    if (op.hasSequences())
+      return rewriter.notifyMatchFailure(op, "lengths are those of sequences");
+    int64_t queryLength = getDimSize(op.getQuery(), 2);
+    int64_t keyLength = getDimSize(op.getKey(), 2);
+    if (ShapedType::isDynamic(queryLength) || queryLength == 0 ||
+        ShapedType::isDynamic(keyLength) || keyLength == 0)
+      return rewriter.notifyMatchFailure(op, "lengths are dynamic or zero");
+    if (mask.getConstantValue(queryLength, keyLength) != true)
+      return rewriter.notifyMatchFailure(op, "mask is not always true");
+    rewriter.modifyOpInPlace(op, [&] { op.removeMaskAttr(); });
+    return success();
+  }
+};
+
+/// Uses the source of a cast that only forgets static sizes. The tensor
+/// dialect has a pattern for all operations in destination style, but it cannot
+/// clone an operation with an empty region under a listener; the benefit of
+/// this one is higher.
+struct FoldTensorCasts
+    : public OpInterfaceRewritePattern<AttentionOpInterface> {
+  FoldTensorCasts(MLIRContext *context)
+      : OpInterfaceRewritePattern(context, /*benefit=*/2) {}
+
+  LogicalResult matchAndRewrite(AttentionOpInterface op,
+                                PatternRewriter &rewriter) const override {
+    if (!tensor::hasFoldableTensorCastOperand(op))
+      return rewriter.notifyMatchFailure(op, "no cast that can be folded");
+    SmallVector<Type> oldTypes(op->getResultTypes());
+    SmallVector<Type> resultTypes = oldTypes;
+    SmallVector<Value> operands =
+        tensor::getUpdatedOperandsAfterCastOpFolding(op, resultTypes);
+    rewriter.modifyOpInPlace(op, [&] {
+      op->setOperands(operands);
+      for (auto [result, type] : llvm::zip_equal(op->getResults(), resultTypes))
+        result.setType(type);
+      for (const RegionDestination &entry : op.getRegionDestinations())
+        BlockArgument(entry.argument)
+            .setType(entry.destination->get().getType());
+    });
+    rewriter.setInsertionPointAfter(op);
+    for (auto [result, type] : llvm::zip_equal(op->getResults(), oldTypes)) {
+      if (result.getType() == type)
+        continue;
+      auto cast = tensor::CastOp::create(rewriter, op.getLoc(), type, result);
+      rewriter.replaceAllUsesExcept(result, cast, cast);
+    }
+    return success();
+  }
+};
+} // namespace
+
+void AttnDialect::getCanonicalizationPatterns(
+    RewritePatternSet &patterns) const {
+  patterns.add<FoldTensorCasts, DropDefaultScale, DropIdentityScore,
+               DropTrueKeep, DropTrueMask, MergeScaleOfScore>(getContext());
+}
+
+//===----------------------------------------------------------------------===//
+// Canonicalisation of AttentionGradOp
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Drops a gradient of the score that is the identity.
+struct DropIdentityScoreGrad : public OpRewritePattern<AttentionGradOp> {
+  using Base::Base;
+
+  LogicalResult matchAndRewrite(AttentionGradOp op,
+                                PatternRewriter &rewriter) const override {
+    Region &region = op.getScoreGradRegion();
+    if (!op.getScoreRegion().empty() || !op.getDcaptures().empty())
+      return rewriter.notifyMatchFailure(op, "scores or captures matter");
+    Value yielded = getYielded(region);
+    if (!yielded || yielded != region.getArgument(1))
+      return rewriter.notifyMatchFailure(op, "score_grad is not the identity");
+    eraseRegion(rewriter, op, region);
+    return success();
+  }
+};
+
+/// Passes destinations of `dcaptures` that nothing is added to on.
+struct DropUnusedCaptures : public OpRewritePattern<AttentionGradOp> {
+  using Base::Base;
+
+  LogicalResult matchAndRewrite(AttentionGradOp op,
+                                PatternRewriter &rewriter) const override {
+    SmallVector<RegionDestination> destinations = op.getRegionDestinations();
+    BitVector unused(destinations.size());
+    for (auto [index, entry] : llvm::enumerate(destinations))
+      if (entry.argument.use_empty())
+        unused.set(index);
+    if (unused.none())
+      return rewriter.notifyMatchFailure(op, "all captures are added to");
+    constexpr unsigned numFixed = 3;
+    SmallVector<Value> kept;
+    SmallVector<Type> types(
+        TypeRange(op->getResultTypes()).take_front(numFixed));
+    for (auto [index, capture] : llvm::enumerate(op.getDcaptures())) {
+      if (unused[index])
+        continue;
+      kept.push_back(capture);
+      types.push_back(capture.getType());
+    }
+    bool isBufferized = op.isBufferized();
+    auto replacement = AttentionGradOp::create(
+        rewriter, op.getLoc(), isBufferized ? TypeRange() : TypeRange(types),
+        op.getQuery(), op.getKey(), op.getValue(), op.getOut(), op.getLse(),
+        op.getDout(), op.getDlse(), op.getDquery(), op.getDkey(),
+        op.getDvalue(), kept, op.getQuerySequences(), op.getKeySequences(),
+        op.getSequenceLayoutAttr(), op.getScaleAttr(), op.getMaskAttr(),
+        op.getScheduleAttr(), op.getDeterministicAttr());
+    replacement->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+    for (auto [from, to] :
+         llvm::zip_equal(op->getRegions(), replacement->getRegions()))
+      rewriter.inlineRegionBefore(from, to, to.end());
+    Block &block = replacement.getScoreGradRegion().front();
+    for (const RegionDestination &entry : llvm::reverse(destinations))
+      if (entry.argument.use_empty())
+        rewriter.modifyOpInPlace(replacement, [&] {
+          block.eraseArgument(entry.argument.getArgNumber());
+        });
+    SmallVector<Value> results;
+    if (!isBufferized) {
+      llvm::append_range(results,
+                         replacement.getResults().take_front(numFixed));
+      ValueRange others = replacement.getResults().drop_front(numFixed);
+      for (auto [index, capture] : llvm::enumerate(op.getDcaptures())) {
+        if (unused[index]) {
+          results.push_back(capture);
+          continue;
+        }
+        results.push_back(others.front());
+        others = others.drop_front();
+      }
+    }
+    rewriter.replaceOp(op, results);
+    return success();
+  }
+};
+} // namespace
+
+void AttentionGradOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
+                                                  MLIRContext *context) {
+  patterns.add<DropIdentityScoreGrad, DropUnusedCaptures>(context);
+}
