@@ -271,6 +271,23 @@ ATTNRT_EXPORT int32_t attnrtParallelFor(int64_t count, attnrt_body_fn body,
 /** Threads that attnrtParallelFor uses, the calling one included. */
 ATTNRT_EXPORT int32_t attnrtGetNumThreads(void);
 
+/** What a kernel finds wrong with what it reads. A kernel that does computes
+    nothing and writes the code to the fault word. */
+typedef enum attnrt_fault {
+  ATTNRT_FAULT_NONE = 0,
+  ATTNRT_FAULT_SEQUENCES = 1 /* lengths or boundaries of sequences */
+} attnrt_fault;
+
+/** Where kernels of the given kind write faults: for ATTNRT_KIND_CUDA host
+    memory that the current context's device can write, for ATTNRT_KIND_HOST
+    memory of the calling thread. */
+ATTNRT_EXPORT int32_t attnrtGetFaultWord(int32_t device_kind, void **word);
+
+/** The status of the fault that a kernel has reported, with its text, and
+    ATTN_OK if there is none; clears the fault word. Does not wait: a launch
+   that has not run yet cannot have reported anything. */
+ATTNRT_EXPORT int32_t attnrtTakeFault(int32_t device_kind);
+
 /** Scratch memory in stream order, from the device's memory pool. For kernels
     that need room for partial results. */
 ATTNRT_EXPORT int32_t attnrtMallocAsync(void **pointer, int64_t bytes,

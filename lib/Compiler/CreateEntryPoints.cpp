@@ -245,7 +245,13 @@ void EntryPointBuilder::createCall(StringRef name, StringRef specs,
     operands.push_back(last);
   }
   auto call = func::CallOp::create(builder, loc, callee, operands);
-  Value result = call.getNumResults() == 1 ? call.getResult(0) : zero;
+  Value result = zero;
+  if (call.getNumResults() == 1)
+    result = call.getResult(0);
+  else if (!isReference && module.lookupSymbol("attnrtGetFaultWord"))
+    result =
+        emitRuntimeCall(builder, loc, module, "attnrtTakeFault",
+                        emitIntConstant(builder, loc, i32, ATTNRT_KIND_HOST));
   LLVM::BrOp::create(builder, loc, ValueRange(result), leave);
 
   builder.setInsertionPointToStart(leave);

@@ -39,6 +39,8 @@ public:
   int32_t checkShape(int32_t arg);
   int32_t checkLayout(int32_t arg) const;
   int32_t checkDevice(int32_t arg);
+  /// Fails if a kernel of an earlier call has reported a fault.
+  int32_t checkFaults();
 
 private:
   int32_t checkDevicePointer(int32_t arg) const;
@@ -264,6 +266,10 @@ int32_t ArgumentChecker::checkDevice(int32_t arg) {
                          : checkDevicePointer(arg);
 }
 
+int32_t ArgumentChecker::checkFaults() {
+  return context ? takeFault(*context) : static_cast<int32_t>(ATTN_OK);
+}
+
 int32_t attnrtCheckTensors(const attn_tensor_spec *specs, int32_t num_specs,
                            const attn_tensor *const *args, int32_t num_args,
                            int32_t device_kind, const char *function) {
@@ -284,5 +290,5 @@ int32_t attnrtCheckTensors(const attn_tensor_spec *specs, int32_t num_specs,
     if (int32_t status = checker.checkDevice(arg))
       return status;
   }
-  return ATTN_OK;
+  return checker.checkFaults();
 }

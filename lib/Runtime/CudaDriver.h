@@ -60,6 +60,9 @@ enum : int {
   JitErrorLogBufferSize = 6,
 
   LaunchClusterDimension = 4,
+
+  HostAllocPortable = 1,
+  HostAllocDeviceMap = 2,
 };
 
 /// CUlaunchAttribute, as far as it is used.
@@ -129,6 +132,7 @@ static_assert(sizeof(LaunchConfig) == 56, "layout of CUlaunchConfig");
   X(ctxGetId, "cuCtxGetId", (CUcontext, unsigned long long *))                 \
   X(launchKernelEx, "cuLaunchKernelEx",                                        \
     (const LaunchConfig *, CUfunction, void **, void **))                      \
+  X(memHostAlloc, "cuMemHostAlloc", (void **, size_t, unsigned))               \
   X(memAllocAsync, "cuMemAllocAsync", (CUdeviceptr *, size_t, CUstream))       \
   X(memFreeAsync, "cuMemFreeAsync", (CUdeviceptr, CUstream))                   \
   X(tensorMapEncodeTiled, "cuTensorMapEncodeTiled",                            \
@@ -158,6 +162,8 @@ struct ContextInfo {
   ContextInfo *next = nullptr;
   /// Device memory that empty tensor maps describe; 0 until one is needed.
   mutable std::atomic<CUdeviceptr> zeros{0};
+  /// Where kernels report faults, in host memory; null until one may.
+  mutable std::atomic<int32_t *> fault{nullptr};
 };
 
 /// Opens and initialises the driver once. On failure says why.
@@ -171,6 +177,9 @@ int32_t getCurrentContext(const CudaDriver &driver, int fallbackDevice,
 /// Both of the above, with device 0 to fall back on.
 int32_t getDriverAndContext(const CudaDriver **driver,
                             const ContextInfo **info);
+
+/// Fails if a kernel has reported a fault in that context, and clears it.
+int32_t takeFault(const ContextInfo &context);
 
 /// Turns a driver's result other than success into a status and an error text
 /// "<action>: <driver's description> (<driver's name>)".

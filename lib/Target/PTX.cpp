@@ -70,6 +70,29 @@ std::string ptx::tied(unsigned count) {
   return text;
 }
 
+void ptx::emitClear(OpBuilder &builder, Location loc, Value begin, Value end,
+                    Value thread, int64_t numThreads) {
+  constexpr int64_t bytes = 16;
+  std::string code = "{\n"
+                     ".reg .pred done;\n"
+                     ".reg .b32 at, zero;\n"
+                     "mov.b32 zero, 0;\n"
+                     "mad.lo.u32 at, $2, " +
+                     std::to_string(bytes) +
+                     ", $0;\n"
+                     "clear_${:uid}:\n"
+                     "setp.ge.u32 done, at, $1;\n"
+                     "@done bra cleared_${:uid};\n"
+                     "st.shared.v4.b32 [at], {zero, zero, zero, zero};\n"
+                     "add.u32 at, at, " +
+                     std::to_string(numThreads * bytes) +
+                     ";\n"
+                     "bra clear_${:uid};\n"
+                     "cleared_${:uid}:\n"
+                     "}";
+  emit(builder, loc, code, "r,r,r,~{memory}", {begin, end, thread});
+}
+
 Value ptx::constant(OpBuilder &builder, Location loc, int32_t value) {
   return LLVM::ConstantOp::create(builder, loc, builder.getI32Type(),
                                   builder.getI32IntegerAttr(value));

@@ -37,6 +37,11 @@ std::string repeat(StringRef constraint, unsigned count);
 /// Constraints that tie inputs to the outputs `0` to `count - 1`.
 std::string tied(unsigned count);
 
+/// Stores zeros to shared memory: the threads numbered by `thread` take turns
+/// with 16 bytes each of `[begin, end)`, both `i32`.
+void emitClear(OpBuilder &builder, Location loc, Value begin, Value end,
+               Value thread, int64_t numThreads);
+
 /// An `i32` constant.
 Value constant(OpBuilder &builder, Location loc, int32_t value);
 

@@ -72,6 +72,9 @@ public:
                   const StagedTile &stage) const override;
   void emitWait(OpBuilder &builder, Location loc, const StagedTile &stage,
                 Value parity) const override;
+  void emitClear(OpBuilder &builder, Location loc, const StagedTile &stage,
+                 BufferType type, Value firstRow,
+                 const ThreadPosition &position) const override;
   void emitRelease(OpBuilder &builder, Location loc, const StagedTile &stage,
                    const ThreadPosition &position) const override;
   FailureOr<SmallVector<Value>>
@@ -358,6 +361,24 @@ void SM80Target::emitCommit(OpBuilder &builder, Location loc,
 void SM80Target::emitWait(OpBuilder &builder, Location loc,
                           const StagedTile &stage, Value parity) const {
   emitBarrierWait(builder, loc, stage.full, parity);
+}
+
+void SM80Target::emitClear(OpBuilder &builder, Location loc,
+                           const StagedTile &stage, BufferType type,
+                           Value firstRow,
+                           const ThreadPosition &position) const {
+  Value offset = emitMul(builder, loc, firstRow, blockRowBytes);
+  for (int64_t block = 0; block * blockColumns < type.getShape()[1]; ++block) {
+    Value begin = arith::AddIOp::create(
+        builder, loc,
+        emitAdd(builder, loc, stage.address, block * getBlockBytes(type)),
+        offset);
+    Value end =
+        emitAdd(builder, loc, stage.address, (block + 1) * getBlockBytes(type));
+    ptx::emitClear(builder, loc, begin, end, position.thread,
+                   position.numThreads);
+  }
+  NVVM::Barrier0Op::create(builder, loc);
 }
 
 void SM80Target::emitRelease(OpBuilder &builder, Location loc,

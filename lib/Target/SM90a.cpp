@@ -33,6 +33,11 @@ static constexpr int64_t blockRowBytes = 128;
 /// step of the contracted dimension.
 static constexpr int64_t warpgroupRows = 64;
 static constexpr int64_t contractStep = 16;
+static constexpr int64_t warpgroupThreads = 128;
+
+/// Named barrier on which warpgroup 0 of the consumers waits for its own
+/// threads; those before it serve the whole group and turns.
+static constexpr int64_t firstClearBarrier = 8;
 
 namespace {
 class SM90aTarget : public TargetInfo {
@@ -64,6 +69,9 @@ public:
   }
   void emitWait(OpBuilder &builder, Location loc, const StagedTile &stage,
                 Value parity) const override;
+  void emitClear(OpBuilder &builder, Location loc, const StagedTile &stage,
+                 BufferType type, Value firstRow,
+                 const ThreadPosition &position) const override;
   void emitRelease(OpBuilder &builder, Location loc, const StagedTile &stage,
                    const ThreadPosition &position) const override;
   FailureOr<SmallVector<Value>>
@@ -207,6 +215,39 @@ LogicalResult SM90aTarget::emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
 void SM90aTarget::emitWait(OpBuilder &builder, Location loc,
                            const StagedTile &stage, Value parity) const {
   emitBarrierWait(builder, loc, stage.full, parity);
+}
+
+void SM90aTarget::emitClear(OpBuilder &builder, Location loc,
+                            const StagedTile &stage, BufferType type,
+                            Value firstRow,
+                            const ThreadPosition &position) const {
+  // Each warpgroup clears the rows for itself: what it reads is then zero,
+  // whether another one has come to clear them or not. Swizzling moves bytes
+  // within rows alone.
+  Value thread =
+      arith::AndIOp::create(builder, loc, position.thread,
+                            ptx::constant(builder, loc, warpgroupThreads - 1));
+  Value offset = arith::MulIOp::create(
+      builder, loc, firstRow, ptx::constant(builder, loc, blockRowBytes));
+  for (int64_t block = 0, e = getNumBlocks(type); block < e; ++block) {
+    auto at = [&](int64_t bytes) -> Value {
+      return arith::AddIOp::create(builder, loc, stage.address,
+                                   ptx::constant(builder, loc, bytes));
+    };
+    Value begin = arith::AddIOp::create(
+        builder, loc, at(block * getBlockBytes(type)), offset);
+    ptx::emitClear(builder, loc, begin, at((block + 1) * getBlockBytes(type)),
+                   thread, warpgroupThreads);
+  }
+  // Products read through the asynchronous proxy.
+  ptx::emit(builder, loc, "fence.proxy.async.shared::cta;", "~{memory}");
+  Value barrier =
+      arith::AddIOp::create(builder, loc, position.warpgroup,
+                            ptx::constant(builder, loc, firstClearBarrier));
+  NVVM::BarrierOp::create(builder, loc, TypeRange{}, barrier,
+                          ptx::constant(builder, loc, warpgroupThreads),
+                          /*reductionOp=*/nullptr,
+                          /*reductionPredicate=*/nullptr);
 }
 
 void SM90aTarget::emitRelease(OpBuilder &builder, Location loc,

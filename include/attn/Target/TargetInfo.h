@@ -113,6 +113,12 @@ public:
   /// Waits until the stage is full.
   virtual void emitWait(OpBuilder &builder, Location loc,
                         const StagedTile &stage, Value parity) const = 0;
+  /// Clears the rows of a full stage from `firstRow` on, before any product
+  /// reads it. Run by all threads that read the stage.
+  virtual void emitClear(OpBuilder &builder, Location loc,
+                         const StagedTile &stage, attn_tile::BufferType type,
+                         Value firstRow,
+                         const ThreadPosition &position) const = 0;
   /// Gives the stage back.
   virtual void emitRelease(OpBuilder &builder, Location loc,
                            const StagedTile &stage,

@@ -202,6 +202,7 @@ static void populatePatterns(RewritePatternSet &patterns,
   populateScorePatterns(patterns, converter, context);
   populateMemoryPatterns(patterns, converter, context);
   populatePipePatterns(patterns, converter, context);
+  populateThreadPatterns(patterns, converter, context);
   populateRolePatterns(patterns, converter, context);
   patterns.add<ReturnLowering,
                ProgramLowering<ProgramIdOp, NVVM::BlockIdXOp, NVVM::BlockIdYOp,

@@ -229,6 +229,11 @@ void populatePipePatterns(RewritePatternSet &patterns,
                           const TypeConverter &converter,
                           const KernelContext &context);
 
+/// Scalar regions over ranges of numbers.
+void populateThreadPatterns(RewritePatternSet &patterns,
+                            const TypeConverter &converter,
+                            const KernelContext &context);
+
 /// Turns of warpgroups.
 void populateRolePatterns(RewritePatternSet &patterns,
                           const TypeConverter &converter,

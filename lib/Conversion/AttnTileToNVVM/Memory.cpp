@@ -64,6 +64,24 @@ struct ElementLoadLowering : public KernelPattern<memref::LoadOp> {
   }
 };
 
+struct ElementStoreLowering : public KernelPattern<memref::StoreOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(memref::StoreOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Type type = op.getValueToStore().getType();
+    if (!type.isSignlessIntOrFloat() || type.isInteger(1))
+      return rewriter.notifyMatchFailure(op, "not a plain scalar");
+    SmallVector<Value> indices = getSingleValues(adaptor.getIndices());
+    LoweredMemRef memref(op.getMemRefType(), adaptor.getMemref());
+    Value address = memref.emitAddress(rewriter, op.getLoc(), indices);
+    rewriter.replaceOpWithNewOp<LLVM::StoreOp>(op, adaptor.getValue().front(),
+                                               address);
+    return success();
+  }
+};
+
 /// Emits `i32` indices whose last two are the position of an element of a tile
 /// (the last one, of an element of a row vector).
 static SmallVector<Value> getElementIndices(ValueRange first, unsigned tileRank,
@@ -118,6 +136,14 @@ struct StoreLowering : public KernelPattern<StoreOp> {
     Value numRows = arith::TruncIOp::create(
         rewriter, loc, i32,
         memref.getSize(rewriter, loc, memrefType.getRank() - type.getRank()));
+    if (op.getExtent()) {
+      Value left =
+          arith::SubIOp::create(rewriter, loc, adaptor.getExtent().front(),
+                                adaptor.getFirst().front());
+      Value end = arith::AddIOp::create(
+          rewriter, loc, first[first.size() - type.getRank()], left);
+      numRows = arith::MinSIOp::create(rewriter, loc, numRows, end);
+    }
 
     for (int64_t r = 0, e = context.getRows(type); r < e; ++r) {
       Value row =
@@ -224,6 +250,6 @@ private:
 void attn::populateMemoryPatterns(RewritePatternSet &patterns,
                                   const TypeConverter &converter,
                                   const KernelContext &context) {
-  patterns.add<DimLowering, ElementLoadLowering, StoreLowering>(
-      converter, patterns.getContext(), context);
+  patterns.add<DimLowering, ElementLoadLowering, ElementStoreLowering,
+               StoreLowering>(converter, patterns.getContext(), context);
 }

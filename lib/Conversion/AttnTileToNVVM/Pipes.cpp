@@ -131,6 +131,30 @@ struct CommitLowering : public KernelPattern<CommitOp> {
   }
 };
 
+struct ClearLowering : public KernelPattern<ClearOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(ClearOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    BufferType type = op.getBuffer().getType();
+    Value rows = arith::SubIOp::create(
+        rewriter, loc, adaptor.getExtent().front(), adaptor.getFirst().front());
+    Value isCut = emitLess(rewriter, loc, rows,
+                           createI32(rewriter, loc, type.getShape()[0]));
+    ThreadPosition position = context.getPosition(rewriter, op);
+    emitIf(rewriter, loc, isCut, [&](OpBuilder &builder) {
+      Value first = arith::MaxSIOp::create(builder, loc, rows,
+                                           createI32(builder, loc, 0));
+      context.target.emitClear(builder, loc, getStagedTile(adaptor.getBuffer()),
+                               type, first, position);
+    });
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
 struct ReleaseLowering : public KernelPattern<ReleaseOp> {
   using KernelPattern::KernelPattern;
 
@@ -185,10 +209,11 @@ struct MmaWaitLowering : public KernelPattern<MmaWaitOp> {
 void attn::populatePipePatterns(RewritePatternSet &patterns,
                                 const TypeConverter &converter,
                                 const KernelContext &context) {
-  patterns.add<CreatePipeLowering, PipeAccessLowering<AcquireOp>,
-               PipeAccessLowering<WaitOp>, CopyLowering, CommitLowering,
-               ReleaseLowering, MmaStartLowering, MmaWaitLowering>(
-      converter, patterns.getContext(), context);
+  patterns
+      .add<CreatePipeLowering, PipeAccessLowering<AcquireOp>,
+           PipeAccessLowering<WaitOp>, CopyLowering, CommitLowering,
+           ClearLowering, ReleaseLowering, MmaStartLowering, MmaWaitLowering>(
+          converter, patterns.getContext(), context);
 }
 
 int64_t attn::countNewerProducts(MmaWaitOp wait) {

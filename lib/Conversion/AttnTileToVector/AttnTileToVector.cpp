@@ -17,6 +17,8 @@
 
 #include "attn/Conversion/AttnTileToVector/AttnTileToVector.h"
 #include "RegionVectorizer.h"
+#include "attn-runtime/attn_runtime.h"
+#include "attn/Conversion/LaunchToRuntime/RuntimeCalls.h"
 #include "attn/Conversion/Passes.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/Transforms/KeyTiles.h"
@@ -30,6 +32,7 @@
 #include "mlir/Dialect/Vector/Transforms/LoweringPatterns.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 #include <functional>
@@ -86,6 +89,8 @@ private:
   LogicalResult emitOp(Operation &op);
   LogicalResult emitFor(scf::ForOp op);
   LogicalResult emitForall(scf::ForallOp op);
+  LogicalResult emitSum(SumOp op);
+  LogicalResult emitEach(EachOp op);
   LogicalResult emitLoad(LoadOp op);
   LogicalResult emitStore(StoreOp op);
   LogicalResult emitContraction(vector::ContractionOp op);
@@ -158,6 +163,31 @@ private:
   Value toF32(Value vector);
   /// Rows of `memref` from `first` on, at least 0 and at most `rows`.
   Value countRows(Value memref, Value first, int64_t rows);
+  /// The rows of the tile that `op` loads or stores that exist and are of its
+  /// sequence. `row` is the first one in memory.
+  template <typename OpTy>
+  Value countRows(OpTy op, Value memref, Value row, int64_t rows) {
+    Value present = countRows(memref, row, rows);
+    if (!op.getExtent())
+      return present;
+    return arith::MinSIOp::create(b, present, countOfSequence(op));
+  }
+  /// The rows from the first one of a tile to the end of its sequence.
+  template <typename OpTy>
+  Value countOfSequence(OpTy op) {
+    Value left =
+        arith::SubIOp::create(b, lookup(op.getExtent()), lookup(op.getFirst()));
+    return arith::MaxSIOp::create(b, left, index(0));
+  }
+  /// The mask of the elements of a row vector that are of its sequence; null if
+  /// it is of none.
+  template <typename OpTy>
+  Value maskOfSequence(OpTy op, int64_t rows) {
+    if (!op.getExtent())
+      return nullptr;
+    return vector::CreateMaskOp::create(b, VectorType::get(rows, b.getI1Type()),
+                                        countOfSequence(op));
+  }
   /// Reads a piece of a row; columns beyond the memref are zero.
   Value readPiece(Value memref, ValueRange indices, int64_t lanes,
                   bool inBounds);
@@ -388,7 +418,7 @@ void TileEmitter::emitTileCopy(LoadOp op, Value buffer) {
   ArrayRef<int64_t> shape = cast<MemRefType>(buffer.getType()).getShape();
   Value &row = indices[indices.size() - 2];
   Value first = row;
-  Value present = countRows(source, first, shape[0]);
+  Value present = countRows(op, source, first, shape[0]);
   loop(index(0), present, 1, [&](Value r) {
     row = add(first, r);
     forEachPiece(shape[1], [&](int64_t column, int64_t lanes) {
@@ -425,8 +455,12 @@ LogicalResult TileEmitter::emitLoad(LoadOp op) {
         op.getIndices(), [&](Value index) { return lookup(index); });
     Value zero =
         arith::ConstantOp::create(b, b.getZeroAttr(type.getElementType()));
+    Value source = lookup(op.getSource());
+    AffineMap map =
+        AffineMap::getMinorIdentityMap(indices.size(), 1, b.getContext());
     Value read = vector::TransferReadOp::create(
-        b, type, lookup(op.getSource()), indices, zero, ArrayRef<bool>{false});
+        b, type, source, indices, AffineMapAttr::get(map), zero,
+        maskOfSequence(op, type.getDimSize(0)), b.getBoolArrayAttr(false));
     mapping.map(op.getResult(), read);
     return success();
   }
@@ -450,7 +484,7 @@ LogicalResult TileEmitter::emitLoad(LoadOp op) {
   SmallVector<Value> indices = llvm::map_to_vector(
       op.getIndices(), [&](Value index) { return lookup(index); });
   Value present =
-      countRows(source, indices[indices.size() - 2], type.getDimSize(0));
+      countRows(op, source, indices[indices.size() - 2], type.getDimSize(0));
   Value whole = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, present,
                                       index(type.getDimSize(0)));
   auto ifOp = scf::IfOp::create(b, TypeRange(), whole, /*withElse=*/true);
@@ -469,14 +503,20 @@ LogicalResult TileEmitter::emitStore(StoreOp op) {
       op.getIndices(), [&](Value index) { return lookup(index); });
   VectorType type = getTileType(op.getValue());
   if (!type) {
-    vector::TransferWriteOp::create(b, lookup(op.getValue()), dest, indices,
-                                    ArrayRef<bool>{false});
+    Value row = lookup(op.getValue());
+    AffineMap map =
+        AffineMap::getMinorIdentityMap(indices.size(), 1, b.getContext());
+    int64_t rows = cast<VectorType>(row.getType()).getDimSize(0);
+    vector::TransferWriteOp::create(
+        b, row, dest, indices, AffineMapAttr::get(map),
+        maskOfSequence(op, rows), b.getBoolArrayAttr(false));
     return success();
   }
   Tile tile = tiles.lookup(op.getValue());
   Value &row = indices[indices.size() - 2];
   Value first = row;
-  loop(index(0), countRows(dest, first, type.getDimSize(0)), 1, [&](Value r) {
+  Value rows = countRows(op, dest, first, type.getDimSize(0));
+  loop(index(0), rows, 1, [&](Value r) {
     row = add(first, r);
     forEachPiece(type.getDimSize(1), [&](int64_t column, int64_t lanes) {
       bool inBounds = isInBounds(dest, indices, column, lanes);
@@ -934,6 +974,33 @@ LogicalResult TileEmitter::emitForall(scf::ForallOp op) {
   return result;
 }
 
+LogicalResult TileEmitter::emitSum(SumOp op) {
+  SmallVector<Value> inits(op.getNumResults(), index(0));
+  auto loop =
+      scf::ForOp::create(b, index(0), lookup(op.getCount()), index(1), inits);
+  mapping.map(op.getBody().getArgument(0), loop.getInductionVar());
+  mapping.map(op.getResults(), loop.getResults());
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  Block &body = op.getBody().front();
+  if (failed(emitBlock(body)))
+    return failure();
+  SmallVector<Value> sums;
+  for (auto [sum, value] : llvm::zip_equal(loop.getRegionIterArgs(),
+                                           body.getTerminator()->getOperands()))
+    sums.push_back(arith::AddIOp::create(b, sum, lookup(value)));
+  scf::YieldOp::create(b, sums);
+  return success();
+}
+
+LogicalResult TileEmitter::emitEach(EachOp op) {
+  auto loop = scf::ForOp::create(b, index(0), lookup(op.getCount()), index(1));
+  mapping.map(op.getBody().getArgument(0), loop.getInductionVar());
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  return emitBlock(op.getBody().front());
+}
+
 LogicalResult TileEmitter::emitBlock(Block &block) {
   for (Operation &op : block.without_terminator())
     if (failed(emitOp(op)))
@@ -947,6 +1014,17 @@ LogicalResult TileEmitter::emitOp(Operation &op) {
     return emitFor(forOp);
   if (auto forall = dyn_cast<scf::ForallOp>(op))
     return emitForall(forall);
+  if (auto sum = dyn_cast<SumOp>(op))
+    return emitSum(sum);
+  if (auto each = dyn_cast<EachOp>(op))
+    return emitEach(each);
+  if (auto atMost = dyn_cast<AtMostOp>(op)) {
+    mapping.map(atMost.getResult(),
+                arith::MinSIOp::create(b, lookup(atMost.getValue()),
+                                       lookup(atMost.getBound()))
+                    .getResult());
+    return success();
+  }
   if (auto load = dyn_cast<LoadOp>(op))
     return emitLoad(load);
   if (auto store = dyn_cast<StoreOp>(op))
@@ -1021,6 +1099,16 @@ struct ConvertAttnTileToVector
     for (KernelOp kernel : kernels)
       if (failed(convertKernel(rewriter, kernel, registers)))
         return signalPassFailure();
+    getOperation().walk([&](FaultWordOp op) {
+      // The runtime gives the word of the host without fail.
+      rewriter.setInsertionPoint(op);
+      auto function = op->getParentOfType<FunctionOpInterface>();
+      attn::RuntimeMemRef word = attn::emitFaultWord(
+          rewriter, op.getLoc(), getOperation(),
+          cast<MemRefType>(op.getWord().getType()), ATTNRT_KIND_HOST,
+          &function.getFunctionBody().front());
+      rewriter.replaceOp(op, word.memref);
+    });
     for (LaunchOp launch : launches) {
       if (!launch.getGrid().empty()) {
         launch.emitOpError("must have no grid for the host");

@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Conversion/AttnToAttnTile/AttnToAttnTile.h"
+#include "PlanSequences.h"
 #include "attn/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -63,7 +64,10 @@ private:
 
   /// Positions and operands of the work item that is being written.
   struct WorkItem {
-    Value batch, head, keyHead, firstQuery;
+    /// What masks and regions see: positions in the sequence and its lengths.
+    Value sequence, head, firstQuery, queryLength, keyLength;
+    /// Where the item is stored. Without sequences rows are positions.
+    Value batch, keyHead, firstQueryRow, firstKeyRow;
   };
 
   /// What a step of the loop over key tiles carries on.
@@ -71,7 +75,9 @@ private:
     Value rowMax, rowSums, acc;
   };
 
-  void writeWorkItem(ValueRange ids);
+  /// The work item of the induction variables of the loop over them.
+  WorkItem makeItem(ValueRange ids);
+  void writeWorkItem(const WorkItem &item);
   State writeStep(const WorkItem &item, Value queryTile, Value step,
                   attn_tile::KeyTilesOp tiles, State state);
   void writeResults(const WorkItem &item, const State &state);
@@ -113,6 +119,12 @@ private:
   Value contract(Value lhs, Value rhs, Value acc, bool transposeRhs);
   Value loadTile(Value source, ValueRange indices, int64_t rows,
                  int64_t columns, Value position, Value length);
+  /// Loads a tile of keys or values. Of a tile with `clears`, rows after the
+  /// end of the sequence are zero.
+  Value loadKeyTile(const WorkItem &item, Value source, Value firstKey,
+                    int64_t columns, Value position, Value length, bool clears);
+  void storeTile(const WorkItem &item, Value tile, Value dest,
+                 ValueRange indices);
 
   ImplicitLocOpBuilder b;
   AttentionOp attention;
@@ -121,7 +133,9 @@ private:
 
   int64_t queryTileSize, keyTileSize, queryHeadDim, valueHeadDim;
   Value query, key, value, out, lse;
-  Value queryLength, keyLength;
+  /// The list of work items, if sequences are given.
+  Value plan;
+  Value storedQueries, storedKeys;
   /// Whether scores need an `attn_tile.map`; if not, `exponentScale` takes the
   /// scale in.
   bool mapsScores;
@@ -153,6 +167,8 @@ KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
   out = *next++;
   if (attention.getLse())
     lse = *next++;
+  if (attention.hasSequences())
+    plan = *next++;
   for (Value capture : captures)
     captured.map(capture, *next++);
 }
@@ -167,38 +183,61 @@ void KernelWriter::write() {
         b.clone(*use->get().getDefiningOp(), captured);
     });
 
-  Value batches = size(query, 0);
-  Value heads = size(query, 1);
-  queryLength = size(query, 2);
-  keyLength = size(key, 2);
-  Value rounded =
-      arith::AddIOp::create(b, queryLength, index(queryTileSize - 1));
-  Value tiles = arith::DivUIOp::create(b, rounded, index(queryTileSize));
-  auto forall =
-      scf::ForallOp::create(b, ArrayRef<OpFoldResult>{batches, heads, tiles},
-                            ValueRange(), std::nullopt);
+  SmallVector<OpFoldResult> bounds;
+  if (plan) {
+    bounds = {size(query, 1), emitPlannedItems(b, plan)};
+  } else {
+    Value batches = size(query, 0), heads = size(query, 1);
+    storedQueries = size(query, 2);
+    storedKeys = size(key, 2);
+    Value rounded =
+        arith::AddIOp::create(b, storedQueries, index(queryTileSize - 1));
+    Value tiles = arith::DivUIOp::create(b, rounded, index(queryTileSize));
+    bounds = {batches, heads, tiles};
+  }
+  auto forall = scf::ForallOp::create(b, bounds, ValueRange(), std::nullopt);
   attn_tile::ReturnOp::create(b);
 
   b.setInsertionPointToStart(forall.getBody());
-  writeWorkItem(forall.getInductionVars());
+  writeWorkItem(makeItem(forall.getInductionVars()));
 }
 
-void KernelWriter::writeWorkItem(ValueRange ids) {
+KernelWriter::WorkItem KernelWriter::makeItem(ValueRange ids) {
   WorkItem item;
-  item.batch = ids[0];
-  item.head = ids[1];
-  item.firstQuery = arith::MulIOp::create(b, ids[2], index(queryTileSize));
+  if (plan) {
+    item.head = ids[0];
+    PlannedItem planned = emitPlannedItem(b, plan, ids[1]);
+    item.sequence = planned.sequence;
+    item.firstQuery = planned.firstQuery;
+    item.queryLength = planned.queryLength;
+    item.keyLength = planned.keyLength;
+    item.firstKeyRow = planned.firstKeyRow;
+    item.firstQueryRow = planned.firstQueryRow;
+    item.batch = attention.getSequenceLayout() == SequenceLayout::Packed
+                     ? index(0)
+                     : item.sequence;
+  } else {
+    item.batch = item.sequence = ids[0];
+    item.head = ids[1];
+    item.firstQuery = item.firstQueryRow =
+        arith::MulIOp::create(b, ids[2], index(queryTileSize));
+    item.queryLength = storedQueries;
+    item.keyLength = storedKeys;
+  }
   item.keyHead = item.head;
   if (int64_t group = attention.getGroupSize(); group != 1)
     item.keyHead = arith::DivUIOp::create(b, item.head, index(group));
+  return item;
+}
 
+void KernelWriter::writeWorkItem(const WorkItem &item) {
   Value zero = index(0), one = index(1);
   Value queryTile =
-      loadTile(query, {item.batch, item.head, item.firstQuery, zero},
+      loadTile(query, {item.batch, item.head, item.firstQueryRow, zero},
                queryTileSize, queryHeadDim, zero, one);
   auto tiles = attn_tile::KeyTilesOp::create(
-      b, item.batch, item.head, item.firstQuery, queryTileSize, keyTileSize,
-      queryLength, keyLength, attention.getMaskAttr());
+      b, item.sequence, item.head, item.firstQuery, queryTileSize, keyTileSize,
+      item.queryLength, item.keyLength, attention.getMaskAttr());
   cloneKeepRegion(tiles.getKeep());
 
   Value init[] = {
@@ -221,12 +260,12 @@ KernelWriter::State KernelWriter::writeStep(const WorkItem &item,
                                             Value queryTile, Value step,
                                             attn_tile::KeyTilesOp tiles,
                                             State state) {
-  Value zero = index(0), count = tiles.getCount();
+  Value count = tiles.getCount();
   Value tile = attn_tile::TileAtOp::create(b, tiles.getTiles(), step);
   Value firstKey = arith::MulIOp::create(b, tile, index(keyTileSize));
 
-  Value keyTile = loadTile(key, {item.batch, item.keyHead, firstKey, zero},
-                           keyTileSize, queryHeadDim, step, count);
+  Value keyTile = loadKeyTile(item, key, firstKey, queryHeadDim, step, count,
+                              /*clears=*/false);
   Value raw =
       contract(queryTile, keyTile, splat({queryTileSize, keyTileSize}, 0),
                /*transposeRhs=*/true);
@@ -272,8 +311,10 @@ KernelWriter::State KernelWriter::writeStep(const WorkItem &item,
 
   Value oldAcc =
       arith::MulFOp::create(b, state.acc, broadcastRows(alpha, valueHeadDim));
-  Value valueTile = loadTile(value, {item.batch, item.keyHead, firstKey, zero},
-                             keyTileSize, valueHeadDim, step, count);
+  // Weights of zero do not undo values that are not finite.
+  Value valueTile =
+      loadKeyTile(item, value, firstKey, valueHeadDim, step, count,
+                  /*clears=*/true);
   Type element = cast<VectorType>(valueTile.getType()).getElementType();
   if (!element.isF32())
     probabilities = arith::TruncFOp::create(
@@ -287,9 +328,9 @@ KernelWriter::State KernelWriter::writeStep(const WorkItem &item,
 Value KernelWriter::writeScores(const WorkItem &item, Value scores,
                                 Value firstKey) {
   if (mapsScores) {
-    auto map = attn_tile::MapOp::create(b, scores, item.batch, item.head,
-                                        item.firstQuery, firstKey, queryLength,
-                                        keyLength);
+    auto map = attn_tile::MapOp::create(b, scores, item.sequence, item.head,
+                                        item.firstQuery, firstKey,
+                                        item.queryLength, item.keyLength);
     OpBuilder::InsertionGuard guard(b);
     Type indexType = b.getIndexType();
     SmallVector<Type> types = {b.getF32Type(), indexType, indexType, indexType,
@@ -309,9 +350,9 @@ Value KernelWriter::writeScores(const WorkItem &item, Value scores,
     scores = map;
   }
 
-  auto mask = attn_tile::MaskOp::create(b, scores, item.batch, item.head,
-                                        item.firstQuery, firstKey, queryLength,
-                                        keyLength, attention.getMaskAttr());
+  auto mask = attn_tile::MaskOp::create(
+      b, scores, item.sequence, item.head, item.firstQuery, firstKey,
+      item.queryLength, item.keyLength, attention.getMaskAttr());
   cloneKeepRegion(mask.getKeep());
   return mask;
 }
@@ -351,9 +392,8 @@ void KernelWriter::writeResults(const WorkItem &item, const State &state) {
   if (!element.isF32())
     result = arith::TruncFOp::create(
         b, VectorType::get({queryTileSize, valueHeadDim}, element), result);
-  attn_tile::StoreOp::create(
-      b, result, out,
-      ValueRange{item.batch, item.head, item.firstQuery, index(0)});
+  storeTile(item, result, out,
+            {item.batch, item.head, item.firstQueryRow, index(0)});
   if (!lse)
     return;
 
@@ -364,9 +404,8 @@ void KernelWriter::writeResults(const WorkItem &item, const State &state) {
     scaledMax = arith::MulFOp::create(
         b, scaledMax, splat(queryTileSize, attention.getScaleOrDefault()));
   Value logSum = math::LogOp::create(b, sum);
-  attn_tile::StoreOp::create(
-      b, arith::AddFOp::create(b, scaledMax, logSum), lse,
-      ValueRange{item.batch, item.head, item.firstQuery});
+  storeTile(item, arith::AddFOp::create(b, scaledMax, logSum), lse,
+            {item.batch, item.head, item.firstQueryRow});
 }
 
 Value KernelWriter::contract(Value lhs, Value rhs, Value acc,
@@ -390,6 +429,29 @@ Value KernelWriter::loadTile(Value source, ValueRange indices, int64_t rows,
                                    source, indices, position, length);
 }
 
+Value KernelWriter::loadKeyTile(const WorkItem &item, Value source,
+                                Value firstKey, int64_t columns, Value position,
+                                Value length, bool clears) {
+  Value zero = index(0);
+  if (!plan)
+    return loadTile(source, {item.batch, item.keyHead, firstKey, zero},
+                    keyTileSize, columns, position, length);
+  Type element = cast<MemRefType>(source.getType()).getElementType();
+  Value row = arith::AddIOp::create(b, item.firstKeyRow, firstKey);
+  return attn_tile::LoadOp::create(
+      b, VectorType::get({keyTileSize, columns}, element), source,
+      ValueRange{item.batch, item.keyHead, row, zero},
+      clears ? firstKey : Value(), clears ? item.keyLength : Value(), position,
+      length);
+}
+
+void KernelWriter::storeTile(const WorkItem &item, Value tile, Value dest,
+                             ValueRange indices) {
+  attn_tile::StoreOp::create(b, tile, dest, indices,
+                             plan ? item.firstQuery : Value(),
+                             plan ? item.queryLength : Value());
+}
+
 //===----------------------------------------------------------------------===//
 // Entry points
 //===----------------------------------------------------------------------===//
@@ -398,8 +460,6 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
     RewriterBase &rewriter, AttentionOp attention, SymbolTable &symbols) {
   if (!attention.isBufferized())
     return attention.emitOpError("must be bufferised");
-  if (attention.hasSequences())
-    return attention.emitOpError("with sequences has no tiled program yet");
   ScheduleAttrInterface schedule = attention.getScheduleAttr();
   if (!schedule)
     return attention.emitOpError("needs a schedule");
@@ -419,8 +479,6 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
     captures.push_back(value);
   }
 
-  SmallVector<Value> operands(attention->getOperands());
-  llvm::append_range(operands, captures);
   std::string name = "attention_kernel";
   Operation *place = attention;
   while (place->getParentOp() != symbols.getOp())
@@ -429,6 +487,16 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
     name = (function.getName() + "_kernel").str();
 
   OpBuilder::InsertionGuard guard(rewriter);
+  SmallVector<Value> operands = {attention.getQuery(), attention.getKey(),
+                                 attention.getValue(), attention.getOut()};
+  if (Value lse = attention.getLse())
+    operands.push_back(lse);
+  Value plan;
+  if (attention.hasSequences()) {
+    plan = planSequences(rewriter, attention, place, symbols);
+    operands.push_back(plan);
+  }
+  llvm::append_range(operands, captures);
   rewriter.setInsertionPoint(place);
   auto kernel = attn_tile::KernelOp::create(
       rewriter, attention.getLoc(), name,
@@ -438,6 +506,9 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
   symbols.insert(kernel);
   KernelWriter(rewriter, attention, kernel, captures).write();
 
+  rewriter.setInsertionPointAfter(attention);
+  if (plan)
+    memref::DeallocOp::create(rewriter, attention.getLoc(), plan);
   rewriter.setInsertionPoint(attention);
   rewriter.replaceOpWithNewOp<attn_tile::LaunchOp>(
       attention, SymbolRefAttr::get(kernel), /*grid=*/ValueRange(), operands,

@@ -181,6 +181,7 @@ private:
 
   LogicalResult convertLaunch(attn_tile::LaunchOp op);
   LogicalResult convertTensorMap(attn_tile::MakeTensorMapOp op);
+  void convertFaultWord(attn_tile::FaultWordOp op);
   LogicalResult convertAlloc(memref::AllocOp op);
   LogicalResult convertDealloc(memref::DeallocOp op);
   LogicalResult convertCall(func::CallOp op);
@@ -354,6 +355,17 @@ FunctionConverter::convertTensorMap(attn_tile::MakeTensorMapOp op) {
   return success();
 }
 
+void FunctionConverter::convertFaultWord(attn_tile::FaultWordOp op) {
+  builder.setInsertionPoint(op);
+  // The word is used after the status has been checked.
+  auto [status, word] = emitFaultWord(
+      builder, op.getLoc(), module, cast<MemRefType>(op.getWord().getType()),
+      ATTNRT_KIND_CUDA, &func.getBody().front());
+  op.getWord().replaceAllUsesWith(word);
+  emitCheck(op.getLoc(), status);
+  op.erase();
+}
+
 /// Bytes of a memref with the identity layout and the given dynamic sizes.
 static Value emitBytes(OpBuilder &builder, Location loc, MemRefType type,
                        ValueRange dynamicSizes) {
@@ -450,10 +462,11 @@ LogicalResult FunctionConverter::convert() {
   SmallVector<Operation *> work;
   WalkResult result = func.walk([&](Operation *op) {
     auto call = dyn_cast<func::CallOp>(op);
-    bool converts = isa<attn_tile::LaunchOp, attn_tile::MakeTensorMapOp,
-                        memref::AllocOp, memref::DeallocOp>(op) ||
-                    (call && deviceFunctions.contains(
-                                 module.lookupSymbol(call.getCallee())));
+    bool converts =
+        isa<attn_tile::LaunchOp, attn_tile::MakeTensorMapOp,
+            attn_tile::FaultWordOp, memref::AllocOp, memref::DeallocOp>(op) ||
+        (call &&
+         deviceFunctions.contains(module.lookupSymbol(call.getCallee())));
     if (converts) {
       if (op->getParentOp() != func) {
         op->emitOpError("must not be nested in structured control flow here");
@@ -495,6 +508,8 @@ LogicalResult FunctionConverter::convert() {
     } else if (auto map = dyn_cast<attn_tile::MakeTensorMapOp>(op)) {
       converted = convertTensorMap(map);
       maps.push_back(op);
+    } else if (auto word = dyn_cast<attn_tile::FaultWordOp>(op)) {
+      convertFaultWord(word);
     } else if (auto alloc = dyn_cast<memref::AllocOp>(op)) {
       converted = convertAlloc(alloc);
     } else if (auto dealloc = dyn_cast<memref::DeallocOp>(op)) {

@@ -49,6 +49,42 @@ Value attn::emitRuntimeCall(OpBuilder &builder, Location loc, ModuleOp module,
   return LLVM::CallOp::create(builder, loc, callee, arguments).getResult();
 }
 
+attn::RuntimeMemRef attn::emitFaultWord(OpBuilder &builder, Location loc,
+                                  ModuleOp module, MemRefType type,
+                                  int32_t deviceKind, Block *entry) {
+  Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
+  Type i32 = builder.getI32Type(), i64 = builder.getI64Type();
+  Value slot;
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(entry);
+    slot = LLVM::AllocaOp::create(builder, loc, pointer, pointer,
+                                  emitIntConstant(builder, loc, i32, 1));
+  }
+  Value status =
+      emitRuntimeCall(builder, loc, module, "attnrtGetFaultWord",
+                      {emitIntConstant(builder, loc, i32, deviceKind), slot});
+  Value data = LLVM::LoadOp::create(builder, loc, pointer, slot);
+  Type array = LLVM::LLVMArrayType::get(i64, 1);
+  Value descriptor = LLVM::PoisonOp::create(
+      builder, loc,
+      LLVM::LLVMStructType::getLiteral(builder.getContext(),
+                                       {pointer, pointer, i64, array, array}));
+  auto insert = [&](Value value, ArrayRef<int64_t> position) {
+    descriptor =
+        LLVM::InsertValueOp::create(builder, loc, descriptor, value, position);
+  };
+  Value one = emitIntConstant(builder, loc, i64, 1);
+  insert(data, 0);
+  insert(data, 1);
+  insert(emitIntConstant(builder, loc, i64, 0), 2);
+  insert(one, {3, 0});
+  insert(one, {4, 0});
+  auto cast =
+      UnrealizedConversionCastOp::create(builder, loc, type, descriptor);
+  return {status, cast.getResult(0)};
+}
+
 LLVM::GlobalOp attn::createStringConstant(OpBuilder &builder, Location loc,
                                           StringRef name, StringRef text) {
   std::string value = text.str();

@@ -69,3 +69,16 @@ attn_tile.kernel @box(%m: !attn_tile.tensor_map<2, 32x64xbf16>)
   attn_tile.commit %b : !attn_tile.buffer<64x64xbf16>
   attn_tile.return
 }
+
+// -----
+
+attn_tile.kernel @sum_of_four_warps(%n: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  // expected-error @below {{'attn_tile.sum' op must be run by groups of one warp on a GPU}}
+  // expected-error @below {{failed to legalize operation 'attn_tile.sum'}}
+  %s = attn_tile.sum to(%n) : index {
+  ^bb0(%i: index):
+    attn_tile.yield %i : index
+  }
+  attn_tile.return
+}

@@ -189,3 +189,21 @@ attn_tile.kernel @registers(%p: vector<32x16xf16>, %acc: vector<32x72xf32>, %out
   attn_tile.store %r, %out[%c0, %c0] : vector<32x72xf32>, memref<32x72xf32>
   attn_tile.return
 }
+
+// -----
+
+// All threads clear the rows that are not of the sequence, then wait for each
+// other.
+
+// CHECK-LABEL: llvm.func @clear
+attn_tile.kernel @clear(%i: index, %n: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  // CHECK:       scf.if
+  // CHECK-COUNT-2: llvm.inline_asm has_side_effects {{.*}}st.shared.v4.b32
+  // CHECK:         nvvm.barrier
+  %p = attn_tile.create_pipe at(1024) barriers(0) : !attn_tile.pipe<64x128xbf16, stages = 1>
+  %b = attn_tile.wait %p[%i] : !attn_tile.pipe<64x128xbf16, stages = 1>
+  attn_tile.clear %b within(%i of %n) : !attn_tile.buffer<64x128xbf16>
+  attn_tile.release %b : !attn_tile.buffer<64x128xbf16>
+  attn_tile.return
+}

@@ -342,3 +342,56 @@ attn_tile.kernel @products(%p: vector<64x16xf16>, %out: memref<64x64xf32>, %out2
   attn_tile.store %r1, %out[%c0, %c0] : vector<64x64xf32>, memref<64x64xf32>
   attn_tile.return
 }
+
+// -----
+
+// Lanes take numbers in turn; sums are exchanged in the warp.
+
+// CHECK-LABEL: llvm.func @scalars
+attn_tile.kernel @scalars(%list: memref<?xi32>, %n: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 1>} {
+  // CHECK-DAG:   %[[STEP:.*]] = arith.constant 32 : i32
+  // CHECK-DAG:   %[[THREAD:.*]] = nvvm.read.ptx.sreg.tid.x
+  // CHECK:       %[[SUM:.*]] = scf.for %{{.*}} = %[[THREAD]] to %{{.*}} step %{{.*}} iter_args
+  // CHECK:         llvm.load
+  // CHECK:         scf.yield
+  // CHECK-COUNT-5: nvvm.shfl.sync bfly
+  // CHECK:       arith.minsi
+  // CHECK:       scf.for %{{.*}} = %[[THREAD]] to
+  // CHECK:         llvm.store
+  %s = attn_tile.sum to(%n) : index {
+  ^bb0(%i: index):
+    %x = memref.load %list[%i] : memref<?xi32>
+    %y = arith.index_cast %x : i32 to index
+    attn_tile.yield %y : index
+  }
+  %m = attn_tile.at_most %s, %n
+  attn_tile.each to(%m) {
+  ^bb0(%i: index):
+    %x = arith.index_cast %i : index to i32
+    memref.store %x, %list[%i] : memref<?xi32>
+    attn_tile.yield
+  }
+  attn_tile.return
+}
+
+// -----
+
+// Each warpgroup clears for itself the rows that are not of the sequence, where
+// there are any, before its products read them.
+
+// CHECK-LABEL: llvm.func @clear
+attn_tile.kernel @clear(%i: index, %n: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  // CHECK:       %[[ROWS:.*]] = arith.subi
+  // CHECK:       %[[CUT:.*]] = arith.cmpi slt, %[[ROWS]], %{{.*}}
+  // CHECK:       scf.if %[[CUT]] {
+  // CHECK-COUNT-2: llvm.inline_asm has_side_effects {{.*}}st.shared.v4.b32
+  // CHECK:         fence.proxy.async.shared::cta
+  // CHECK:         nvvm.barrier id
+  %p = attn_tile.create_pipe at(1024) barriers(0) : !attn_tile.pipe<64x128xbf16, stages = 1>
+  %b = attn_tile.wait %p[%i] : !attn_tile.pipe<64x128xbf16, stages = 1>
+  attn_tile.clear %b within(%i of %n) : !attn_tile.buffer<64x128xbf16>
+  attn_tile.release %b : !attn_tile.buffer<64x128xbf16>
+  attn_tile.return
+}

@@ -165,3 +165,59 @@ attn_tile.kernel @in_place(%a: memref<?x8xf32>, %b: memref<?x16xf32>, %c: memref
   attn_tile.store %r, %c[%c0, %c0] : vector<8x16xf32>, memref<?x16xf32>
   attn_tile.return
 }
+
+// -----
+
+// CHECK-LABEL: func.func private @scalars(
+// CHECK-SAME:    %[[L:[a-z0-9]+]]: memref<?xi32>, %[[N:[a-z0-9]+]]: index)
+// CHECK:         %[[SUM:.*]] = scf.for %{{.*}} = %{{.*}} to %[[N]] step %{{.*}} iter_args
+// CHECK:         %[[M:.*]] = arith.minsi %[[SUM]], %[[N]]
+// CHECK:         scf.for %[[I:.*]] = %{{.*}} to %[[M]]
+// CHECK:           memref.store %{{.*}}, %[[L]][%[[I]]]
+attn_tile.kernel @scalars(%list: memref<?xi32>, %n: index) {
+  %s = attn_tile.sum to(%n) : index {
+  ^bb0(%i: index):
+    %x = memref.load %list[%i] : memref<?xi32>
+    %y = arith.index_cast %x : i32 to index
+    attn_tile.yield %y : index
+  }
+  %m = attn_tile.at_most %s, %n
+  attn_tile.each to(%m) {
+  ^bb0(%i: index):
+    %x = arith.index_cast %i : index to i32
+    memref.store %x, %list[%i] : memref<?xi32>
+    attn_tile.yield
+  }
+  attn_tile.return
+}
+
+// -----
+
+// Rows of row vectors and of tiles that are not of a sequence.
+
+// CHECK-LABEL: func.func private @sequence(
+// CHECK-SAME:    %[[A:[a-z0-9]+]]: memref<?xf32>, %[[I:[a-z0-9]+]]: index, %[[N:[a-z0-9]+]]: index)
+// CHECK:         %[[LEFT:.*]] = arith.subi %[[N]], %[[I]]
+// CHECK:         %[[ROWS:.*]] = arith.maxsi %[[LEFT]]
+// CHECK:         %[[MASK:.*]] = vector.create_mask %[[ROWS]] : vector<8xi1>
+// CHECK:         vector.transfer_read %[[A]][%[[I]]], %{{.*}}, %[[MASK]]
+// CHECK:         vector.transfer_write %{{.*}}, %[[A]][%[[I]]], %{{.*}} : vector<8xf32>
+attn_tile.kernel @sequence(%a: memref<?xf32>, %i: index, %n: index) {
+  %v = attn_tile.load %a[%i] within(%i of %n) : memref<?xf32> -> vector<8xf32>
+  attn_tile.store %v, %a[%i] within(%i of %n) : vector<8xf32>, memref<?xf32>
+  attn_tile.return
+}
+
+// -----
+
+// CHECK-LABEL: func.func @fault_word(
+// CHECK:         %[[SLOT:.*]] = llvm.alloca
+// CHECK:         llvm.call @attnrtGetFaultWord(%{{.*}}, %[[SLOT]])
+// CHECK:         %[[WORD:.*]] = llvm.load %[[SLOT]]
+// CHECK:         builtin.unrealized_conversion_cast %{{.*}} to memref<1xi32>
+func.func @fault_word() -> i32 {
+  %c0 = arith.constant 0 : index
+  %word = attn_tile.fault_word : memref<1xi32>
+  %0 = memref.load %word[%c0] : memref<1xi32>
+  return %0 : i32
+}

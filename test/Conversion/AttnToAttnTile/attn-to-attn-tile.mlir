@@ -166,3 +166,67 @@ func.func @twice(%q: memref<1x1x?x64xf32>, %o: memref<1x1x?x64xf32>) {
       schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
   return
 }
+
+// -----
+
+// A small kernel lists the query tiles that sequences have; the list is the work
+// of the kernel. Positions count from the beginning of the sequence.
+
+// CHECK-LABEL: attn_tile.kernel @packed_plan(
+// CHECK-SAME:    %[[CUQ:[a-z0-9]+]]: memref<?xi32>, %[[CUK:[a-z0-9]+]]: memref<?xi32>, %[[PLAN:[a-z0-9]+]]: memref<?x8xi32>, %[[FAULT:[a-z0-9]+]]: memref<1xi32>, %[[SQ:[a-z0-9]+]]: index, %[[SKV:[a-z0-9]+]]: index)
+// CHECK-SAME:    schedule = #attn_tile.sequential
+// CHECK:         scf.forall (%[[S:.*]]) in
+// CHECK:           attn_tile.sum
+// CHECK:           attn_tile.sum
+// CHECK:           attn_tile.each
+// CHECK:             memref.store %{{.*}}, %[[PLAN]]
+// CHECK:           attn_tile.each
+// CHECK:             memref.store %{{.*}}, %[[FAULT]]
+
+// CHECK-LABEL: attn_tile.kernel @packed_kernel(
+// CHECK-SAME:    %[[Q:[a-z0-9]+]]: memref<1x8x?x64xf32>, %[[K:[a-z0-9]+]]: memref<1x2x?x64xf32>, %[[V:[a-z0-9]+]]: memref<1x2x?x64xf32>, %[[OUT:[a-z0-9]+]]: memref<1x8x?x64xf32>, %[[LSE:[a-z0-9]+]]: memref<1x8x?xf32>, %[[PLAN:[a-z0-9]+]]: memref<?x8xi32>)
+// CHECK:         %[[N:.*]] = attn_tile.at_most
+// CHECK:         scf.forall (%[[H:.*]], %[[E:.*]]) in (%{{.*}}, %[[N]])
+// CHECK:           %[[QTILE:.*]] = attn_tile.load %[[Q]][%{{.*}}, %[[H]], %[[QROW:.*]], %{{.*}}] stream
+// CHECK:           attn_tile.key_tiles at(%[[SEQ:.*]], %[[H]]) queries(%[[FIRST:.*]], 16) keys(64) lengths(%[[QLEN:.*]], %[[KLEN:.*]]) by(#attn.causal)
+// CHECK:           scf.for
+// CHECK:             attn_tile.load %[[K]][%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] stream
+// CHECK:             attn_tile.mask {{.*}} at(%[[SEQ]], %[[H]], %[[FIRST]], %[[KEY:.*]]) lengths(%[[QLEN]], %[[KLEN]])
+// CHECK:             %[[KROW:.*]] = arith.addi %{{.*}}, %[[KEY]]
+// CHECK:             attn_tile.load %[[V]][%{{.*}}, %{{.*}}, %[[KROW]], %{{.*}}] within(%[[KEY]] of %[[KLEN]]) stream
+// CHECK:           attn_tile.store %{{.*}}, %[[OUT]][%{{.*}}, %[[H]], %[[QROW]], %{{.*}}] within(%[[FIRST]] of %[[QLEN]])
+// CHECK:           attn_tile.store %{{.*}}, %[[LSE]][%{{.*}}, %[[H]], %[[QROW]]] within(%[[FIRST]] of %[[QLEN]])
+
+// CHECK-LABEL: func.func @packed
+// CHECK:         %[[LIST:.*]] = memref.alloc
+// CHECK:         %[[WORD:.*]] = attn_tile.fault_word
+// CHECK:         attn_tile.launch @packed_plan args(%{{.*}}, %{{.*}}, %[[LIST]], %[[WORD]],
+// CHECK-NEXT:    attn_tile.launch @packed_kernel args({{.*}}, %[[LIST]] :
+// CHECK-NEXT:    memref.dealloc %[[LIST]]
+func.func @packed(%q: memref<1x8x?x64xf32>, %k: memref<1x2x?x64xf32>, %v: memref<1x2x?x64xf32>,
+                  %cu_q: memref<?xi32>, %cu_k: memref<?xi32>, %out: memref<1x8x?x64xf32>,
+                  %lse: memref<1x8x?xf32>) {
+  attn.attention
+      ins(%q, %k, %v : memref<1x8x?x64xf32>, memref<1x2x?x64xf32>, memref<1x2x?x64xf32>)
+      outs(%out, %lse : memref<1x8x?x64xf32>, memref<1x8x?xf32>)
+      sequences packed(%cu_q, %cu_k : memref<?xi32>, memref<?xi32>)
+      mask(#attn.causal)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
+  return
+}
+
+// -----
+
+// The batch entry of a padded sequence is its number.
+
+// CHECK-LABEL: attn_tile.kernel @padded_kernel(
+// CHECK:           attn_tile.load %{{.*}}[%[[SEQ:.*]], %{{.*}}, %{{.*}}, %{{.*}}] stream
+// CHECK:           attn_tile.key_tiles at(%[[SEQ]], %{{.*}})
+func.func @padded(%q: memref<?x2x?x64xf32>, %len: memref<?xi32>, %out: memref<?x2x?x64xf32>) {
+  attn.attention
+      ins(%q, %q, %q : memref<?x2x?x64xf32>, memref<?x2x?x64xf32>, memref<?x2x?x64xf32>)
+      outs(%out : memref<?x2x?x64xf32>)
+      sequences padded(%len, %len : memref<?xi32>, memref<?xi32>)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
+  return
+}

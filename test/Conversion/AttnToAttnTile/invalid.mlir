@@ -37,14 +37,3 @@ func.func @captured_tensor(%q: memref<1x1x?x64xf32>, %o: memref<1x1x?x64xf32>,
       }
   return
 }
-
-// -----
-
-func.func @sequences(%q: memref<1x1x?x64xf32>, %cu: memref<?xi32>) {
-  // expected-error @below {{'attn.attention' op with sequences has no tiled program yet}}
-  attn.attention
-      ins(%q, %q, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>)
-      outs(%q : memref<1x1x?x64xf32>) sequences packed(%cu, %cu : memref<?xi32>, memref<?xi32>)
-      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
-  return
-}

@@ -99,3 +99,22 @@ func.func @scratch(%n: index) {
   memref.dealloc %t : memref<?x4xf32>
   return
 }
+
+// -----
+
+// CHECK-LABEL: func.func @fault(
+// CHECK-SAME:    %[[STREAM:.*]]: !llvm.ptr) -> i32
+// CHECK:         %[[STATUS:.*]] = llvm.call @attnrtGetFaultWord(%{{.*}}, %[[SLOT:[0-9]+]])
+// CHECK:         llvm.load %[[SLOT]]
+// CHECK:         llvm.icmp "eq" %[[STATUS]]
+// CHECK:         cf.cond_br
+// CHECK:         llvm.call @attnrtLaunchKernel
+gpu.binary @kernels [#gpu.object<#nvvm.target<chip = "sm_90a">, kernels = <[
+    #gpu.kernel_metadata<"report", !llvm.func<void (ptr, i64, i64)>,
+      metadata = {attn_tile.block_size = 32 : i32, attn_tile.shared_bytes = 0 : i32}>]>,
+    bin = "image">]
+func.func @fault(%n: index) {
+  %word = attn_tile.fault_word : memref<1xi32>
+  attn_tile.launch @kernels::@report grid(%n, %n, %n) args(%word : memref<1xi32>)
+  return
+}

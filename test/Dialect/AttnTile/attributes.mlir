@@ -171,3 +171,8 @@ func.func private @sequential_key_tile() attributes {
   // expected-error @below {{'key_tile' must be a positive multiple of 8 (was 12)}}
   s = #attn_tile.sequential<query_tile = 16, key_tile = 12>
 }
+
+// -----
+
+// CHECK-LABEL: func private @scalar() attributes {s = #attn_tile.scalar}
+func.func private @scalar() attributes {s = #attn_tile.scalar}

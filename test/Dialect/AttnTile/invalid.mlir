@@ -225,7 +225,7 @@ attn_tile.kernel @load_scalar(%m: memref<f32>) {
 
 attn_tile.kernel @load_unranked(%m: memref<*xf32>, %i: index) {
   // expected-error @below {{'attn_tile.load' op operand #0 must be memref of any type values, but got 'memref<*xf32>'}}
-  %0 = "attn_tile.load"(%m, %i) <{operandSegmentSizes = array<i32: 1, 1, 0, 0>}> : (memref<*xf32>, index) -> vector<4xf32>
+  %0 = "attn_tile.load"(%m, %i) <{operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0>}> : (memref<*xf32>, index) -> vector<4xf32>
   attn_tile.return
 }
 
@@ -233,7 +233,7 @@ attn_tile.kernel @load_unranked(%m: memref<*xf32>, %i: index) {
 
 attn_tile.kernel @stream_without_length(%m: memref<?xf32>, %i: index) {
   // expected-error @below {{'attn_tile.load' op needs both position and length of a stream}}
-  %0 = "attn_tile.load"(%m, %i, %i) <{operandSegmentSizes = array<i32: 1, 1, 1, 0>}> : (memref<?xf32>, index, index) -> vector<4xf32>
+  %0 = "attn_tile.load"(%m, %i, %i) <{operandSegmentSizes = array<i32: 1, 1, 0, 0, 1, 0>}> : (memref<?xf32>, index, index) -> vector<4xf32>
   attn_tile.return
 }
 
@@ -241,7 +241,7 @@ attn_tile.kernel @stream_without_length(%m: memref<?xf32>, %i: index) {
 
 attn_tile.kernel @stream_without_position(%m: memref<?xf32>, %i: index) {
   // expected-error @below {{'attn_tile.load' op needs both position and length of a stream}}
-  %0 = "attn_tile.load"(%m, %i, %i) <{operandSegmentSizes = array<i32: 1, 1, 0, 1>}> : (memref<?xf32>, index, index) -> vector<4xf32>
+  %0 = "attn_tile.load"(%m, %i, %i) <{operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1>}> : (memref<?xf32>, index, index) -> vector<4xf32>
   attn_tile.return
 }
 
@@ -411,7 +411,7 @@ attn_tile.kernel @map_result(%s: vector<16x8xf32>, %c: index) {
 // -----
 
 attn_tile.kernel @yield_of_kernel(%x: f32) {
-  // expected-error @below {{'attn_tile.yield' op expects parent op to be one of 'attn_tile.key_tiles, attn_tile.map, attn_tile.mask'}}
+  // expected-error @below {{'attn_tile.yield' op expects parent op to be one of 'attn_tile.each, attn_tile.key_tiles, attn_tile.map, attn_tile.mask, attn_tile.sum'}}
   attn_tile.yield %x : f32
 }
 
@@ -1011,4 +1011,53 @@ attn_tile.kernel @pass_turn_outside(%b: i1) {
     attn_tile.pass_turn
   }
   attn_tile.return
+}
+
+// -----
+
+func.func @load_within_half(%m: memref<?xf32>, %i: index) {
+  // expected-error @below {{'attn_tile.load' op needs both first row and extent of a sequence}}
+  %0 = "attn_tile.load"(%m, %i, %i) <{operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>}> : (memref<?xf32>, index, index) -> vector<4xf32>
+  return
+}
+
+// -----
+
+func.func @store_within_half(%m: memref<?xf32>, %i: index, %v: vector<4xf32>) {
+  // expected-error @below {{'attn_tile.store' op needs both first row and extent of a sequence}}
+  "attn_tile.store"(%v, %m, %i, %i) <{operandSegmentSizes = array<i32: 1, 1, 1, 0, 1>}> : (vector<4xf32>, memref<?xf32>, index, index) -> ()
+  return
+}
+
+// -----
+
+func.func @sum_yield(%n: index) {
+  // expected-error @below {{'attn_tile.sum' op region must yield 'index', 'index' (yields 'index')}}
+  %0:2 = attn_tile.sum to(%n) : index, index {
+  ^bb0(%i: index):
+    attn_tile.yield %i : index
+  }
+  return
+}
+
+// -----
+
+func.func @sum_arguments(%n: index) {
+  // expected-error @below {{'attn_tile.sum' op region must have arguments ('index'), found ('index', 'index')}}
+  %0 = attn_tile.sum to(%n) : index {
+  ^bb0(%i: index, %j: index):
+    attn_tile.yield %i : index
+  }
+  return
+}
+
+// -----
+
+func.func @each_yield(%n: index) {
+  // expected-error @below {{'attn_tile.each' op region must yield  (yields 'index')}}
+  attn_tile.each to(%n) {
+  ^bb0(%i: index):
+    attn_tile.yield %i : index
+  }
+  return
 }

@@ -381,3 +381,58 @@ attn_tile.kernel @nested_turn(%b: i1) {
   }
   attn_tile.return
 }
+
+//===----------------------------------------------------------------------===//
+// Scalars that threads share
+//===----------------------------------------------------------------------===//
+
+// CHECK-LABEL: attn_tile.kernel @scalars(
+// CHECK-SAME:    %[[L:.*]]: memref<?xi32>, %[[N:.*]]: index)
+// CHECK-NEXT:    %[[S:.*]]:2 = attn_tile.sum to(%[[N]]) : index, index {
+// CHECK-NEXT:    ^bb0(%i: index):
+// CHECK-NEXT:      attn_tile.yield %i, %[[N]] : index, index
+// CHECK-NEXT:    }
+// CHECK-NEXT:    %[[M:.*]] = attn_tile.at_most %[[S]]#0, %[[N]]
+// CHECK-NEXT:    attn_tile.each to(%[[M]]) {
+// CHECK-NEXT:    ^bb0(%i: index):
+// CHECK-NEXT:      %{{.*}} = memref.load %[[L]][%i] : memref<?xi32>
+// CHECK-NEXT:      attn_tile.yield
+// CHECK-NEXT:    }
+attn_tile.kernel @scalars(%l: memref<?xi32>, %n: index) {
+  %s:2 = attn_tile.sum to(%n) : index, index {
+  ^bb0(%i: index):
+    attn_tile.yield %i, %n : index, index
+  }
+  %m = attn_tile.at_most %s#0, %n
+  attn_tile.each to(%m) {
+  ^bb0(%i: index):
+    %x = memref.load %l[%i] : memref<?xi32>
+    attn_tile.yield
+  }
+  attn_tile.return
+}
+
+// CHECK-LABEL: func @fault_word(
+// CHECK-NEXT:    %{{.*}} = attn_tile.fault_word : memref<1xi32>
+func.func @fault_word() {
+  %0 = attn_tile.fault_word : memref<1xi32>
+  return
+}
+
+// Rows of sequences.
+// CHECK-LABEL: attn_tile.kernel @sequences(
+// CHECK-SAME:    %[[A:.*]]: memref<?x16xf16>, %[[I:.*]]: index, %[[N:.*]]: index)
+// CHECK-NEXT:    %[[V:.*]] = attn_tile.load %[[A]][%[[I]], %[[I]]] within(%[[I]] of %[[N]]) stream(%[[I]] of %[[N]]) : memref<?x16xf16> -> vector<8x16xf16>
+// CHECK-NEXT:    attn_tile.store %[[V]], %[[A]][%[[I]], %[[I]]] within(%[[I]] of %[[N]]) : vector<8x16xf16>, memref<?x16xf16>
+// CHECK-NEXT:    %[[P:.*]] = attn_tile.create_pipe
+// CHECK-NEXT:    %[[B:.*]] = attn_tile.wait %[[P]][%[[I]]]
+// CHECK-NEXT:    attn_tile.clear %[[B]] within(%[[I]] of %[[N]]) : <8x16xf16>
+attn_tile.kernel @sequences(%a: memref<?x16xf16>, %i: index, %n: index) {
+  %v = attn_tile.load %a[%i, %i] within(%i of %n) stream(%i of %n) : memref<?x16xf16> -> vector<8x16xf16>
+  attn_tile.store %v, %a[%i, %i] within(%i of %n) : vector<8x16xf16>, memref<?x16xf16>
+  %p = attn_tile.create_pipe : !attn_tile.pipe<8x16xf16, stages = 1>
+  %b = attn_tile.wait %p[%i] : !attn_tile.pipe<8x16xf16, stages = 1>
+  attn_tile.clear %b within(%i of %n) : !attn_tile.buffer<8x16xf16>
+  attn_tile.release %b : !attn_tile.buffer<8x16xf16>
+  attn_tile.return
+}

@@ -424,6 +424,13 @@ int cuMemAllocAsync(unsigned long long *address, size_t size, void *stream) {
   return allocate(address, size);
 }
 
+int cuMemHostAlloc(void **address, size_t size, unsigned flags) {
+  (void)flags;
+  ENTER_WITH_CONTEXT();
+  *address = malloc(size);
+  return *address ? Success : OutOfMemory;
+}
+
 int cuMemFreeAsync(unsigned long long address, void *stream) {
   (void)stream;
   ENTER_WITH_CONTEXT();

@@ -289,3 +289,33 @@ TEST_F(Launch, Events) {
   EXPECT_EQ(attnrtEventDestroy(begin), ATTN_OK);
   EXPECT_EQ(attnrtEventDestroy(end), ATTN_OK);
 }
+
+TEST_F(Launch, FaultsOfTheDevice) {
+  EXPECT_EQ(attnrtTakeFault(ATTNRT_KIND_CUDA), ATTN_OK);
+  void *word = nullptr, *again = nullptr;
+  ASSERT_EQ(attnrtGetFaultWord(ATTNRT_KIND_CUDA, &word), ATTN_OK);
+  ASSERT_EQ(attnrtGetFaultWord(ATTNRT_KIND_CUDA, &again), ATTN_OK);
+  EXPECT_EQ(word, again);
+  EXPECT_EQ(attnrtTakeFault(ATTNRT_KIND_CUDA), ATTN_OK);
+
+  // A fault is reported once: by who asks, or by the next call's checks.
+  *static_cast<int32_t *>(word) = ATTNRT_FAULT_SEQUENCES;
+  EXPECT_ERROR(attnrtTakeFault(ATTNRT_KIND_CUDA), ATTN_INVALID_ARGUMENT,
+               "lengths or boundaries of sequences that are not sorted");
+  EXPECT_EQ(attnrtTakeFault(ATTNRT_KIND_CUDA), ATTN_OK);
+  *static_cast<int32_t *>(word) = 99;
+  EXPECT_ERROR(attnrtTakeFault(ATTNRT_KIND_CUDA), ATTN_INTERNAL,
+               "unknown fault 99");
+}
+
+TEST_F(Launch, FaultsOfTheHost) {
+  void *word = nullptr, *other = nullptr;
+  ASSERT_EQ(attnrtGetFaultWord(ATTNRT_KIND_HOST, &word), ATTN_OK);
+  std::thread([&] { attnrtGetFaultWord(ATTNRT_KIND_HOST, &other); }).join();
+  EXPECT_NE(word, other);
+  *static_cast<int32_t *>(word) = ATTNRT_FAULT_SEQUENCES;
+  EXPECT_EQ(attnrtTakeFault(ATTNRT_KIND_HOST), ATTN_INVALID_ARGUMENT);
+  EXPECT_EQ(attnrtTakeFault(ATTNRT_KIND_HOST), ATTN_OK);
+  EXPECT_ERROR(attnrtGetFaultWord(7, &word), ATTN_INVALID_ARGUMENT,
+               "unknown kind of device 7");
+}

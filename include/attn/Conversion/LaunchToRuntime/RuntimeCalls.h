@@ -29,6 +29,17 @@ std::optional<int32_t> getRuntimeDType(Type type);
 Value emitRuntimeCall(OpBuilder &builder, Location loc, ModuleOp module,
                       StringRef name, ValueRange arguments);
 
+/// A memref that the runtime gives, and the status of asking for it.
+struct RuntimeMemRef {
+  Value status;
+  Value memref;
+};
+
+/// Emits the word of type `type` to which kernels on `deviceKind` report
+/// faults. `entry` is the first block of the function, where room is allocated.
+RuntimeMemRef emitFaultWord(OpBuilder &builder, Location loc, ModuleOp module,
+                            MemRefType type, int32_t deviceKind, Block *entry);
+
 /// Adds a private constant with the bytes of `text` and a terminating zero.
 LLVM::GlobalOp createStringConstant(OpBuilder &builder, Location loc,
                                     StringRef name, StringRef text);

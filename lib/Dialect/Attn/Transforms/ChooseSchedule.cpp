@@ -145,6 +145,13 @@ static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
   // Under a mask, long and short work items are paired to equal amounts.
   auto traversal = isMasked ? attn_tile::TraversalKind::Paired
                             : attn_tile::TraversalKind::Persistent;
+  int64_t interleave = 1;
+  // Sequences are planned in the order of their lengths. The heads of a group
+  // go along together, since they read the same keys and values.
+  if (op.hasSequences()) {
+    traversal = attn_tile::TraversalKind::Persistent;
+    interleave = op.getGroupSize();
+  }
   // Rescaling is worth skipping where it takes long beside the products.
   constexpr int64_t minValueHeadDimLazy = 192;
   bool lazyRescale = op.getValueHeadDim() >= minValueHeadDimLazy;
@@ -154,8 +161,7 @@ static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
       getStagedBytes(op, bounds, keyTile, 2) <= bounds.sharedBytes ? 2 : 1;
   auto schedule = attn_tile::WarpSpecializedAttr::get(
       op.getContext(), consumers * warpgroupRows, keyTile, stages, consumers,
-      /*ping_pong=*/true, traversal, /*interleave=*/1, lazyRescale,
-      queryStages);
+      /*ping_pong=*/true, traversal, interleave, lazyRescale, queryStages);
   return Choice{cast<ScheduleAttrInterface>(Attribute(schedule)),
                 describe(keyTile, limit)};
 }

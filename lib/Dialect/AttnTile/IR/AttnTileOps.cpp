@@ -242,6 +242,8 @@ static LogicalResult verifyTileAccess(Operation *op, VectorType tile,
 }
 
 LogicalResult LoadOp::verify() {
+  if (!getFirst() != !getExtent())
+    return emitOpError("needs both first row and extent of a sequence");
   if (!getPosition() != !getLength())
     return emitOpError("needs both position and length of a stream");
   return verifyTileAccess(*this, cast<VectorType>(getResult().getType()),
@@ -257,6 +259,8 @@ void LoadOp::getEffects(
 }
 
 LogicalResult StoreOp::verify() {
+  if (!getFirst() != !getExtent())
+    return emitOpError("needs both first row and extent of a sequence");
   return verifyTileAccess(*this, cast<VectorType>(getValue().getType()),
                           cast<MemRefType>(getDest().getType()),
                           getIndices().size());
@@ -276,7 +280,7 @@ void StoreOp::getEffects(
 /// Checks the arguments and the yielded type of a scalar region.
 static LogicalResult verifyScalarRegion(Operation *op, Region &region,
                                         TypeRange expectedArguments,
-                                        Type expectedResult) {
+                                        TypeRange expectedResults) {
   Block &block = region.front();
   if (block.getArgumentTypes() != expectedArguments)
     return op->emitOpError("region must have arguments (")
@@ -285,10 +289,9 @@ static LogicalResult verifyScalarRegion(Operation *op, Region &region,
   auto yield = dyn_cast<YieldOp>(block.getTerminator());
   if (!yield)
     return op->emitOpError("region must end with 'attn_tile.yield'");
-  if (yield.getValue().getType() != expectedResult)
+  if (yield.getOperandTypes() != expectedResults)
     return op->emitOpError("region must yield ")
-           << expectedResult << " (yields " << yield.getValue().getType()
-           << ")";
+           << expectedResults << " (yields " << yield.getOperandTypes() << ")";
   return success();
 }
 
@@ -337,6 +340,25 @@ LogicalResult MaskOp::verifyRegions() {
   if (!isa<FloatType>(element))
     return emitOpError("tile must hold floats (holds ") << element << ")";
   return verifyKeepRegion(*this, getKeep());
+}
+
+LogicalResult SumOp::verifyRegions() {
+  return verifyScalarRegion(*this, getBody(), IndexType::get(getContext()),
+                            getResultTypes());
+}
+
+void SumOp::getAsmBlockArgumentNames(Region &region,
+                                     OpAsmSetValueNameFn setName) {
+  setPositionNames({"i"}, region, setName);
+}
+
+LogicalResult EachOp::verifyRegions() {
+  return verifyScalarRegion(*this, getBody(), IndexType::get(getContext()), {});
+}
+
+void EachOp::getAsmBlockArgumentNames(Region &region,
+                                      OpAsmSetValueNameFn setName) {
+  setPositionNames({"i"}, region, setName);
 }
 
 LogicalResult RescaleOp::verify() {

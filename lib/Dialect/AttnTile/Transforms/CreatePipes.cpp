@@ -151,7 +151,12 @@ static WaitOp stageLoad(LoadOp load, Value pipe) {
   CommitOp::create(builder, loc, target);
   builder.setInsertionPoint(
       getFirstIn(load->getBlock(), to_vector(load.getResult().getUsers())));
-  return WaitOp::create(builder, loc, type.getBufferType(), pipe, position);
+  auto stage =
+      WaitOp::create(builder, loc, type.getBufferType(), pipe, position);
+  if (load.getExtent())
+    ClearOp::create(builder, loc, stage.getBuffer(), load.getFirst(),
+                    load.getExtent());
+  return stage;
 }
 
 /// Starts the product `product` on the stages of its operands.

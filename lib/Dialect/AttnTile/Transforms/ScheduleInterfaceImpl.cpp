@@ -35,9 +35,33 @@ struct TiledSchedule
   int64_t getKeyTile(Attribute schedule) const {
     return cast<ScheduleAttr>(schedule).getKeyTile();
   }
+  attn::ScheduleAttrInterface getPreparation(Attribute schedule) const {
+    return cast<attn::ScheduleAttrInterface>(
+        Attribute(ScalarAttr::get(schedule.getContext())));
+  }
+};
+
+/// Kernels that prepare the work of others have work items of one warp.
+struct ScalarSchedule
+    : attn::ScheduleAttrInterface::ExternalModel<ScalarSchedule, ScalarAttr> {
+  int64_t getQueryTile(Attribute) const { return 1; }
+  int64_t getKeyTile(Attribute) const { return 1; }
+  attn::ScheduleAttrInterface getPreparation(Attribute schedule) const {
+    return cast<attn::ScheduleAttrInterface>(schedule);
+  }
+  void buildKernelPipeline(Attribute, OpPassManager &pm) const {
+    pm.addPass(createAttnTileSetTraversalPass());
+    AttnTileSetLayoutPassOptions layout;
+    layout.warps = 1;
+    pm.addNestedPass<KernelOp>(createAttnTileSetLayoutPass(layout));
+    addCleanUp(pm);
+  }
 };
 
 struct SequentialSchedule : TiledSchedule<SequentialSchedule, SequentialAttr> {
+  attn::ScheduleAttrInterface getPreparation(Attribute schedule) const {
+    return cast<attn::ScheduleAttrInterface>(schedule);
+  }
   void buildKernelPipeline(Attribute, OpPassManager &pm) const {
     pm.addNestedPass<KernelOp>(createAttnTilePeelMasksPass());
   }
@@ -97,6 +121,7 @@ void mlir::attn_tile::registerScheduleInterfaceExternalModels(
     DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, AttnTileDialect *) {
     SequentialAttr::attachInterface<SequentialSchedule>(*context);
+    ScalarAttr::attachInterface<ScalarSchedule>(*context);
     MultistageAttr::attachInterface<MultistageSchedule>(*context);
     WarpSpecializedAttr::attachInterface<WarpSpecializedSchedule>(*context);
   });

@@ -356,7 +356,12 @@ static LogicalResult emitWalk(scf::ForallOp forall, TraversalKind kind,
                               int64_t interleave) {
   IndexBuilder builder(forall.getLoc(), forall);
   SmallVector<OpFoldResult> sizes = forall.getMixedUpperBound();
-  if (kind == TraversalKind::Grid) {
+  // Of the groups that are launched for a bound, some may have no item.
+  bool isCountBounded = llvm::any_of(sizes, [](OpFoldResult size) {
+    auto value = dyn_cast<Value>(size);
+    return value && value.getDefiningOp<AtMostOp>();
+  });
+  if (kind == TraversalKind::Grid && !isCountBounded) {
     Value item = ProgramIdOp::create(builder, 0);
     inlineBody(builder, forall, emitItem(builder, item, sizes, interleave));
     forall.erase();
@@ -414,6 +419,13 @@ static LogicalResult collectHostSlice(Value value, KernelOp kernel,
   Operation *op = value.getDefiningOp();
   if (slice.contains(op))
     return success();
+  // Launches are made for the bound.
+  if (auto atMost = dyn_cast<AtMostOp>(op)) {
+    if (failed(collectHostSlice(atMost.getBound(), kernel, slice)))
+      return failure();
+    slice.insert(op);
+    return success();
+  }
   if (!isMemoryEffectFree(op) || op->getNumRegions() != 0 ||
       isa<ProgramIdOp, NumProgramsOp>(op))
     return failure();
@@ -431,8 +443,12 @@ static void setGrid(LaunchOp launch, KernelOp kernel,
   IndexBuilder builder(launch.getLoc(), launch);
   IRMapping map;
   map.map(kernel.getArguments(), launch.getKernelOperands());
-  for (Operation *op : slice)
-    builder.clone(*op, map);
+  for (Operation *op : slice) {
+    if (auto atMost = dyn_cast<AtMostOp>(op))
+      map.map(atMost.getResult(), map.lookup(atMost.getBound()));
+    else
+      builder.clone(*op, map);
+  }
   SmallVector<OpFoldResult> hostSizes;
   for (OpFoldResult size : sizes) {
     if (auto value = dyn_cast<Value>(size))

@@ -125,3 +125,37 @@ attn_tile.kernel @registers(%a: memref<?x16xf16>, %out: memref<?x16xf32>, %other
   attn_tile.store %y, %other[%c0, %c0] : vector<16x16xf16>, memref<?x16xf16>
   attn_tile.return
 }
+
+// -----
+
+#lhs = affine_map<(m, n, k) -> (m, k)>
+#values = affine_map<(m, n, k) -> (k, n)>
+#result = affine_map<(m, n, k) -> (m, n)>
+
+// Rows that are not of the sequence are cleared where the stage is read.
+
+// CHECK-LABEL: attn_tile.kernel @sequence
+// CHECK-SAME:    %[[I:[a-z0-9]+]]: index, %[[N:[a-z0-9]+]]: index
+// CHECK:         attn_tile.copy
+// CHECK-NOT:     attn_tile.clear
+// CHECK:         attn_tile.copy
+// CHECK:         attn_tile.wait
+// CHECK:         %[[V:.*]] = attn_tile.wait
+// CHECK-NEXT:    attn_tile.clear %[[V]] within(%[[I]] of %[[N]])
+// CHECK-NEXT:    attn_tile.mma_start %{{.*}}, %[[V]]
+// CHECK-NOT:     attn_tile.clear
+attn_tile.kernel @sequence(%q: memref<?x16xf16>, %v: memref<?x16xf16>, %out: memref<?x16xf32>,
+                           %i: index, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c2 = arith.constant 2 : index
+  %zero = arith.constant dense<0.0> : vector<16x16xf32>
+  %a = attn_tile.load %q[%c0, %c0] stream(%c0 of %c2) : memref<?x16xf16> -> vector<16x16xf16>
+  %b = attn_tile.load %v[%c0, %c0] within(%i of %n) stream(%c0 of %c2)
+      : memref<?x16xf16> -> vector<16x16xf16>
+  %p = vector.contract {indexing_maps = [#lhs, #values, #result],
+                        iterator_types = ["parallel", "parallel", "reduction"],
+                        kind = #vector.kind<add>} %a, %b, %zero
+      : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
+  attn_tile.store %p, %out[%c0, %c0] : vector<16x16xf32>, memref<?x16xf32>
+  attn_tile.return
+}

@@ -127,3 +127,37 @@ func.func @launches(%a: memref<?x?x?x8xf16>, %count: index) {
   attn_tile.launch @one_item args()
   return
 }
+
+// The number of items is found by the kernel; launches are made for the bound.
+// Even with one group for each item of the bound some groups may have none.
+
+// CHECK-LABEL: attn_tile.kernel @bounded
+// CHECK-SAME:    %[[LIST:[a-z0-9]+]]: memref<?xi32>
+attn_tile.kernel @bounded(%list: memref<?xi32>) {
+  %c0 = arith.constant 0 : index
+  %size = memref.dim %list, %c0 : memref<?xi32>
+  %found = memref.load %list[%c0] : memref<?xi32>
+  %n = arith.index_cast %found : i32 to index
+  %items = attn_tile.at_most %n, %size
+  // CHECK:      %[[N:.*]] = attn_tile.at_most
+  // CHECK:      %[[SHARE:.*]] = arith.divui
+  // LONGEST:    scf.for %{{.*}} = %{{.*}} to %[[SHARE]] step
+  // CHECK:      memref.store
+  scf.forall (%i) in (%items) {
+    %x = arith.index_cast %i : index to i32
+    memref.store %x, %list[%i] : memref<?xi32>
+  }
+  attn_tile.return
+}
+
+// CHECK-LABEL: func.func @launch_bounded
+// CHECK-SAME:    %[[LIST:[a-z0-9]+]]: memref<?xi32>
+// CHECK:         %[[SIZE:.*]] = memref.dim %[[LIST]]
+// CHECK-NOT:     memref.load
+// CHECK:         attn_tile.launch @bounded grid(%[[SIZE]],
+// GRID-NOT:      groups_per_multiprocessor
+// WALK-SAME:     groups_per_multiprocessor(1)
+func.func @launch_bounded(%list: memref<?xi32>) {
+  attn_tile.launch @bounded args(%list : memref<?xi32>)
+  return
+}

@@ -113,6 +113,11 @@ def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
       "bool", "isRescaleLazy", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return false;">,
     InterfaceMethod<[{
+        The schedule of kernels that prepare the work of a kernel with this one:
+        work items of scalar computations.
+      }],
+      "::mlir::attn::ScheduleAttrInterface", "getPreparation", (ins)>,
+    InterfaceMethod<[{
         Appends the passes that turn the plain tiled program of
         `convert-attn-to-attn-tile` into this strategy's final `attn_tile`
         program. The pass manager is anchored on `builtin.module`.

@@ -128,4 +128,17 @@ def AttnTile_SequentialAttr : AttnTile_Attr<"Sequential", "sequential",
   let genVerifyDecl = 1;
 }
 
+def AttnTile_ScalarAttr : AttnTile_Attr<"Scalar", "scalar", []> {
+  let summary = "one warp for each work item, on scalars alone";
+  let description = [{
+    Strategy for small kernels that prepare the work of others on a GPU. Their
+    work items have no tiles; the threads of a warp share the numbers of
+    `attn_tile.sum` and `attn_tile.each`.
+
+    ```mlir
+    #attn_tile.scalar
+    ```
+  }];
+}
+
 #endif // ATTN_DIALECT_ATTNTILE_IR_ATTNTILEATTRS_TD

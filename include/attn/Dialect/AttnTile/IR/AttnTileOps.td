@@ -133,6 +133,90 @@ def AttnTile_NumProgramsOp : AttnTile_Op<"num_programs", [
   let assemblyFormat = "$dim attr-dict";
 }
 
+def AttnTile_AtMostOp : AttnTile_Op<"at_most", [
+    Pure, AllTypesMatch<["value", "bound", "result"]>]> {
+  let summary = "a value with a bound that is known earlier";
+  let description = [{
+    The smaller of `value`, which the kernel finds out, and `bound`, which
+    follows from its arguments. Where work items are counted by such a value,
+    launches are made for the bound.
+
+    ```mlir
+    %n = attn_tile.at_most %found, %rows
+    ```
+  }];
+  let arguments = (ins Index:$value, Index:$bound);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$value `,` $bound attr-dict";
+}
+
+def AttnTile_FaultWordOp : AttnTile_Op<"fault_word", [
+    MemoryEffects<[MemRead]>]> {
+  let summary = "where kernels report bad input";
+  let description = [{
+    Host side: one word of memory that kernels write when what they read is not
+    as it must be, and that the runtime looks at without waiting for them. A
+    kernel writes a code of `attnrt_fault` there, or leaves it as it is.
+
+    ```mlir
+    %fault = attn_tile.fault_word : memref<1xi32>
+    ```
+  }];
+  let results = (outs MemRefRankOf<[I32], [1]>:$word);
+  let assemblyFormat = "attr-dict `:` type($word)";
+}
+
+//===----------------------------------------------------------------------===//
+// Scalars that the threads of a group share
+//===----------------------------------------------------------------------===//
+
+def AttnTile_SumOp : AttnTile_Op<"sum", [
+    RecursiveMemoryEffects, SingleBlock,
+    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
+  let summary = "sums of scalars over a range";
+  let description = [{
+    The region computes summands from a number; the results are their sums over
+    `[0, count)`. The threads of the group share the numbers, and all of them
+    get the sums. The region may read memory, but has no other effect.
+
+    ```mlir
+    %n, %m = attn_tile.sum to(%count) : index, index {
+    ^bb0(%i: index):
+      %x = memref.load %lengths[%i] : memref<?xi32>
+      %y = arith.index_cast %x : i32 to index
+      attn_tile.yield %y, %i : index, index
+    }
+    ```
+  }];
+  let arguments = (ins Index:$count);
+  let results = (outs Variadic<Index>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "`to` `(` $count `)` attr-dict `:` type($results) $body";
+  let hasRegionVerifier = 1;
+}
+
+def AttnTile_EachOp : AttnTile_Op<"each", [
+    RecursiveMemoryEffects, SingleBlock,
+    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
+  let summary = "runs a region for each number of a range";
+  let description = [{
+    Runs the region for each number in `[0, count)`. The threads of the group
+    share the numbers; the region must not read what it writes.
+
+    ```mlir
+    attn_tile.each to(%count) {
+    ^bb0(%i: index):
+      memref.store %x, %list[%i] : memref<?xi32>
+      attn_tile.yield
+    }
+    ```
+  }];
+  let arguments = (ins Index:$count);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "`to` `(` $count `)` attr-dict-with-keyword $body";
+  let hasRegionVerifier = 1;
+}
+
 //===----------------------------------------------------------------------===//
 // Tiles and memory
 //===----------------------------------------------------------------------===//
@@ -144,6 +228,10 @@ def AttnTile_LoadOp : AttnTile_Op<"load", [
     Reads the tile that starts at `indices`; the tile's dimensions are the last
     ones of the source. Elements outside of the source are zero.
 
+    With `within`, row `r` of the tile is number `first + r` of a sequence of
+    `extent` rows; rows that are not of the sequence are zero, whatever the
+    source holds there.
+
     `position` and `length` place the load in a stream of loads: this is tile
     number `position` (from 0) of the `length` that the work item reads from
     this source, in order. Pipes are built from streams.
@@ -154,21 +242,32 @@ def AttnTile_LoadOp : AttnTile_Op<"load", [
     ```
   }];
   let arguments = (ins AnyMemRef:$source, Variadic<Index>:$indices,
+                       Optional<Index>:$first, Optional<Index>:$extent,
                        Optional<Index>:$position, Optional<Index>:$length);
   let results = (outs AnyVectorOfNonZeroRank:$result);
+  let builders = [OpBuilder<(ins
+      "::mlir::Type":$type, "::mlir::Value":$source,
+      "::mlir::ValueRange":$indices, "::mlir::Value":$position,
+      "::mlir::Value":$length), [{
+    build($_builder, $_state, type, source, indices, /*first=*/nullptr,
+          /*extent=*/nullptr, position, length);
+  }]>];
   let assemblyFormat = [{
-    $source `[` $indices `]` (`stream` `(` $position^ `of` $length `)`)?
+    $source `[` $indices `]` (`within` `(` $first^ `of` $extent `)`)? (`stream` `(` $position^ `of` $length `)`)?
     attr-dict `:` type($source) `->` type($result)
   }];
   let hasVerifier = 1;
 }
 
 def AttnTile_StoreOp : AttnTile_Op<"store", [
-    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+    AttrSizedOperandSegments, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "stores a tile";
   let description = [{
     Writes a tile at `indices`; the tile's dimensions are the last ones of the
     destination. Elements outside of the destination are dropped.
+
+    With `within`, row `r` of the tile is number `first + r` of a sequence of
+    `extent` rows; rows that are not of the sequence are dropped.
 
     ```mlir
     attn_tile.store %o, %out[%b, %h, %i, %c0]
@@ -176,9 +275,16 @@ def AttnTile_StoreOp : AttnTile_Op<"store", [
     ```
   }];
   let arguments = (ins AnyVectorOfNonZeroRank:$value, AnyMemRef:$dest,
-                       Variadic<Index>:$indices);
+                       Variadic<Index>:$indices,
+                       Optional<Index>:$first, Optional<Index>:$extent);
+  let builders = [OpBuilder<(ins
+      "::mlir::Value":$value, "::mlir::Value":$dest,
+      "::mlir::ValueRange":$indices), [{
+    build($_builder, $_state, value, dest, indices, /*first=*/nullptr,
+          /*extent=*/nullptr);
+  }]>];
   let assemblyFormat = [{
-    $value `,` $dest `[` $indices `]` attr-dict `:` type($value) `,` type($dest)
+    $value `,` $dest `[` $indices `]` (`within` `(` $first^ `of` $extent `)`)? attr-dict `:` type($value) `,` type($dest)
   }];
   let hasVerifier = 1;
 }
@@ -300,15 +406,20 @@ def AttnTile_MaskOp : AttnTile_Op<"mask", [
 }
 
 def AttnTile_YieldOp : AttnTile_Op<"yield", [
-    Pure, ReturnLike, Terminator, ParentOneOf<["KeyTilesOp", "MapOp", "MaskOp"]>]> {
-  let summary = "result of a scalar region";
+    Pure, ReturnLike, Terminator, 
+    ParentOneOf<["EachOp", "KeyTilesOp", "MapOp", "MaskOp", "SumOp"]>]> {
+  let summary = "results of a scalar region";
   let description = [{
     ```mlir
     attn_tile.yield %y : f32
     ```
   }];
-  let arguments = (ins AnyType:$value);
-  let assemblyFormat = "$value attr-dict `:` type($value)";
+  let arguments = (ins Variadic<AnyType>:$values);
+  let assemblyFormat = "($values^)? attr-dict (`:` type($values)^)?";
+  let extraClassDeclaration = [{
+    /// The value, where the region has one result.
+    ::mlir::Value getValue() { return getOperand(0); }
+  }];
 }
 
 def AttnTile_RescaleOp : AttnTile_Op<"rescale", [Pure,
@@ -443,6 +554,24 @@ def AttnTile_CommitOp : AttnTile_Op<"commit", [
   }];
   let arguments = (ins AttnTile_BufferType:$buffer);
   let assemblyFormat = "$buffer attr-dict `:` type($buffer)";
+}
+
+def AttnTile_ClearOp : AttnTile_Op<"clear", [
+    MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "clears the rows of a stage that are not of a sequence";
+  let description = [{
+    Row `r` of the buffer is number `first + r` of a sequence of `extent` rows;
+    the others become zero. All threads that read the buffer run this between its
+    `wait` and the first product that reads it.
+
+    ```mlir
+    attn_tile.clear %b within(%j of %skv) : !attn_tile.buffer<64x128xbf16>
+    ```
+  }];
+  let arguments = (ins AttnTile_BufferType:$buffer, Index:$first, Index:$extent);
+  let assemblyFormat = [{
+    $buffer `within` `(` $first `of` $extent `)` attr-dict `:` type($buffer)
+  }];
 }
 
 def AttnTile_ReleaseOp : AttnTile_Op<"release", [
