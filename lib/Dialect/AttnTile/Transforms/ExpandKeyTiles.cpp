@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "attn/Analysis/MaskTiles.h"
 #include "attn/Dialect/AttnTile/Transforms/KeyTiles.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -25,19 +26,6 @@ using namespace mlir;
 using namespace mlir::attn_tile;
 
 namespace {
-/// Tiles `[begin, end)`, which may be none.
-struct TileRange {
-  Value begin;
-  Value end;
-};
-
-/// What a loop visits: the tiles that masks cut, then those that none does. The
-/// tiles of each range are visited from the last to the first.
-struct TileRanges {
-  SmallVector<TileRange> masked;
-  SmallVector<TileRange> full;
-};
-
 /// Where tiles are found by the number of a step: step `t` of those from
 /// `firstStep` on visits tile `base - t`.
 struct WalkedRange {
@@ -58,25 +46,11 @@ public:
   Value emitTile(TileAtOp at);
 
 private:
-  TileRanges emitRanges();
-  Value emitWalk(ArrayRef<TileRange> ranges, Value firstStep);
+  Value emitWalk(ArrayRef<attn::IndexRange> ranges, Value firstStep);
 
   Value index(int64_t value) {
     return arith::ConstantIndexOp::create(b, value);
   }
-  Value clamp(Value value, Value low, Value high) {
-    value = arith::MaxSIOp::create(b, value, low);
-    return arith::MinSIOp::create(b, value, high);
-  }
-  /// The tile that holds `key`, which is not negative.
-  Value floorTile(Value key) {
-    return arith::DivUIOp::create(b, key, index(op.getKeyTile()));
-  }
-  /// The first tile that holds no key before `key`, which is not negative.
-  Value ceilTile(Value key) {
-    return floorTile(arith::AddIOp::create(b, key, index(op.getKeyTile() - 1)));
-  }
-
   ImplicitLocOpBuilder b;
   KeyTilesOp op;
   Value zero, one;
@@ -86,45 +60,9 @@ private:
 };
 } // namespace
 
-TileRanges KeyTilesExpander::emitRanges() {
-  Value keyLength = op.getKeyLength();
-  attn::KeyRange range{};
-  if (attn::MaskAttrInterface mask = op.getMaskAttr()) {
-    Value end =
-        arith::AddIOp::create(b, op.getFirstQuery(), index(op.getQueryTile()));
-    end = arith::MinSIOp::create(b, end, op.getQueryLength());
-    Value lastQuery = arith::SubIOp::create(b, end, one);
-    range = mask.emitKeyRange(
-        b, b.getLoc(),
-        {op.getFirstQuery(), lastQuery, op.getQueryLength(), keyLength});
-    // Bounds are only good for ranges that are not empty.
-    for (Value *bound :
-         {&range.begin, &range.fullBegin, &range.fullEnd, &range.end})
-      if (*bound)
-        *bound = clamp(*bound, zero, keyLength);
-  }
-
-  Value end = ceilTile(range.end ? range.end : keyLength);
-  Value begin = zero;
-  if (range.begin)
-    begin = arith::MinSIOp::create(b, floorTile(range.begin), end);
-  if (!op.getKeep().empty())
-    return {{{begin, end}}, {}};
-
-  Value fullEnd = range.fullEnd;
-  if (!fullEnd)
-    fullEnd = range.end ? range.end : keyLength;
-  fullEnd = clamp(floorTile(fullEnd), begin, end);
-  TileRange behind{fullEnd, end};
-  Value fullBegin = range.fullBegin ? range.fullBegin : range.begin;
-  if (!fullBegin)
-    return {{behind}, {{begin, fullEnd}}};
-  fullBegin = clamp(ceilTile(fullBegin), begin, fullEnd);
-  return {{behind, {begin, fullBegin}}, {{fullBegin, fullEnd}}};
-}
-
 /// Adds `ranges` to the walk. Returns the step after their last one.
-Value KeyTilesExpander::emitWalk(ArrayRef<TileRange> ranges, Value firstStep) {
+Value KeyTilesExpander::emitWalk(ArrayRef<attn::IndexRange> ranges,
+                                 Value firstStep) {
   for (auto [begin, end] : ranges) {
     // A range that goes on where the last one ended has the same base.
     if (walk.empty() || end != walkedTo) {
@@ -146,13 +84,19 @@ Value KeyTilesExpander::emitWalk(ArrayRef<TileRange> ranges, Value firstStep) {
 }
 
 std::pair<Value, Value> KeyTilesExpander::expand() {
-  TileRanges ranges = emitRanges();
+  attn::ScoreMask mask = {op.getMaskAttr(),    &op.getKeep(),
+                          op.getBatch(),       op.getHead(),
+                          op.getQueryLength(), op.getKeyLength()};
+  attn::TileRanges ranges = attn::emitTileRanges(
+      b, b.getLoc(), mask, attn::MaskDim::Query, op.getFirstQuery(),
+      op.getQueryTile(), op.getKeyTile());
   Value masked = emitWalk(ranges.masked, zero);
   Value count = emitWalk(ranges.full, masked);
   count = arith::MaxSIOp::create(b, count, one);
   if (ranges.full.empty())
     return {count, count};
-  return {clamp(masked, one, count), count};
+  masked = arith::MaxSIOp::create(b, masked, one);
+  return {arith::MinSIOp::create(b, masked, count), count};
 }
 
 Value KeyTilesExpander::emitTile(TileAtOp at) {

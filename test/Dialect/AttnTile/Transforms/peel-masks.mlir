@@ -1,7 +1,9 @@
 // RUN: attn-opt %s --pass-pipeline='builtin.module(attn_tile.kernel(attn-tile-peel-masks))' --split-input-file | FileCheck %s
 // RUN: attn-opt %s --pass-pipeline='builtin.module(attn_tile.kernel(attn-tile-expand-key-tiles))' --split-input-file | FileCheck %s --check-prefix=EXPAND
 
-// No bound on the left: two loops; the second has no mask.
+// No bound on the left: two loops; the second has no mask, and tiles follow one
+// another. Keys up to the diagonal of the last query are attended by some
+// query, keys up to that of the first query by all of them.
 
 // CHECK-LABEL: attn_tile.kernel @causal(
 // CHECK-SAME:    %[[S:.*]]: vector<32x64xf32>, %[[ROW:.*]]: index, %[[SQ:.*]]: index, %[[SKV:.*]]: index
@@ -9,7 +11,16 @@
 // CHECK:         %[[END:.*]] = arith.addi %[[ROW]], %c32
 // CHECK:         %[[CUT:.*]] = arith.minsi %[[END]], %[[SQ]]
 // CHECK:         %[[LASTQ:.*]] = arith.subi %[[CUT]], %c1
-// CHECK:         %[[TOP:.*]] = arith.maxsi %[[TILES:.*]], %c1
+// CHECK:         %[[SOME0:.*]] = arith.addi %[[SKV]], %[[LASTQ]]
+// CHECK:         %[[SOME1:.*]] = arith.addi %[[SOME0]], %c1
+// CHECK:         %[[SOME2:.*]] = arith.subi %[[SOME1]], %[[SQ]]
+// CHECK:         %[[SOME:.*]] = arith.maxsi %[[SOME2]], %c0
+// CHECK:         %[[UP:.*]] = arith.addi %[[SOME]], %c63
+// CHECK:         %[[TILES:.*]] = arith.divui %[[UP]], %c64
+// CHECK:         %[[ALL0:.*]] = arith.addi %[[SKV]], %[[ROW]]
+// CHECK:         %[[ALL1:.*]] = arith.addi %[[ALL0]], %c1
+// CHECK:         %[[ALL:.*]] = arith.subi %[[ALL1]], %[[SQ]]
+// CHECK:         %[[TOP:.*]] = arith.maxsi %[[TILES]], %c1
 // CHECK:         %[[LAST:.*]] = arith.subi %[[TOP]], %c1
 // CHECK:         %[[COUNT:.*]] = arith.maxsi %{{.*}}, %c1
 // CHECK:         %[[LEAD:.*]] = arith.minsi %{{.*}}, %[[COUNT]]
@@ -17,7 +28,8 @@
 // CHECK:           arith.subi %[[LAST]], %[[T]]
 // CHECK:           %[[MASKED:.*]] = attn_tile.mask %[[S]]
 // CHECK:           vector.multi_reduction <maxnumf>, %[[MASKED]], %[[M]]
-// CHECK:         %[[LOOP2:.*]] = scf.for %{{.*}} = %[[LEAD]] to %[[COUNT]] step %c1{{.*}} iter_args(%[[M:.*]] = %[[LOOP1]])
+// CHECK:         %[[LOOP2:.*]] = scf.for %[[T2:.*]] = %[[LEAD]] to %[[COUNT]] step %c1{{.*}} iter_args(%[[M:.*]] = %[[LOOP1]])
+// CHECK-NEXT:      arith.subi %[[LAST]], %[[T2]]
 // CHECK-NOT:       attn_tile.mask
 // CHECK:           vector.multi_reduction <maxnumf>, %[[S]], %[[M]]
 // CHECK-NOT:     scf.for
@@ -93,14 +105,15 @@ attn_tile.kernel @window(%s: vector<32x64xf32>, %row: index, %sq: index,
 
 // -----
 
-// A region may mask anywhere: one loop.
+// A region that is affine: only tiles that its diagonal cuts have mask code.
 
-// CHECK-LABEL: attn_tile.kernel @opaque(
-// CHECK:         scf.for
+// CHECK-LABEL: attn_tile.kernel @region(
+// CHECK:         scf.for %{{.*}} = %c0{{.*}} to %[[MASKED:.*]] step
 // CHECK:           attn_tile.mask {{.*}} keep
-// CHECK-NOT:     scf.for
+// CHECK:         scf.for %{{.*}} = %[[MASKED]] to
+// CHECK-NOT:       attn_tile.mask
 // CHECK:         attn_tile.return
-attn_tile.kernel @opaque(%s: vector<32x64xf32>, %row: index, %sq: index,
+attn_tile.kernel @region(%s: vector<32x64xf32>, %row: index, %sq: index,
                          %skv: index, %out: memref<32x64xf32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -115,6 +128,45 @@ attn_tile.kernel @opaque(%s: vector<32x64xf32>, %row: index, %sq: index,
         : vector<32x64xf32> keep {
     ^bb0(%b: index, %h: index, %i: index, %j: index):
       %keep = arith.cmpi ne, %i, %j : index
+      attn_tile.yield %keep : i1
+    }
+    attn_tile.store %s1, %out[%c0, %c0] : vector<32x64xf32>, memref<32x64xf32>
+  }
+  attn_tile.return
+}
+
+// -----
+
+// A region that reads what depends on the pair may mask anywhere: one loop. The
+// mask attribute still bounds it.
+
+// CHECK-LABEL: attn_tile.kernel @opaque(
+// CHECK-SAME:    %{{.*}}: vector<32x64xf32>, %[[ROW:.*]]: index, %[[SQ:.*]]: index, %[[SKV:.*]]: index
+// CHECK:         %[[END:.*]] = arith.minsi %{{.*}}, %[[SQ]]
+// CHECK:         arith.minsi %[[END]], %[[SKV]]
+// CHECK:         scf.for
+// CHECK:           attn_tile.mask {{.*}} keep
+// CHECK-NOT:     scf.for
+// CHECK:         attn_tile.return
+attn_tile.kernel @opaque(%s: vector<32x64xf32>, %row: index, %sq: index,
+                         %skv: index, %ids: memref<?xi32>, %out: memref<32x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%row, 32) keys(64)
+      lengths(%sq, %skv) by(#attn.causal<alignment = top_left>) keep {
+  ^bb0(%b: index, %h: index, %i: index, %j: index):
+    %x = memref.load %ids[%i] : memref<?xi32>
+    %y = memref.load %ids[%j] : memref<?xi32>
+    %keep = arith.cmpi eq, %x, %y : i32
+    attn_tile.yield %keep : i1
+  }
+  scf.for %t = %c0 to %count step %c1 {
+    %s1 = attn_tile.mask %s at(%c0, %c0, %row, %t) lengths(%sq, %skv)
+        by(#attn.causal<alignment = top_left>) : vector<32x64xf32> keep {
+    ^bb0(%b: index, %h: index, %i: index, %j: index):
+      %x = memref.load %ids[%i] : memref<?xi32>
+      %y = memref.load %ids[%j] : memref<?xi32>
+      %keep = arith.cmpi eq, %x, %y : i32
       attn_tile.yield %keep : i1
     }
     attn_tile.store %s1, %out[%c0, %c0] : vector<32x64xf32>, memref<32x64xf32>

@@ -78,14 +78,24 @@ protected:
     return steps;
   }
 
-  /// Adds a region that keeps everything, of which the expansion knows nothing.
+  /// Adds a region that keeps everything, which the expansion does not know: it
+  /// is not affine.
   static void addRegion(OpBuilder &builder, KeyTilesOp tiles) {
     OpBuilder::InsertionGuard guard(builder);
     Location loc = tiles.getLoc();
     SmallVector<Type> types(4, builder.getIndexType());
     SmallVector<Location> locs(4, loc);
-    builder.createBlock(&tiles.getKeep(), {}, types, locs);
-    Value keep = arith::ConstantIntOp::create(builder, loc, 1, 1);
+    Block *body = builder.createBlock(&tiles.getKeep(), {}, types, locs);
+    Value product = arith::MulIOp::create(builder, loc, body->getArgument(2),
+                                          body->getArgument(3));
+    Value query = body->getArgument(2);
+    Value keep = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge,
+                                       product, query);
+    keep = arith::OrIOp::create(
+        builder, loc, keep,
+        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, product,
+                              query)
+            .getResult());
     attn_tile::YieldOp::create(builder, loc, keep);
   }
 
@@ -142,8 +152,8 @@ void KeyTilesTest::check(MaskAttrInterface mask, bool hasRegion,
 }
 
 void KeyTilesTest::checkMask(MaskAttrInterface mask) {
-  for (int64_t queryLength : {1, 2, 5, 7, 8, 12})
-    for (int64_t keyLength : {1, 3, 4, 8, 9, 16, 21})
+  for (int64_t queryLength : {1, 5, 8})
+    for (int64_t keyLength : {1, 4, 9, 16})
       for (int64_t queryTile : {1, 3, 4})
         for (int64_t keyTile : {1, 4, 5})
           for (int64_t first = 0; first < queryLength; first += queryTile)

@@ -23,8 +23,8 @@ def AttnTilePeelMasksPass
     `attn_tile.key_tiles` becomes two consecutive loops over `[0, masked)` and
     `[masked, count)`; the masks that `key_tiles` knows are erased from the second
     one. The `key_tiles` operation and the `tile_at` of its walk are then expanded
-    to index arithmetic, through the mask's `emitKeyRange`. A loop whose bounds
-    fold to the same value is removed.
+    to index arithmetic, by an analysis of the predicate. A loop whose bounds fold
+    to the same value is removed.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
   let statistics = [
@@ -37,7 +37,7 @@ def AttnTileExpandKeyTilesPass
   let summary = "expand key tile ranges to index arithmetic";
   let description = [{
     Replaces each `attn_tile.key_tiles`, and the `tile_at` of its walk, by index
-    arithmetic, through the mask's `emitKeyRange`, and leaves loops as they are. For kernels whose masks are
+    arithmetic, by an analysis of the predicate, and leaves loops as they are. For kernels whose masks are
     not peeled.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];

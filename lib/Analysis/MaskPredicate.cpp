@@ -1,0 +1,611 @@
+//===- MaskPredicate.cpp - Predicates as piecewise affine formulas --------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Reads the code of a predicate as a formula over inequalities of positions,
+// of values that do not depend on them, and of quotients by constants.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Analysis/MaskAnalysis.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace mlir::attn;
+
+/// Larger coefficients and constants are not analysed: sums of products of
+/// what is smaller cannot overflow.
+static constexpr int64_t maxCoefficient = int64_t(1) << 40;
+
+/// Cases of an integer that are told apart.
+static constexpr size_t maxPieces = 8;
+
+//===----------------------------------------------------------------------===//
+// Linear forms and formulas
+//===----------------------------------------------------------------------===//
+
+void LinearForm::add(unsigned variable, int64_t coefficient) {
+  if (variable >= coefficients.size())
+    coefficients.resize(variable + 1);
+  coefficients[variable] += coefficient;
+}
+
+bool LinearForm::isConstant() const {
+  return llvm::all_of(coefficients, [](int64_t c) { return c == 0; });
+}
+
+bool LinearForm::operator==(const LinearForm &other) const {
+  size_t size = std::max(coefficients.size(), other.coefficients.size());
+  for (size_t i = 0; i < size; ++i)
+    if (get(i) != other.get(i))
+      return false;
+  return constant == other.constant;
+}
+
+LinearForm attn::operator*(LinearForm form, int64_t factor) {
+  for (int64_t &coefficient : form.coefficients)
+    coefficient *= factor;
+  form.constant *= factor;
+  return form;
+}
+
+LinearForm attn::operator+(LinearForm lhs, const LinearForm &rhs) {
+  for (auto [variable, coefficient] : llvm::enumerate(rhs.coefficients))
+    lhs.add(variable, coefficient);
+  lhs.constant += rhs.constant;
+  return lhs;
+}
+
+LinearForm attn::operator+(LinearForm form, int64_t constant) {
+  form.constant += constant;
+  return form;
+}
+
+LinearForm attn::operator-(const LinearForm &lhs, const LinearForm &rhs) {
+  return lhs + rhs * -1;
+}
+
+static bool isSmall(const LinearForm &form) {
+  auto small = [](int64_t value) {
+    return -maxCoefficient < value && value < maxCoefficient;
+  };
+  return small(form.constant) && llvm::all_of(form.coefficients, small);
+}
+
+static Formula getConstant(bool value) {
+  Formula result;
+  result.kind = value ? Formula::Kind::True : Formula::Kind::False;
+  return result;
+}
+
+static Formula getUnknown() {
+  Formula result;
+  result.kind = Formula::Kind::Unknown;
+  return result;
+}
+
+/// `form >= 0`.
+static Formula atLeastZero(LinearForm form) {
+  if (form.isConstant())
+    return getConstant(form.constant >= 0);
+  Formula result;
+  result.kind = Formula::Kind::AtLeastZero;
+  result.form = std::move(form);
+  return result;
+}
+
+/// The conjunction or disjunction of two formulas.
+static Formula combine(Formula::Kind kind, Formula lhs, Formula rhs) {
+  bool isAnd = kind == Formula::Kind::And;
+  Formula::Kind neutral = isAnd ? Formula::Kind::True : Formula::Kind::False;
+  Formula::Kind absorbing = isAnd ? Formula::Kind::False : Formula::Kind::True;
+  if (lhs.kind == neutral || rhs.kind == absorbing)
+    return rhs;
+  if (rhs.kind == neutral || lhs.kind == absorbing)
+    return lhs;
+  Formula result;
+  result.kind = kind;
+  result.parts = {std::move(lhs), std::move(rhs)};
+  return result;
+}
+
+static Formula conjoin(Formula lhs, Formula rhs) {
+  return combine(Formula::Kind::And, std::move(lhs), std::move(rhs));
+}
+
+static Formula disjoin(Formula lhs, Formula rhs) {
+  return combine(Formula::Kind::Or, std::move(lhs), std::move(rhs));
+}
+
+static Formula negate(Formula formula) {
+  switch (formula.kind) {
+  case Formula::Kind::True:
+    return getConstant(false);
+  case Formula::Kind::False:
+    return getConstant(true);
+  case Formula::Kind::Unknown:
+    return formula;
+  case Formula::Kind::AtLeastZero:
+    return atLeastZero(formula.form * -1 + -1);
+  case Formula::Kind::And:
+    return disjoin(negate(formula.parts[0]), negate(formula.parts[1]));
+  case Formula::Kind::Or:
+    return conjoin(negate(formula.parts[0]), negate(formula.parts[1]));
+  }
+  llvm_unreachable("unknown kind of formula");
+}
+
+//===----------------------------------------------------------------------===//
+// Variables
+//===----------------------------------------------------------------------===//
+
+MaskAnalysis::MaskAnalysis(const Positions &positions) : positions(positions) {
+  queryVariable = addVariable({VariableKind::Query});
+  keyVariable = addVariable({VariableKind::Key});
+  variables[queryVariable].isLocal = true;
+  variables[keyVariable].isLocal = true;
+  for (Value value : {positions.batch, positions.head})
+    facts.push_back(getForm(getSymbol(value)));
+  auto getLength = [&](Value value) {
+    LinearForm form;
+    if (APInt constant; matchPattern(value, m_ConstantInt(&constant)))
+      form.constant = constant.getSExtValue();
+    else
+      form = getForm(getSymbol(value));
+    facts.push_back(form);
+    return form;
+  };
+  queryLength = getLength(positions.queryLength);
+  keyLength = getLength(positions.keyLength);
+}
+
+unsigned MaskAnalysis::addVariable(Variable variable) {
+  variables.push_back(std::move(variable));
+  return variables.size() - 1;
+}
+
+LinearForm MaskAnalysis::getForm(unsigned variable) {
+  LinearForm form;
+  form.add(variable, 1);
+  return form;
+}
+
+unsigned MaskAnalysis::getSymbol(Value value) {
+  auto [it, isNew] = symbols.try_emplace(value, variables.size());
+  if (isNew) {
+    unsigned variable = addVariable({VariableKind::Value, value});
+    if (value.getType().isInteger(1)) {
+      facts.push_back(getForm(variable));
+      facts.push_back(getForm(variable) * -1 + 1);
+    }
+  }
+  return symbols[value];
+}
+
+bool MaskAnalysis::isLocal(const LinearForm &form) const {
+  for (auto [variable, coefficient] : llvm::enumerate(form.coefficients))
+    if (coefficient != 0 && variables[variable].isLocal)
+      return true;
+  return false;
+}
+
+LinearForm MaskAnalysis::getFloor(LinearForm form, int64_t divisor) {
+  // What is a multiple of the divisor leaves the quotient.
+  LinearForm result, rest;
+  int64_t common = divisor;
+  for (auto [variable, coefficient] : llvm::enumerate(form.coefficients)) {
+    if (coefficient % divisor == 0) {
+      if (coefficient != 0)
+        result.add(variable, coefficient / divisor);
+      continue;
+    }
+    rest.add(variable, coefficient);
+    common = std::gcd(common, coefficient);
+  }
+  result.constant = llvm::divideFloorSigned(form.constant, divisor);
+  rest.constant = form.constant - result.constant * divisor;
+  if (rest.isConstant())
+    return result;
+  for (int64_t &coefficient : rest.coefficients)
+    coefficient /= common;
+  rest.constant = llvm::divideFloorSigned(rest.constant, common);
+  divisor /= common;
+
+  auto *known = llvm::find_if(variables, [&](const Variable &variable) {
+    return variable.kind == VariableKind::Floor &&
+           variable.divisor == divisor && variable.form == rest;
+  });
+  unsigned variable = known - variables.begin();
+  if (known == variables.end())
+    addVariable(
+        {VariableKind::Floor, /*value=*/nullptr, rest, divisor, isLocal(rest)});
+  return result + getForm(variable);
+}
+
+bool MaskAnalysis::dependsOnPosition(Value value) {
+  if (value == positions.query || value == positions.key)
+    return true;
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return false;
+  if (auto it = dependence.find(value); it != dependence.end())
+    return it->second;
+  bool depends = false;
+  op->walk([&](Operation *nested) {
+    for (Value operand : nested->getOperands())
+      depends |= dependsOnPosition(operand);
+  });
+  return dependence[value] = depends;
+}
+
+LogicalResult MaskAnalysis::fail(Operation *op, StringRef reason) {
+  std::string text = ("'" + op->getName().getStringRef() + "' " + reason).str();
+  notAffine.push_back({op->getLoc(), std::move(text)});
+  return failure();
+}
+
+//===----------------------------------------------------------------------===//
+// Integers
+//===----------------------------------------------------------------------===//
+
+static bool isAnalyzedType(Type type) {
+  return type.isIndex() ||
+         (type.isInteger() && type.getIntOrFloatBitWidth() >= 32);
+}
+
+FailureOr<MaskAnalysis::Pieces> MaskAnalysis::getPieces(Value value) {
+  auto single = [](LinearForm form) -> Pieces {
+    return {Piece{Formula(), std::move(form)}};
+  };
+  if (value == positions.query)
+    return single(getForm(queryVariable));
+  if (value == positions.key)
+    return single(getForm(keyVariable));
+  if (APInt constant; matchPattern(value, m_ConstantInt(&constant)) &&
+                      constant.getSignificantBits() <= 64) {
+    LinearForm form;
+    form.constant = constant.getSExtValue();
+    if (isSmall(form))
+      return single(form);
+  }
+  // What does not depend on the pair is a symbol if it is nothing simpler.
+  bool isSymbol = !dependsOnPosition(value) && isAnalyzedType(value.getType());
+  size_t failures = notAffine.size();
+  if (Operation *op = value.getDefiningOp();
+      op && (!isSymbol || op->getBlock() == positions.query.getParentBlock())) {
+    FailureOr<Pieces> pieces = analyzeInteger(op);
+    if (succeeded(pieces) || !isSymbol)
+      return pieces;
+  }
+  if (!isSymbol)
+    return failure();
+  notAffine.erase(notAffine.begin() + failures, notAffine.end());
+  return single(getForm(getSymbol(value)));
+}
+
+FailureOr<MaskAnalysis::Pieces>
+MaskAnalysis::addPieces(const Pieces &lhs, const Pieces &rhs, int64_t factor) {
+  Pieces result;
+  for (const Piece &left : lhs) {
+    for (const Piece &right : rhs) {
+      LinearForm form = left.form + right.form * factor;
+      if (!isSmall(form) || result.size() == maxPieces)
+        return failure();
+      result.push_back({conjoin(left.guard, right.guard), form});
+    }
+  }
+  return result;
+}
+
+FailureOr<MaskAnalysis::Pieces>
+MaskAnalysis::selectLess(const Pieces &lhs, const Pieces &rhs, bool smaller) {
+  Pieces result;
+  for (const Piece &left : lhs) {
+    for (const Piece &right : rhs) {
+      if (result.size() + 2 > maxPieces)
+        return failure();
+      Formula both = conjoin(left.guard, right.guard);
+      Formula isLess = atLeastZero(right.form - left.form);
+      result.push_back(
+          {conjoin(both, isLess), smaller ? left.form : right.form});
+      result.push_back(
+          {conjoin(both, negate(isLess)), smaller ? right.form : left.form});
+    }
+  }
+  return result;
+}
+
+/// The constant that `pieces` are, if they are one.
+template <typename Pieces>
+static std::optional<int64_t> getConstantOf(const Pieces &pieces) {
+  if (pieces.size() != 1 || !pieces[0].form.isConstant())
+    return std::nullopt;
+  return pieces[0].form.constant;
+}
+
+FailureOr<MaskAnalysis::Pieces> MaskAnalysis::multiply(Operation *op, Value lhs,
+                                                       Value rhs) {
+  FailureOr<Pieces> left = getPieces(lhs), right = getPieces(rhs);
+  if (failed(left) || failed(right))
+    return failure();
+  if (getConstantOf(*left))
+    std::swap(left, right);
+  std::optional<int64_t> factor = getConstantOf(*right);
+  if (!factor)
+    return fail(op, "multiplies two values of which none is constant");
+  for (Piece &piece : *left) {
+    // Both factors are small, so that the product does not overflow 80 bits.
+    for (int64_t value : piece.form.coefficients)
+      if (std::abs(value) >= maxCoefficient / (std::abs(*factor) + 1))
+        return fail(op, "has too large a factor");
+    if (std::abs(piece.form.constant) >=
+        maxCoefficient / (std::abs(*factor) + 1))
+      return fail(op, "has too large a factor");
+    piece.form = piece.form * *factor;
+  }
+  return left;
+}
+
+LogicalResult MaskAnalysis::checkNotNegative(Operation *op,
+                                             const Pieces &pieces) {
+  Conjunction within = facts;
+  for (unsigned dim : {queryVariable, keyVariable}) {
+    within.push_back(getForm(dim));
+    within.push_back(getLength(dim) - getForm(dim) + -1);
+  }
+  for (const Piece &piece : pieces) {
+    Conjunction context = within;
+    context.push_back(piece.form * -1 + -1);
+    FailureOr<SmallVector<Conjunction>> cases =
+        expand(piece.guard, /*negated=*/false, context);
+    if (failed(cases) || !cases->empty())
+      return fail(op, "is unsigned, and its operand may be negative");
+  }
+  return success();
+}
+
+FailureOr<MaskAnalysis::Pieces> MaskAnalysis::divide(Operation *op, Value lhs,
+                                                     Value rhs, bool truncates,
+                                                     bool isUnsigned,
+                                                     bool remainder) {
+  FailureOr<Pieces> left = getPieces(lhs), right = getPieces(rhs);
+  if (failed(left) || failed(right))
+    return failure();
+  std::optional<int64_t> divisor = getConstantOf(*right);
+  if (!divisor)
+    return fail(op, "divides by a value that is not constant");
+  if (*divisor <= 0)
+    return fail(op, "divides by a constant that is not positive");
+  if (isUnsigned && failed(checkNotNegative(op, *left)))
+    return failure();
+  size_t failures = notAffine.size();
+  if (truncates && succeeded(checkNotNegative(op, *left)))
+    truncates = false;
+  notAffine.erase(notAffine.begin() + failures, notAffine.end());
+
+  Pieces result;
+  auto addQuotient = [&](Formula guard, const LinearForm &form,
+                         LinearForm quotient) {
+    if (remainder)
+      quotient = form - quotient * *divisor;
+    result.push_back({std::move(guard), std::move(quotient)});
+  };
+  for (const Piece &piece : *left) {
+    if (result.size() + 2 > maxPieces)
+      return fail(op, "has too many cases");
+    if (!truncates) {
+      addQuotient(piece.guard, piece.form, getFloor(piece.form, *divisor));
+      continue;
+    }
+    Formula positive = atLeastZero(piece.form);
+    addQuotient(conjoin(piece.guard, positive), piece.form,
+                getFloor(piece.form, *divisor));
+    addQuotient(conjoin(piece.guard, negate(positive)), piece.form,
+                getFloor(piece.form * -1, *divisor) * -1);
+  }
+  return result;
+}
+
+FailureOr<MaskAnalysis::Pieces> MaskAnalysis::analyzeInteger(Operation *op) {
+  if (!isAnalyzedType(op->getResult(0).getType()))
+    return fail(op, "is narrower than 32 bits");
+  auto getBoth = [&](auto combineFn) -> FailureOr<Pieces> {
+    FailureOr<Pieces> lhs = getPieces(op->getOperand(0));
+    FailureOr<Pieces> rhs = getPieces(op->getOperand(1));
+    if (failed(lhs) || failed(rhs))
+      return failure();
+    FailureOr<Pieces> result = combineFn(*lhs, *rhs);
+    if (failed(result))
+      return fail(op, "has too many cases, or too large constants");
+    return result;
+  };
+  auto getUnsigned = [&](Value value) -> FailureOr<Pieces> {
+    FailureOr<Pieces> pieces = getPieces(value);
+    if (failed(pieces) || failed(checkNotNegative(op, *pieces)))
+      return failure();
+    return pieces;
+  };
+  auto divideBy = [&](bool truncates, bool isUnsigned, bool remainder) {
+    return divide(op, op->getOperand(0), op->getOperand(1), truncates,
+                  isUnsigned, remainder);
+  };
+  return TypeSwitch<Operation *, FailureOr<Pieces>>(op)
+      .Case([&](arith::AddIOp) {
+        return getBoth([&](const Pieces &lhs, const Pieces &rhs) {
+          return addPieces(lhs, rhs, 1);
+        });
+      })
+      .Case([&](arith::SubIOp) {
+        return getBoth([&](const Pieces &lhs, const Pieces &rhs) {
+          return addPieces(lhs, rhs, -1);
+        });
+      })
+      .Case([&](arith::MulIOp mul) {
+        return multiply(op, mul.getLhs(), mul.getRhs());
+      })
+      .Case([&](arith::MinSIOp) {
+        return getBoth([&](const Pieces &lhs, const Pieces &rhs) {
+          return selectLess(lhs, rhs, /*smaller=*/true);
+        });
+      })
+      .Case([&](arith::MaxSIOp) {
+        return getBoth([&](const Pieces &lhs, const Pieces &rhs) {
+          return selectLess(lhs, rhs, /*smaller=*/false);
+        });
+      })
+      .Case([&](arith::DivSIOp) { return divideBy(true, false, false); })
+      .Case([&](arith::RemSIOp) { return divideBy(true, false, true); })
+      .Case([&](arith::DivUIOp) { return divideBy(false, true, false); })
+      .Case([&](arith::RemUIOp) { return divideBy(false, true, true); })
+      .Case([&](arith::FloorDivSIOp) { return divideBy(false, false, false); })
+      .Case([&](arith::SelectOp select) -> FailureOr<Pieces> {
+        Formula condition = getFormula(select.getCondition());
+        FailureOr<Pieces> yes = getPieces(select.getTrueValue());
+        FailureOr<Pieces> no = getPieces(select.getFalseValue());
+        if (failed(yes) || failed(no))
+          return failure();
+        if (condition.kind == Formula::Kind::Unknown)
+          return failure();
+        Pieces result;
+        for (Piece &piece : *yes)
+          result.push_back({conjoin(condition, piece.guard), piece.form});
+        for (Piece &piece : *no)
+          result.push_back(
+              {conjoin(negate(condition), piece.guard), piece.form});
+        if (result.size() > maxPieces)
+          return fail(op, "has too many cases");
+        return result;
+      })
+      .Case<arith::IndexCastOp, arith::ExtSIOp, arith::TruncIOp>(
+          [&](auto cast) -> FailureOr<Pieces> {
+            return getPieces(cast.getIn());
+          })
+      .Case<arith::IndexCastUIOp, arith::ExtUIOp>(
+          [&](auto cast) -> FailureOr<Pieces> {
+            if (!cast.getIn().getType().isInteger(1))
+              return getUnsigned(cast.getIn());
+            Formula condition = getFormula(cast.getIn());
+            if (condition.kind == Formula::Kind::Unknown)
+              return failure();
+            LinearForm one;
+            one.constant = 1;
+            return Pieces{{condition, one}, {negate(condition), LinearForm()}};
+          })
+      .Default([&](Operation *) {
+        return fail(op, "is not piecewise affine in the positions");
+      });
+}
+
+//===----------------------------------------------------------------------===//
+// Logic
+//===----------------------------------------------------------------------===//
+
+void MaskAnalysis::restrict(Value predicate) {
+  formula = conjoin(formula, getFormula(predicate));
+}
+
+Formula MaskAnalysis::getFormula(Value value) {
+  if (matchPattern(value, m_One()))
+    return getConstant(true);
+  if (matchPattern(value, m_Zero()))
+    return getConstant(false);
+  size_t failures = notAffine.size();
+  bool isSymbol = !dependsOnPosition(value);
+  if (Operation *op = value.getDefiningOp()) {
+    FailureOr<Formula> result = analyzeLogic(op);
+    if (succeeded(result))
+      return *result;
+  }
+  if (!isSymbol)
+    return getUnknown();
+  notAffine.erase(notAffine.begin() + failures, notAffine.end());
+  return atLeastZero(getForm(getSymbol(value)) + -1);
+}
+
+FailureOr<Formula> MaskAnalysis::analyzeLogic(Operation *op) {
+  return TypeSwitch<Operation *, FailureOr<Formula>>(op)
+      .Case([&](arith::AndIOp logic) {
+        return conjoin(getFormula(logic.getLhs()), getFormula(logic.getRhs()));
+      })
+      .Case([&](arith::OrIOp logic) {
+        return disjoin(getFormula(logic.getLhs()), getFormula(logic.getRhs()));
+      })
+      .Case([&](arith::XOrIOp logic) {
+        Formula lhs = getFormula(logic.getLhs());
+        Formula rhs = getFormula(logic.getRhs());
+        return disjoin(conjoin(lhs, negate(rhs)), conjoin(negate(lhs), rhs));
+      })
+      .Case([&](arith::SelectOp select) {
+        Formula condition = getFormula(select.getCondition());
+        return disjoin(
+            conjoin(condition, getFormula(select.getTrueValue())),
+            conjoin(negate(condition), getFormula(select.getFalseValue())));
+      })
+      .Case([&](arith::CmpIOp) { return analyzeComparison(op); })
+      .Default([&](Operation *) {
+        return fail(op, "is no logic of comparisons of positions");
+      });
+}
+
+FailureOr<Formula> MaskAnalysis::analyzeComparison(Operation *op) {
+  auto compare = cast<arith::CmpIOp>(op);
+  using arith::CmpIPredicate;
+  CmpIPredicate predicate = compare.getPredicate();
+  if (compare.getLhs().getType().isInteger(1)) {
+    if (predicate != CmpIPredicate::eq && predicate != CmpIPredicate::ne)
+      return fail(op, "orders logic values");
+    Formula lhs = getFormula(compare.getLhs());
+    Formula rhs = getFormula(compare.getRhs());
+    Formula same =
+        disjoin(conjoin(lhs, rhs), conjoin(negate(lhs), negate(rhs)));
+    return predicate == CmpIPredicate::eq ? same : negate(same);
+  }
+  FailureOr<Pieces> lhs = getPieces(compare.getLhs());
+  FailureOr<Pieces> rhs = getPieces(compare.getRhs());
+  if (failed(lhs) || failed(rhs))
+    return failure();
+  bool isUnsigned =
+      predicate == CmpIPredicate::ult || predicate == CmpIPredicate::ule ||
+      predicate == CmpIPredicate::ugt || predicate == CmpIPredicate::uge;
+  if (isUnsigned && (failed(checkNotNegative(op, *lhs)) ||
+                     failed(checkNotNegative(op, *rhs))))
+    return failure();
+
+  auto getOne = [&](const LinearForm &left, const LinearForm &right) {
+    switch (predicate) {
+    case CmpIPredicate::eq:
+    case CmpIPredicate::ne: {
+      Formula same =
+          conjoin(atLeastZero(left - right), atLeastZero(right - left));
+      return predicate == CmpIPredicate::eq ? same : negate(same);
+    }
+    case CmpIPredicate::slt:
+    case CmpIPredicate::ult:
+      return atLeastZero(right - left + -1);
+    case CmpIPredicate::sle:
+    case CmpIPredicate::ule:
+      return atLeastZero(right - left);
+    case CmpIPredicate::sgt:
+    case CmpIPredicate::ugt:
+      return atLeastZero(left - right + -1);
+    case CmpIPredicate::sge:
+    case CmpIPredicate::uge:
+      return atLeastZero(left - right);
+    }
+    llvm_unreachable("unknown comparison");
+  };
+  Formula result = getConstant(false);
+  for (const Piece &left : *lhs)
+    for (const Piece &right : *rhs)
+      result = disjoin(result, conjoin(conjoin(left.guard, right.guard),
+                                       getOne(left.form, right.form)));
+  return result;
+}

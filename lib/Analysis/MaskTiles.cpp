@@ -1,0 +1,458 @@
+//===- MaskTiles.cpp - Code for what a tile attends -----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Emits index arithmetic for intervals: their bounds, and the ranges of tiles
+// that intervals of attended and of masked positions make together.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Analysis/MaskTiles.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+
+/// Ranges of one kind beyond which tiles are not told apart.
+static constexpr size_t maxRangesOfTiles = 6;
+
+namespace {
+/// The predicate of a mask in a block of its own.
+class PredicateBlock {
+public:
+  PredicateBlock(Location loc, const ScoreMask &mask);
+
+  const MaskAnalysis::Positions &getPositions() { return positions; }
+  /// Null if every pair is attended.
+  Value getPredicate() { return predicate; }
+  Block *getBlock() { return &region.front(); }
+
+private:
+  Region region;
+  MaskAnalysis::Positions positions;
+  Value predicate;
+};
+
+/// Emits the bounds of intervals.
+class IntervalEmitter {
+public:
+  IntervalEmitter(OpBuilder &builder, Location loc, const ScoreMask &mask,
+                  MaskDim dim, Value first, int64_t tileSize);
+
+  TileRanges emitTiles(int64_t walkedSize);
+  std::optional<SmallVector<IndexRange>> emitRanges(unsigned maxRanges);
+
+  ArrayRef<NotAffine> getNotAffine() { return analysis.getNotAffine(); }
+
+private:
+  template <typename OpTy>
+  Value fold(Value lhs, Value rhs) {
+    return b.createOrFold<OpTy>(lhs, rhs);
+  }
+  Value index(int64_t value) {
+    return arith::ConstantIndexOp::create(b, value);
+  }
+  Value select(Value condition, Value yes, Value no) {
+    return b.createOrFold<arith::SelectOp>(condition, yes, no);
+  }
+  Value less(Value lhs, Value rhs) {
+    return b.createOrFold<arith::CmpIOp>(arith::CmpIPredicate::slt, lhs, rhs);
+  }
+  Value min(Value lhs, Value rhs) { return fold<arith::MinSIOp>(lhs, rhs); }
+  Value max(Value lhs, Value rhs) { return fold<arith::MaxSIOp>(lhs, rhs); }
+
+  Value emitSymbol(Value value);
+  Value emitVariable(unsigned variable);
+  Value emitForm(const LinearForm &form);
+  Value emitFloor(const LinearForm &form, int64_t divisor);
+  Value emitBegin(const Interval &interval);
+  Value emitEnd(const Interval &interval);
+  Value emitGuards(const Interval &interval);
+  IndexRange emitRange(const Interval &interval, bool isOnly);
+  bool sort(std::vector<Interval> &intervals);
+  SmallVector<IndexRange> emitDisjoint(ArrayRef<Interval> intervals,
+                                       bool isSorted, bool isOnly,
+                                       int64_t size);
+
+  ImplicitLocOpBuilder b;
+  PredicateBlock block;
+  MaskAnalysis analysis;
+  Value first, last, zero, one, walkedLength;
+  DenseMap<unsigned, Value> emitted;
+  IRMapping mapping;
+};
+} // namespace
+
+PredicateBlock::PredicateBlock(Location loc, const ScoreMask &mask) {
+  Block &block = region.emplaceBlock();
+  OpBuilder builder(mask.queryLength.getContext());
+  for (unsigned i = 0; i < 4; ++i)
+    block.addArgument(builder.getIndexType(), loc);
+  builder.setInsertionPointToStart(&block);
+  positions = {block.getArgument(0), block.getArgument(1), block.getArgument(2),
+               block.getArgument(3), mask.queryLength,     mask.keyLength};
+  if (mask.mask)
+    predicate = mask.mask.emitPredicate(
+        builder, loc,
+        {positions.batch, positions.head, positions.query, positions.key,
+         positions.queryLength, positions.keyLength});
+  if (!mask.keep || mask.keep->empty())
+    return;
+  IRMapping mapping;
+  mapping.map(mask.keep->getArguments(), block.getArguments());
+  for (Operation &op : mask.keep->front().without_terminator())
+    builder.clone(op, mapping);
+  Value kept = mapping.lookupOrDefault(
+      mask.keep->front().getTerminator()->getOperand(0));
+  predicate =
+      predicate
+          ? arith::AndIOp::create(builder, loc, predicate, kept).getResult()
+          : kept;
+}
+
+IntervalEmitter::IntervalEmitter(OpBuilder &builder, Location loc,
+                                 const ScoreMask &mask, MaskDim dim,
+                                 Value first, int64_t tileSize)
+    : b(loc, builder), block(loc, mask), analysis(block.getPositions()),
+      first(first), zero(index(0)), one(index(1)) {
+  if (Value predicate = block.getPredicate())
+    analysis.restrict(predicate);
+  analysis.setTile(dim, tileSize);
+  bool isQuery = dim == MaskDim::Query;
+  walkedLength = isQuery ? mask.keyLength : mask.queryLength;
+  last = first;
+  if (tileSize != 1) {
+    Value end = fold<arith::AddIOp>(first, index(tileSize));
+    end = min(end, isQuery ? mask.queryLength : mask.keyLength);
+    last = fold<arith::SubIOp>(end, one);
+  }
+  mapping.map(block.getPositions().batch, mask.batch);
+  mapping.map(block.getPositions().head, mask.head);
+}
+
+/// Computes a value of the predicate, which does not depend on the pair, here.
+Value IntervalEmitter::emitSymbol(Value value) {
+  if (Value known = mapping.lookupOrNull(value))
+    return known;
+  Operation *op = value.getDefiningOp();
+  if (!op || op->getBlock() != block.getBlock())
+    return value;
+  op->walk([&](Operation *nested) {
+    for (Value operand : nested->getOperands())
+      if (!op->isAncestor(operand.getParentBlock()->getParentOp()))
+        emitSymbol(operand);
+  });
+  b.clone(*op, mapping);
+  return mapping.lookup(value);
+}
+
+Value IntervalEmitter::emitVariable(unsigned variable) {
+  if (Value known = emitted.lookup(variable))
+    return known;
+  const MaskAnalysis::Variable definition = analysis.getVariable(variable);
+  using Kind = MaskAnalysis::VariableKind;
+  Value value;
+  switch (definition.kind) {
+  case Kind::First:
+    value = first;
+    break;
+  case Kind::Last:
+    value = last;
+    break;
+  case Kind::Value:
+    value = emitSymbol(definition.value);
+    if (value.getType().isInteger(1))
+      value = arith::IndexCastUIOp::create(b, b.getIndexType(), value);
+    else if (!value.getType().isIndex())
+      value = arith::IndexCastOp::create(b, b.getIndexType(), value);
+    break;
+  case Kind::Floor:
+    value = emitFloor(definition.form, definition.divisor);
+    break;
+  case Kind::Query:
+  case Kind::Key:
+  case Kind::Internal:
+    llvm_unreachable("variable should have been eliminated");
+  }
+  emitted[variable] = value;
+  return value;
+}
+
+Value IntervalEmitter::emitForm(const LinearForm &form) {
+  Value sum;
+  Value subtracted;
+  for (auto [variable, coefficient] : llvm::enumerate(form.coefficients)) {
+    if (coefficient == 0)
+      continue;
+    Value term = emitVariable(variable);
+    if (std::abs(coefficient) != 1)
+      term = fold<arith::MulIOp>(term, index(std::abs(coefficient)));
+    Value &target = coefficient > 0 ? sum : subtracted;
+    target = target ? fold<arith::AddIOp>(target, term) : term;
+  }
+  if (!sum)
+    sum = index(form.constant);
+  else if (form.constant != 0)
+    sum = fold<arith::AddIOp>(sum, index(form.constant));
+  return subtracted ? fold<arith::SubIOp>(sum, subtracted) : sum;
+}
+
+Value IntervalEmitter::emitFloor(const LinearForm &form, int64_t divisor) {
+  if (divisor == 1)
+    return emitForm(form);
+  Value value = emitForm(form);
+  if (analysis.isKnownAtLeastZero(form))
+    return fold<arith::DivUIOp>(value, index(divisor));
+  if (llvm::isPowerOf2_64(divisor))
+    return fold<arith::ShRSIOp>(value, index(llvm::Log2_64(divisor)));
+  return fold<arith::FloorDivSIOp>(value, index(divisor));
+}
+
+/// Whether an interval is known to begin at zero or before.
+static bool beginsAtZero(const Interval &interval) {
+  return llvm::all_of(interval.lower, [](const Interval::Bound &bound) {
+    return bound.form.isConstant() && bound.form.constant <= 0;
+  });
+}
+
+Value IntervalEmitter::emitBegin(const Interval &interval) {
+  if (beginsAtZero(interval))
+    return zero;
+  Value begin;
+  for (auto &[form, divisor] : interval.lower) {
+    Value bound = emitFloor(form + (divisor - 1), divisor);
+    begin = begin ? max(begin, bound) : bound;
+  }
+  return begin;
+}
+
+Value IntervalEmitter::emitEnd(const Interval &interval) {
+  Value end;
+  for (auto &[form, divisor] : interval.upper) {
+    Value bound = emitFloor(form + divisor, divisor);
+    end = end ? min(end, bound) : bound;
+  }
+  return end ? end : walkedLength;
+}
+
+/// Whether all guards hold; null if there is none.
+Value IntervalEmitter::emitGuards(const Interval &interval) {
+  Value result;
+  for (const LinearForm &guard : interval.guards) {
+    Value holds = b.createOrFold<arith::CmpIOp>(arith::CmpIPredicate::sge,
+                                                emitForm(guard), zero);
+    result = result ? fold<arith::AndIOp>(result, holds) : holds;
+  }
+  return result;
+}
+
+/// Emits the positions of an interval: `0 <= begin <= end`, and both are zero
+/// for one that is empty and not the only one.
+IndexRange IntervalEmitter::emitRange(const Interval &interval, bool isOnly) {
+  Value begin = emitBegin(interval), end = emitEnd(interval);
+  if (!analysis.mayBeEmpty(interval))
+    return {begin, end};
+  Value guards = emitGuards(interval);
+  if (begin == zero) {
+    end = max(end, zero);
+    return {begin, guards ? select(guards, end, zero) : end};
+  }
+  bool isPositive =
+      llvm::any_of(interval.lower, [&](const Interval::Bound &bound) {
+        return analysis.isKnownAtLeastZero(bound.form);
+      });
+  if (isOnly && isPositive) {
+    end = max(end, zero);
+    if (guards)
+      end = select(guards, end, zero);
+    return {min(begin, end), end};
+  }
+  Value holds = less(begin, end);
+  if (guards)
+    holds = fold<arith::AndIOp>(holds, guards);
+  return {select(holds, begin, zero), select(holds, end, zero)};
+}
+
+/// Orders intervals by their first position. Returns whether that is their
+/// order for all tiles.
+bool IntervalEmitter::sort(std::vector<Interval> &intervals) {
+  // There are few of them, and the order is not known to be total.
+  for (size_t i = 0; i < intervals.size(); ++i)
+    for (size_t j = i; j > 0; --j)
+      if (analysis.mayStartBefore(intervals[j - 1], intervals[j]) &&
+          !analysis.mayStartBefore(intervals[j], intervals[j - 1]))
+        std::swap(intervals[j - 1], intervals[j]);
+  for (size_t i = 0; i < intervals.size(); ++i)
+    for (size_t j = i + 1; j < intervals.size(); ++j)
+      if (analysis.mayStartBefore(intervals[i], intervals[j]))
+        return false;
+  return true;
+}
+
+/// Emits the tiles of size `size` that meet intervals, in ascending order.
+SmallVector<IndexRange>
+IntervalEmitter::emitDisjoint(ArrayRef<Interval> intervals, bool isSorted,
+                              bool isOnly, int64_t size) {
+  SmallVector<IndexRange> ranges;
+  for (const Interval &interval : intervals)
+    ranges.push_back(emitRange(interval, isOnly));
+  if (!isSorted) {
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      for (size_t j = i + 1; j < ranges.size(); ++j) {
+        Value swap = less(ranges[j].begin, ranges[i].begin);
+        IndexRange low = ranges[i], high = ranges[j];
+        ranges[i] = {select(swap, high.begin, low.begin),
+                     select(swap, high.end, low.end)};
+        ranges[j] = {select(swap, low.begin, high.begin),
+                     select(swap, low.end, high.end)};
+      }
+    }
+  }
+  Value covered;
+  for (auto &[begin, end] : ranges) {
+    begin = fold<arith::DivUIOp>(begin, index(size));
+    end = fold<arith::DivUIOp>(fold<arith::AddIOp>(end, index(size - 1)),
+                               index(size));
+    if (covered) {
+      begin = max(begin, covered);
+      end = max(end, begin);
+    }
+    covered = end;
+  }
+  return ranges;
+}
+
+TileRanges IntervalEmitter::emitTiles(int64_t walkedSize) {
+  std::vector<Interval> attended = analysis.getAttended();
+  std::vector<Interval> masked, tails;
+  for (Interval &interval : analysis.getMasked())
+    (interval.upper.empty() ? tails : masked).push_back(std::move(interval));
+  llvm::erase_if(attended, [&](const Interval &interval) {
+    return llvm::any_of(interval.guards, [](const LinearForm &guard) {
+      return guard.isConstant() && guard.constant < 0;
+    });
+  });
+
+  if (attended.empty())
+    return {{{zero, zero}}, {}};
+  Value allTiles = fold<arith::DivUIOp>(
+      fold<arith::AddIOp>(walkedLength, index(walkedSize - 1)),
+      index(walkedSize));
+  if (attended.size() > maxRangesOfTiles)
+    return {{{zero, allTiles}}, {}};
+  bool isAttendedSorted = sort(attended), isMaskedSorted = sort(masked);
+  bool isKnown = isAttendedSorted && isMaskedSorted;
+  SmallVector<IndexRange> attendedTiles =
+      emitDisjoint(attended, isAttendedSorted,
+                   /*isOnly=*/attended.size() == 1, walkedSize);
+
+  // No tile is full if any position may be masked whatever the tile.
+  bool isOpaque = llvm::any_of(tails, [&](const Interval &tail) {
+    return tail.guards.empty() && beginsAtZero(tail);
+  });
+  if (isOpaque)
+    return {attendedTiles, {}};
+
+  // From here on every position is masked.
+  Value tail = walkedLength;
+  for (const Interval &interval : tails) {
+    Value begin = emitBegin(interval);
+    if (Value guards = emitGuards(interval))
+      begin = select(guards, begin, walkedLength);
+    tail = min(tail, begin);
+  }
+  Value tailTile = fold<arith::DivUIOp>(max(tail, zero), index(walkedSize));
+  SmallVector<IndexRange> maskedTiles =
+      emitDisjoint(masked, isMaskedSorted, /*isOnly=*/false, walkedSize);
+
+  TileRanges result;
+  for (size_t i = attended.size(); i-- > 0;) {
+    Value begin = attendedTiles[i].begin, end = attendedTiles[i].end;
+    auto clamp = [&](Value tile, Value high) {
+      return min(max(tile, begin), high);
+    };
+    Value cut = clamp(tailTile, end);
+    result.masked.push_back({cut, end});
+    // Whether a full tile may lie between masked interval `before`, if any,
+    // and the last one that was cut off, or the tails.
+    const Interval *behind = nullptr;
+    auto mayBeFull = [&](const Interval *before) {
+      if (!isKnown)
+        return true;
+      if (before && analysis.mayBeEmpty(*before))
+        before = nullptr;
+      // An empty interval takes the place of the end of the one before it, so
+      // that nothing lies between the two.
+      if (behind)
+        return analysis.mayLieBetween(attended[i], before, behind, walkedSize);
+      for (const Interval &interval : tails)
+        if (interval.guards.empty() &&
+            !analysis.mayLieBetween(attended[i], before, &interval, walkedSize))
+          return false;
+      return analysis.mayLieBetween(attended[i], before, nullptr, walkedSize);
+    };
+    for (size_t j = masked.size(); j-- > 0;) {
+      if (isKnown && !analysis.mayShareTile(attended[i], masked[j], walkedSize))
+        continue;
+      if (mayBeFull(&masked[j])) {
+        Value high = clamp(maskedTiles[j].end, cut);
+        result.full.push_back({high, cut});
+        cut = high;
+      }
+      Value low = clamp(maskedTiles[j].begin, cut);
+      result.masked.push_back({low, cut});
+      cut = low;
+      behind = &masked[j];
+    }
+    if (mayBeFull(nullptr))
+      result.full.push_back({begin, cut});
+    else
+      result.masked.back().begin = begin;
+  }
+  if (result.masked.size() + result.full.size() > 2 * maxRangesOfTiles)
+    return {attendedTiles, {}};
+  return result;
+}
+
+std::optional<SmallVector<IndexRange>>
+IntervalEmitter::emitRanges(unsigned maxRanges) {
+  std::vector<Interval> attended = analysis.getAttended();
+  if (attended.size() > maxRanges ||
+      llvm::any_of(attended,
+                   [](const Interval &interval) { return !interval.isExact; }))
+    return std::nullopt;
+  SmallVector<IndexRange> ranges;
+  for (const Interval &interval : attended) {
+    Value end = emitEnd(interval);
+    if (Value guards = emitGuards(interval))
+      end = select(guards, end, zero);
+    ranges.push_back(
+        {beginsAtZero(interval) ? Value() : emitBegin(interval), end});
+  }
+  return ranges;
+}
+
+TileRanges attn::emitTileRanges(OpBuilder &builder, Location loc,
+                                const ScoreMask &mask, MaskDim dim, Value first,
+                                int64_t tileSize, int64_t walkedSize,
+                                std::vector<NotAffine> *notAffine) {
+  IntervalEmitter emitter(builder, loc, mask, dim, first, tileSize);
+  TileRanges ranges = emitter.emitTiles(walkedSize);
+  if (notAffine)
+    llvm::append_range(*notAffine, emitter.getNotAffine());
+  return ranges;
+}
+
+std::optional<SmallVector<IndexRange>>
+attn::emitAttendedRanges(OpBuilder &builder, Location loc,
+                         const ScoreMask &mask, MaskDim dim, Value position,
+                         unsigned maxRanges) {
+  IntervalEmitter emitter(builder, loc, mask, dim, position, /*tileSize=*/1);
+  return emitter.emitRanges(maxRanges);
+}

@@ -1,0 +1,418 @@
+//===- MaskTilesTest.cpp - Tests of the tiles that masks need -------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Emits the tiles of thousands of random affine predicates, runs the emitted
+// code for many lengths and compares with the predicate, pair by pair.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Analysis/MaskTiles.h"
+#include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/MathExtras.h"
+#include "gtest/gtest.h"
+
+#include <memory>
+#include <random>
+
+using namespace mlir;
+using namespace mlir::attn;
+
+namespace {
+/// What expressions are of, by number.
+enum Leaf { Batch, Head, Query, Key, QueryLength, KeyLength, Extra, NumLeaves };
+using Point = std::array<int64_t, NumLeaves>;
+
+/// An integer or logic expression that can be evaluated and written as code.
+struct Expression {
+  std::function<int64_t(const Point &)> evaluate;
+  std::function<Value(OpBuilder &, Location, ArrayRef<Value>)> emit;
+  std::string text;
+};
+
+/// Makes random expressions.
+class Generator {
+public:
+  explicit Generator(unsigned seed) : random(seed) {}
+
+  int64_t pick(int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random);
+  }
+
+  Expression constant(int64_t value) {
+    return {[=](const Point &) { return value; },
+            [=](OpBuilder &b, Location loc, ArrayRef<Value>) -> Value {
+              return arith::ConstantIndexOp::create(b, loc, value);
+            },
+            std::to_string(value)};
+  }
+
+  Expression leaf(Leaf leaf) {
+    static const char *names[] = {"b", "h", "q", "k", "Sq", "Sk", "x"};
+    return {[=](const Point &point) { return point[leaf]; },
+            [=](OpBuilder &, Location, ArrayRef<Value> leaves) {
+              return leaves[leaf];
+            },
+            names[leaf]};
+  }
+
+  template <typename OpTy, typename Fn>
+  Expression binary(Expression lhs, Expression rhs, const char *symbol, Fn fn) {
+    return {[=](const Point &point) {
+              return fn(lhs.evaluate(point), rhs.evaluate(point));
+            },
+            [=](OpBuilder &b, Location loc, ArrayRef<Value> leaves) -> Value {
+              Value left = lhs.emit(b, loc, leaves);
+              return OpTy::create(b, loc, left, rhs.emit(b, loc, leaves));
+            },
+            "(" + lhs.text + " " + symbol + " " + rhs.text + ")"};
+  }
+
+  Expression integer(int depth) {
+    if (depth == 0) {
+      switch (pick(0, 7)) {
+      case 0:
+      case 1:
+        return leaf(Query);
+      case 2:
+      case 3:
+        return leaf(Key);
+      case 4:
+        return leaf(Extra);
+      case 5:
+        return leaf(pick(0, 1) ? Head : QueryLength);
+      case 6:
+        return leaf(KeyLength);
+      default:
+        return constant(pick(-9, 20));
+      }
+    }
+    Expression lhs = integer(depth - 1);
+    int64_t divisor = std::array<int64_t, 5>{2, 3, 4, 8, 16}[pick(0, 4)];
+    switch (pick(0, 7)) {
+    case 0:
+    case 1:
+      return binary<arith::AddIOp>(lhs, integer(depth - 1), "+",
+                                   std::plus<int64_t>());
+    case 2:
+    case 3:
+      return binary<arith::SubIOp>(lhs, integer(depth - 1), "-",
+                                   std::minus<int64_t>());
+    case 4:
+      return binary<arith::MulIOp>(lhs, constant(pick(-2, 3)), "*",
+                                   std::multiplies<int64_t>());
+    case 5:
+      if (pick(0, 1))
+        return binary<arith::FloorDivSIOp>(
+            lhs, constant(divisor), "floordiv",
+            [](int64_t a, int64_t b) { return llvm::divideFloorSigned(a, b); });
+      return binary<arith::DivSIOp>(lhs, constant(divisor), "/",
+                                    std::divides<int64_t>());
+    case 6:
+      return binary<arith::RemSIOp>(lhs, constant(divisor), "%",
+                                    std::modulus<int64_t>());
+    default:
+      if (pick(0, 1))
+        return binary<arith::MinSIOp>(
+            lhs, integer(depth - 1), "min",
+            [](int64_t a, int64_t b) { return std::min(a, b); });
+      return binary<arith::MaxSIOp>(
+          lhs, integer(depth - 1), "max",
+          [](int64_t a, int64_t b) { return std::max(a, b); });
+    }
+  }
+
+  Expression comparison() {
+    Expression lhs = integer(pick(0, 2)), rhs = integer(pick(0, 1));
+    using arith::CmpIPredicate;
+    static const std::pair<CmpIPredicate, const char *> all[] = {
+        {CmpIPredicate::sle, "<="}, {CmpIPredicate::slt, "<"},
+        {CmpIPredicate::sge, ">="}, {CmpIPredicate::sgt, ">"},
+        {CmpIPredicate::eq, "=="},  {CmpIPredicate::ne, "!="}};
+    // Equality is rarely what keeps anything.
+    auto [predicate, symbol] = all[pick(0, pick(0, 2) == 0 ? 5 : 3)];
+    return {[=, predicate = predicate](const Point &point) -> int64_t {
+              int64_t left = lhs.evaluate(point), right = rhs.evaluate(point);
+              switch (predicate) {
+              case CmpIPredicate::sle:
+                return left <= right;
+              case CmpIPredicate::slt:
+                return left < right;
+              case CmpIPredicate::sge:
+                return left >= right;
+              case CmpIPredicate::sgt:
+                return left > right;
+              case CmpIPredicate::eq:
+                return left == right;
+              default:
+                return left != right;
+              }
+            },
+            [=, predicate = predicate](OpBuilder &b, Location loc,
+                                       ArrayRef<Value> leaves) -> Value {
+              Value left = lhs.emit(b, loc, leaves);
+              return arith::CmpIOp::create(b, loc, predicate, left,
+                                           rhs.emit(b, loc, leaves));
+            },
+            lhs.text + " " + symbol + " " + rhs.text};
+  }
+
+  Expression logic(int depth) {
+    if (depth == 0)
+      return comparison();
+    Expression lhs = logic(depth - 1), rhs = logic(pick(0, depth - 1));
+    switch (pick(0, 4)) {
+    case 0:
+      return comparison();
+    case 1:
+    case 2:
+      return binary<arith::AndIOp>(lhs, rhs, "and", std::bit_and<int64_t>());
+    case 3:
+      return binary<arith::OrIOp>(lhs, rhs, "or", std::bit_or<int64_t>());
+    default:
+      return binary<arith::XOrIOp>(lhs, rhs, "xor", std::bit_xor<int64_t>());
+    }
+  }
+
+private:
+  std::mt19937 random;
+};
+
+/// Runs a block of integer arithmetic.
+class Interpreter {
+public:
+  void set(Value value, int64_t number) { numbers[value] = number; }
+  int64_t get(Value value) { return numbers.lookup(value); }
+
+  void run(Block &block) {
+    for (Operation &op : block)
+      numbers[op.getResult(0)] = evaluate(op);
+  }
+
+private:
+  int64_t evaluate(Operation &op) {
+    auto operand = [&](unsigned i) { return get(op.getOperand(i)); };
+    if (auto constant = dyn_cast<arith::ConstantOp>(op))
+      return cast<IntegerAttr>(constant.getValue()).getValue().getZExtValue();
+    if (isa<arith::AddIOp>(op))
+      return operand(0) + operand(1);
+    if (isa<arith::SubIOp>(op))
+      return operand(0) - operand(1);
+    if (isa<arith::MulIOp>(op))
+      return operand(0) * operand(1);
+    if (isa<arith::MinSIOp>(op))
+      return std::min(operand(0), operand(1));
+    if (isa<arith::MaxSIOp>(op))
+      return std::max(operand(0), operand(1));
+    if (isa<arith::DivUIOp>(op)) {
+      EXPECT_GE(operand(0), 0) << "unsigned division";
+      return operand(0) / operand(1);
+    }
+    if (isa<arith::FloorDivSIOp>(op))
+      return llvm::divideFloorSigned(operand(0), operand(1));
+    if (isa<arith::DivSIOp>(op))
+      return operand(0) / operand(1);
+    if (isa<arith::RemSIOp>(op))
+      return operand(0) % operand(1);
+    if (isa<arith::ShRSIOp>(op))
+      return operand(0) >> operand(1);
+    if (isa<arith::AndIOp>(op))
+      return operand(0) & operand(1);
+    if (isa<arith::OrIOp>(op))
+      return operand(0) | operand(1);
+    if (isa<arith::XOrIOp>(op))
+      return operand(0) ^ operand(1);
+    if (isa<arith::SelectOp>(op))
+      return operand(0) ? operand(1) : operand(2);
+    if (isa<arith::IndexCastUIOp>(op))
+      return operand(0);
+    auto compare = cast<arith::CmpIOp>(op);
+    return arith::applyCmpPredicate(compare.getPredicate(),
+                                    APInt(64, operand(0), /*isSigned=*/true),
+                                    APInt(64, operand(1), /*isSigned=*/true));
+  }
+
+  DenseMap<Value, int64_t> numbers;
+};
+
+class MaskTilesTest : public ::testing::Test {
+protected:
+  MaskTilesTest() { context.loadDialect<arith::ArithDialect, AttnDialect>(); }
+
+  /// What was emitted for a predicate: a block with the arguments first, and
+  /// those of `Leaf` but for query and key.
+  struct Emitted {
+    Block block;
+    Region keep;
+    Value first;
+    std::array<Value, NumLeaves> leaves;
+  };
+
+  std::unique_ptr<Emitted> start(const Expression &predicate) {
+    auto emitted = std::make_unique<Emitted>();
+    Type index = IndexType::get(&context);
+    emitted->first = emitted->block.addArgument(index, loc);
+    for (Value &leaf : emitted->leaves)
+      leaf = emitted->block.addArgument(index, loc);
+    Block &body = emitted->keep.emplaceBlock();
+    std::array<Value, NumLeaves> leaves = emitted->leaves;
+    for (Leaf leaf : {Batch, Head, Query, Key})
+      leaves[leaf] = body.addArgument(index, loc);
+    OpBuilder b(&context);
+    b.setInsertionPointToStart(&body);
+    Value kept = predicate.emit(b, loc, leaves);
+    attn::YieldOp::create(b, loc, kept);
+    return emitted;
+  }
+
+  ScoreMask getMask(Emitted &emitted) {
+    return {MaskAttrInterface(),         &emitted.keep,
+            emitted.leaves[Batch],       emitted.leaves[Head],
+            emitted.leaves[QueryLength], emitted.leaves[KeyLength]};
+  }
+
+  struct Shape {
+    int64_t query, key;
+  };
+  const std::vector<Shape> shapes = {{1, 1}, {13, 13}, {17, 5}, {9, 31}};
+
+  void checkTiles(const Expression &predicate, MaskDim dim, int64_t tileSize,
+                  int64_t walkedSize);
+  void checkRanges(const Expression &predicate, MaskDim dim);
+
+  MLIRContext context;
+  Location loc = UnknownLoc::get(&context);
+  int64_t numFull = 0, numSkipped = 0, numExact = 0;
+};
+
+void MaskTilesTest::checkTiles(const Expression &predicate, MaskDim dim,
+                               int64_t tileSize, int64_t walkedSize) {
+  std::unique_ptr<Emitted> emitted = start(predicate);
+  OpBuilder b(&context);
+  b.setInsertionPointToStart(&emitted->block);
+  TileRanges ranges = emitTileRanges(b, loc, getMask(*emitted), dim,
+                                     emitted->first, tileSize, walkedSize);
+  Leaf tiled = dim == MaskDim::Query ? Query : Key;
+  Leaf walked = dim == MaskDim::Query ? Key : Query;
+  for (Shape shape : shapes) {
+    for (int64_t extra : {0, 5}) {
+      Point point = {0, 2, 0, 0, shape.query, shape.key, extra};
+      int64_t length = tiled == Query ? shape.query : shape.key;
+      int64_t walkedLength = tiled == Query ? shape.key : shape.query;
+      int64_t numTiles = llvm::divideCeil(walkedLength, walkedSize);
+      for (int64_t first = 0; first < length; first += tileSize) {
+        Interpreter interpreter;
+        interpreter.set(emitted->first, first);
+        for (auto [leaf, value] : llvm::zip(emitted->leaves, point))
+          interpreter.set(leaf, value);
+        interpreter.run(emitted->block);
+        // 1 for a tile that is visited masked, 2 for one that is full.
+        std::vector<int> visits(numTiles, 0);
+        auto visit = [&](ArrayRef<IndexRange> all, int kind) {
+          for (IndexRange range : all) {
+            int64_t begin = interpreter.get(range.begin);
+            int64_t end = interpreter.get(range.end);
+            ASSERT_LE(0, begin);
+            ASSERT_LE(begin, end);
+            ASSERT_LE(end, numTiles);
+            for (int64_t tile = begin; tile < end; ++tile) {
+              ASSERT_EQ(visits[tile], 0) << "tile " << tile << " twice";
+              visits[tile] = kind;
+            }
+          }
+        };
+        visit(ranges.masked, 1);
+        visit(ranges.full, 2);
+        if (HasFatalFailure())
+          return;
+        for (int64_t tile = 0; tile < numTiles; ++tile) {
+          bool any = false, all = true;
+          for (int64_t i = first; i < std::min(first + tileSize, length); ++i) {
+            for (int64_t j = tile * walkedSize; j < (tile + 1) * walkedSize;
+                 ++j) {
+              point[tiled] = i;
+              point[walked] = j;
+              bool keep = j < walkedLength && predicate.evaluate(point);
+              any |= keep;
+              all &= keep;
+            }
+          }
+          if (any)
+            ASSERT_NE(visits[tile], 0)
+                << "attended tile " << tile << " is not visited";
+          if (!all)
+            ASSERT_NE(visits[tile], 2)
+                << "masked tile " << tile << " is taken for full";
+          numFull += visits[tile] == 2;
+          numSkipped += visits[tile] == 0;
+        }
+      }
+    }
+  }
+}
+
+void MaskTilesTest::checkRanges(const Expression &predicate, MaskDim dim) {
+  std::unique_ptr<Emitted> emitted = start(predicate);
+  OpBuilder b(&context);
+  b.setInsertionPointToStart(&emitted->block);
+  std::optional<SmallVector<IndexRange>> ranges = emitAttendedRanges(
+      b, loc, getMask(*emitted), dim, emitted->first, /*maxRanges=*/3);
+  if (!ranges)
+    return;
+  ++numExact;
+  Leaf tiled = dim == MaskDim::Query ? Query : Key;
+  Leaf walked = dim == MaskDim::Query ? Key : Query;
+  for (Shape shape : shapes) {
+    Point point = {0, 2, 0, 0, shape.query, shape.key, 3};
+    int64_t length = tiled == Query ? shape.query : shape.key;
+    int64_t walkedLength = tiled == Query ? shape.key : shape.query;
+    for (int64_t i = 0; i < length; ++i) {
+      Interpreter interpreter;
+      interpreter.set(emitted->first, i);
+      for (auto [leaf, value] : llvm::zip(emitted->leaves, point))
+        interpreter.set(leaf, value);
+      interpreter.run(emitted->block);
+      for (int64_t j = 0; j < walkedLength; ++j) {
+        bool inRange = llvm::any_of(*ranges, [&](IndexRange range) {
+          return (!range.begin || interpreter.get(range.begin) <= j) &&
+                 j < interpreter.get(range.end);
+        });
+        point[tiled] = i;
+        point[walked] = j;
+        ASSERT_EQ(inRange, predicate.evaluate(point) != 0)
+            << "at " << i << ", " << j << " of " << shape.query << "x"
+            << shape.key;
+      }
+    }
+  }
+}
+
+TEST_F(MaskTilesTest, RandomPredicates) {
+  for (unsigned seed = 0; seed < 1000; ++seed) {
+    Generator generator(seed);
+    Expression predicate = generator.logic(generator.pick(0, 2));
+    MaskDim dim = generator.pick(0, 3) ? MaskDim::Query : MaskDim::Key;
+    int64_t tileSize = generator.pick(1, 6), walkedSize = generator.pick(1, 6);
+    SCOPED_TRACE(::testing::Message()
+                 << "seed " << seed << ": " << predicate.text << ", tiles "
+                 << tileSize << " and " << walkedSize << " of "
+                 << (dim == MaskDim::Query ? "queries" : "keys"));
+    checkTiles(predicate, dim, tileSize, walkedSize);
+    if (seed % 2 == 0)
+      checkRanges(predicate, dim);
+    if (HasFailure())
+      break;
+  }
+  // The answers are good for something.
+  EXPECT_GT(numFull, 5000);
+  EXPECT_GT(numSkipped, 10000);
+  EXPECT_GT(numExact, 300);
+}
+} // namespace
