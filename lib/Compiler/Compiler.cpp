@@ -87,9 +87,8 @@ bool attn::isKnownTarget(StringRef name) {
 
 /// Gives every attention the schedule of the options.
 static LogicalResult overrideSchedules(ModuleOp module, StringRef text) {
-  auto schedule = dyn_cast_or_null<ScheduleAttrInterface>(
-      parseAttribute(text, module.getContext()));
-  if (!schedule)
+  Attribute schedule = parseAttribute(text, module.getContext());
+  if (!isa_and_nonnull<ScheduleAttrInterface, ByQueryLengthAttr>(schedule))
     return module.emitError("'") << text << "' is not a schedule";
   module.walk([&](AttentionOp op) { op.setScheduleAttr(schedule); });
   return success();

@@ -61,6 +61,7 @@ void attn::buildBufferizationPipeline(
 }
 
 void attn::buildTilingPipeline(OpPassManager &pm) {
+  pm.addNestedPass<func::FuncOp>(createDispatchSchedulesPass());
   pm.addPass(createConvertAttnToAttnTilePass());
   addCleanup(pm);
 }

@@ -13,9 +13,29 @@ func.func @d64(%q: memref<1x4x?x64xbf16>, %k: memref<1x4x?x64xbf16>, %v: memref<
   return
 }
 
+// CHECK-LABEL: @d64_causal(
+// CHECK: #attn.by_query_length<bound = 3072, below = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2,
+// CHECK-SAME: from = #attn_tile.warp_specialized<query_tile = 192, key_tile = 128, stages = 2, consumers = 3,
+// REMARK: from 3072 queries on key tile 128 is bounded by instruction shape, three consumers
+func.func @d64_causal(%q: memref<1x4x?x64xbf16>, %k: memref<1x4x?x64xbf16>, %v: memref<1x4x?x64xbf16>, %o: memref<1x4x?x64xbf16>) {
+  attn.attention ins(%q, %k, %v : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
+      outs(%o : memref<1x4x?x64xbf16>) mask(#attn.causal)
+  return
+}
+
+// A static length needs no choice at run time.
+// CHECK-LABEL: @d64_causal_static(
+// CHECK: schedule(#attn_tile.warp_specialized<query_tile = 192
+func.func @d64_causal_static(%q: memref<1x4x4096x64xbf16>, %k: memref<1x4x?x64xbf16>, %v: memref<1x4x?x64xbf16>, %o: memref<1x4x4096x64xbf16>) {
+  attn.attention ins(%q, %k, %v : memref<1x4x4096x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
+      outs(%o : memref<1x4x4096x64xbf16>) mask(#attn.causal)
+  return
+}
+
 // CHECK-LABEL: @d128(
-// CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2, ping_pong = true>
-// REMARK: key tile 176 is bounded by registers
+// CHECK: #attn.by_query_length<bound = 6144, below = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, ping_pong = true, query_stages = 2>
+// CHECK-SAME: from = #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2, ping_pong = true>>
+// REMARK: from 6144 queries on key tile 176 is bounded by registers, without early queries
 func.func @d128(%q: memref<1x4x?x128xf16>, %k: memref<1x4x?x128xf16>, %v: memref<1x4x?x128xf16>, %o: memref<1x4x?x128xf16>) {
   attn.attention ins(%q, %k, %v : memref<1x4x?x128xf16>, memref<1x4x?x128xf16>, memref<1x4x?x128xf16>)
       outs(%o : memref<1x4x?x128xf16>)

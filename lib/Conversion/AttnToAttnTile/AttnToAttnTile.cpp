@@ -148,7 +148,7 @@ private:
 KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
                            attn_tile::KernelOp kernel, ValueRange captures)
     : b(attention.getLoc(), builder), attention(attention), kernel(kernel) {
-  auto schedule = attention.getScheduleAttr();
+  ScheduleAttrInterface schedule = attention.getChosenSchedule();
   queryTileSize = schedule.getQueryTile();
   keyTileSize = schedule.getKeyTile();
   isRescaleLazy = schedule.isRescaleLazy();
@@ -460,9 +460,12 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
     RewriterBase &rewriter, AttentionOp attention, SymbolTable &symbols) {
   if (!attention.isBufferized())
     return attention.emitOpError("must be bufferised");
-  ScheduleAttrInterface schedule = attention.getScheduleAttr();
-  if (!schedule)
+  if (!attention.getScheduleAttr())
     return attention.emitOpError("needs a schedule");
+  ScheduleAttrInterface schedule = attention.getChosenSchedule();
+  if (!schedule)
+    return attention.emitOpError("has a choice of schedules, which "
+                                 "attn-dispatch-schedules must resolve");
   if (schedule.getKeyTile() % numPartialSums != 0)
     return attention.emitOpError("key tile must be a multiple of ")
            << numPartialSums << " (was " << schedule.getKeyTile() << ")";

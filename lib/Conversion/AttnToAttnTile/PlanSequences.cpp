@@ -141,7 +141,7 @@ void PlanBuilder::each(Value count, function_ref<void(Value)> body) {
 PlanWriter::PlanWriter(OpBuilder &builder, AttentionOp attention,
                        attn_tile::KernelOp kernel)
     : b(attention.getLoc(), builder), layout(*attention.getSequenceLayout()),
-      queryTile(attention.getScheduleAttr().getQueryTile()),
+      queryTile(attention.getChosenSchedule().getQueryTile()),
       entry(&kernel.getBody().front()) {
   auto next = entry->args_begin();
   for (Value *argument : {&querySequences, &keySequences, &plan, &fault,
@@ -255,7 +255,7 @@ static Value emitCapacity(PlanBuilder &b, AttentionOp attention) {
   Value query = attention.getQuery();
   Value entries = b.size(attention.getQuerySequences(), 0);
   Value stored = b.size(query, 2);
-  Value tile = b.constant(attention.getScheduleAttr().getQueryTile());
+  Value tile = b.constant(attention.getChosenSchedule().getQueryTile());
   Value zero = b.constant(0), one = b.constant(1);
   if (attention.getSequenceLayout() == SequenceLayout::Padded) {
     Value rounded = b.add(stored, b.sub(tile, one));
@@ -294,7 +294,7 @@ Value attn::planSequences(RewriterBase &rewriter, AttentionOp attention,
   auto kernel = attn_tile::KernelOp::create(
       rewriter, loc, name,
       rewriter.getFunctionType(TypeRange(ValueRange(operands)), {}));
-  kernel.setScheduleAttr(attention.getScheduleAttr().getPreparation());
+  kernel.setScheduleAttr(attention.getChosenSchedule().getPreparation());
   symbols.insert(kernel);
   PlanWriter(rewriter, attention, kernel).write();
 

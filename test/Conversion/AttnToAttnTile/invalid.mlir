@@ -37,3 +37,13 @@ func.func @captured_tensor(%q: memref<1x1x?x64xf32>, %o: memref<1x1x?x64xf32>,
       }
   return
 }
+
+// -----
+
+#small = #attn_tile.sequential<query_tile = 16, key_tile = 64>
+func.func @choice(%q: memref<1x1x?x64xf32>, %o: memref<1x1x?x64xf32>) {
+  // expected-error @below {{'attn.attention' op has a choice of schedules, which attn-dispatch-schedules must resolve}}
+  attn.attention ins(%q, %q, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>)
+      outs(%o : memref<1x1x?x64xf32>) schedule(#attn.by_query_length<bound = 9, below = #small, from = #small>)
+  return
+}

@@ -33,3 +33,16 @@ func.func private @right() attributes {m = #attn.sliding_window<right = 10737418
 // expected-error @below {{expected ::mlir::attn::MaskAlignment to be one of: bottom_right, top_left}}
 // expected-error @below {{failed to parse Attn_CausalAttr parameter 'alignment' which is to be a `::mlir::attn::MaskAlignment`}}
 func.func private @alignment() attributes {m = #attn.causal<alignment = centre>}
+
+// -----
+
+// CHECK: s = #attn.by_query_length<bound = 100, below = #attn_tile.sequential<query_tile = 16, key_tile = 64>, from = #attn_tile.sequential<query_tile = 32, key_tile = 64>>
+func.func private @by_query_length() attributes {
+  s = #attn.by_query_length<bound = 100, below = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
+                            from = #attn_tile.sequential<query_tile = 32, key_tile = 64>>
+}
+
+// -----
+
+// expected-error @below {{bound must be at least 2 (was 1)}}
+func.func private @bound() attributes {s = #attn.by_query_length<bound = 1, below = #attn_tile.sequential<query_tile = 16, key_tile = 64>, from = #attn_tile.sequential<query_tile = 32, key_tile = 64>>}

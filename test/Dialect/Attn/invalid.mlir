@@ -419,7 +419,7 @@ func.func @schedule_without_interface(%q: tensor<2x4x8x16xf32>,
                                       %k: tensor<2x2x32x16xf32>,
                                       %v: tensor<2x2x32x64xf32>,
                                       %o: tensor<2x4x8x64xf32>) {
-  // expected-error @+2 {{custom op 'attn.attention' invalid kind of attribute specified}}
+  // expected-error @+1 {{op attribute 'schedule' failed to satisfy constraint: a schedule, or a choice of schedules}}
   %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
       outs(%o : tensor<2x4x8x64xf32>) schedule(unit) -> tensor<2x4x8x64xf32>
   return

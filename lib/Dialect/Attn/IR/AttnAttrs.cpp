@@ -266,3 +266,16 @@ SlidingWindowAttr::getConstantValue(int64_t queryLength,
                                     int64_t keyLength) const {
   return getBandConstant(getBand(*this), queryLength, keyLength);
 }
+
+//===----------------------------------------------------------------------===//
+// Schedules
+//===----------------------------------------------------------------------===//
+
+LogicalResult
+ByQueryLengthAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                          int64_t bound, ScheduleAttrInterface below,
+                          ScheduleAttrInterface from) {
+  if (bound < 2)
+    return emitError() << "bound must be at least 2 (was " << bound << ")";
+  return success();
+}

@@ -30,8 +30,12 @@ using namespace mlir::attn;
 namespace {
 /// A schedule, and why it was chosen.
 struct Choice {
-  ScheduleAttrInterface schedule;
+  /// Of `ScheduleAttrInterface`, or a choice of two.
+  Attribute schedule;
   std::string reason;
+  int64_t keyTile = 0;
+  /// Whether the queries of the next work item are loaded early.
+  bool preloadsQueries = false;
 };
 
 /// What bounds the key tile of a GPU kernel.
@@ -117,6 +121,8 @@ static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
   // A third consumer hides more of the softmax, if key tiles stay large enough
   // for the products to be efficient.
   constexpr int64_t minKeyTileThreeConsumers = 128;
+  // The smallest key tiles whose products are efficient.
+  constexpr int64_t maxKeyTilePreload = 128;
   // Key tiles that a mask cuts are computed in full: smaller ones waste less.
   constexpr int64_t maxKeyTileMasked = 128;
   constexpr int64_t stages = 2;
@@ -131,17 +137,6 @@ static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
                          maxKeyTile};
   };
   bool isMasked = op.getMaskAttr() || !op.getKeepRegion().empty();
-  int64_t consumers = 3;
-  auto [keyTile, limit] =
-      getKeyTile(op, getBounds(consumers, minKeyTileThreeConsumers));
-  // Their larger query tile wastes more on the edges of a mask.
-  if (keyTile < minKeyTileThreeConsumers || isMasked) {
-    consumers = 2;
-    std::tie(keyTile, limit) =
-        getKeyTile(op, getBounds(consumers, isMasked ? maxKeyTileMasked : 256));
-  }
-  if (keyTile == 0)
-    return std::nullopt;
   // Under a mask, long and short work items are paired to equal amounts.
   auto traversal = isMasked ? attn_tile::TraversalKind::Paired
                             : attn_tile::TraversalKind::Persistent;
@@ -155,15 +150,56 @@ static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
   // Rescaling is worth skipping where it takes long beside the products.
   constexpr int64_t minValueHeadDimLazy = 192;
   bool lazyRescale = op.getValueHeadDim() >= minValueHeadDimLazy;
-  // The queries of the next item are loaded early if there is room.
-  KeyTileBounds bounds = getBounds(consumers, keyTile);
-  int64_t queryStages =
-      getStagedBytes(op, bounds, keyTile, 2) <= bounds.sharedBytes ? 2 : 1;
-  auto schedule = attn_tile::WarpSpecializedAttr::get(
-      op.getContext(), consumers * warpgroupRows, keyTile, stages, consumers,
-      /*ping_pong=*/true, traversal, interleave, lazyRescale, queryStages);
-  return Choice{cast<ScheduleAttrInterface>(Attribute(schedule)),
-                describe(keyTile, limit)};
+  auto choose = [&](int64_t consumers,
+                    int64_t maxKeyTile) -> std::optional<Choice> {
+    KeyTileBounds bounds = getBounds(consumers, maxKeyTile);
+    auto [keyTile, limit] = getKeyTile(op, bounds);
+    if (keyTile == 0)
+      return std::nullopt;
+    // The queries of the next item are loaded early if there is room.
+    bool preloads =
+        getStagedBytes(op, bounds, keyTile, 2) <= bounds.sharedBytes;
+    auto schedule = attn_tile::WarpSpecializedAttr::get(
+        op.getContext(), consumers * warpgroupRows, keyTile, stages, consumers,
+        /*ping_pong=*/true, traversal, interleave, lazyRescale,
+        /*query_stages=*/preloads ? 2 : 1);
+    return Choice{schedule, describe(keyTile, limit), keyTile, preloads};
+  };
+  auto chooseByLength = [&](int64_t bound, Choice below, const Choice &from,
+                            const Twine &reason) -> Choice {
+    auto query = cast<ShapedType>(op.getQuery().getType());
+    if (constexpr unsigned lengthDim = 2; !query.isDynamicDim(lengthDim))
+      return query.getDimSize(lengthDim) < bound ? below : from;
+    below.schedule = ByQueryLengthAttr::get(
+        op.getContext(), bound, cast<ScheduleAttrInterface>(below.schedule),
+        cast<ScheduleAttrInterface>(from.schedule));
+    below.reason = (Twine(below.reason) + "; from " + Twine(bound) +
+                    " queries on " + from.reason + ", " + reason)
+                       .str();
+    return below;
+  };
+
+  std::optional<Choice> three = choose(3, minKeyTileThreeConsumers);
+  if (three && three->keyTile < minKeyTileThreeConsumers)
+    three = std::nullopt;
+  if (three && !isMasked)
+    return three;
+  std::optional<Choice> two = choose(2, isMasked ? maxKeyTileMasked : 256);
+  // A choice at run time needs one number of queries.
+  if (!two || op.hasSequences())
+    return two;
+  if (three)
+    // The larger query tile wastes more on the edges of a mask and at the end
+    // of the queries, which matters less the longer they are.
+    return chooseByLength(3072, *two, *three, "three consumers");
+  if (!two->preloadsQueries && two->keyTile > maxKeyTilePreload) {
+    // Smaller key tiles leave room for the queries of the next item, which
+    // matters where items are short.
+    std::optional<Choice> small = choose(2, maxKeyTilePreload);
+    if (small && small->preloadsQueries)
+      return chooseByLength(6144, *small, *two, "without early queries");
+  }
+  return two;
 }
 
 /// Four or eight warps that prefetch and compute.
@@ -189,8 +225,7 @@ static std::optional<Choice> chooseMultistage(AttentionOp op) {
     return std::nullopt;
   auto schedule = attn_tile::MultistageAttr::get(op.getContext(), queryTile,
                                                  keyTile, stages, warps);
-  return Choice{cast<ScheduleAttrInterface>(Attribute(schedule)),
-                describe(keyTile, limit)};
+  return Choice{schedule, describe(keyTile, limit), keyTile};
 }
 
 /// Tiles of a few registers' width whose operands stay in the first cache.
@@ -198,8 +233,7 @@ static std::optional<Choice> chooseSequential(AttentionOp op) {
   constexpr int64_t queryTile = 16, keyTile = 64;
   auto schedule =
       attn_tile::SequentialAttr::get(op.getContext(), queryTile, keyTile);
-  return Choice{cast<ScheduleAttrInterface>(Attribute(schedule)),
-                "tiles fit the first level cache"};
+  return Choice{schedule, "tiles fit the first level cache"};
 }
 
 /// Checks what the matrix instructions of GPUs can do.

@@ -100,4 +100,34 @@ def Attn_SlidingWindowAttr : Attn_Attr<"SlidingWindow", "sliding_window", [
   let genVerifyDecl = 1;
 }
 
+//===----------------------------------------------------------------------===//
+// Schedules
+//===----------------------------------------------------------------------===//
+
+def Attn_ScheduleParam
+    : AttrOrTypeParameter<"::mlir::attn::ScheduleAttrInterface", "a schedule">;
+
+def Attn_ByQueryLengthAttr : Attn_Attr<"ByQueryLength", "by_query_length"> {
+  let summary = "one of two schedules, by the number of queries";
+  let description = [{
+    `below` where there are fewer than `bound` queries, `from` where there are
+    `bound` or more. Large tiles of queries are efficient on long sequences and
+    waste work at the ends of short ones, so that no single schedule serves all
+    lengths of a function whose sizes are dynamic. `attn-dispatch-schedules` turns
+    it into a choice at run time.
+
+    ```mlir
+    #attn.by_query_length<bound = 3072, below = #a, from = #b>
+    ```
+  }];
+  let parameters = (ins "int64_t":$bound, Attn_ScheduleParam:$below,
+                        Attn_ScheduleParam:$from);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Attn_AnyScheduleAttr
+    : AnyAttrOf<[Attn_ScheduleAttrInterface, Attn_ByQueryLengthAttr],
+                "a schedule, or a choice of schedules">;
+
 #endif // ATTN_DIALECT_ATTN_IR_ATTNATTRS_TD

@@ -159,10 +159,10 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
     InterfaceMethod<"Removes the named mask.",
       "::mlir::Attribute", "removeMaskAttr">,
     InterfaceMethod<"How kernels of the operation are built, or null.",
-      "::mlir::attn::ScheduleAttrInterface", "getScheduleAttr">,
+      "::mlir::Attribute", "getScheduleAttr">,
     InterfaceMethod<"Sets how kernels of the operation are built.",
       "void", "setScheduleAttr",
-      (ins "::mlir::attn::ScheduleAttrInterface":$schedule)>,
+      (ins "::mlir::Attribute":$schedule)>,
     InterfaceMethod<"Region that changes scores, or an empty one.",
       "::mlir::Region &", "getScoreRegion">,
     InterfaceMethod<"Region that keeps pairs, or an empty one.",
@@ -200,6 +200,12 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
     }
     float getDefaultScale() {
       return 1.0f / std::sqrt(static_cast<float>(getQueryHeadDim()));
+    }
+
+    /// The schedule, or null if there is none or a choice among several.
+    ::mlir::attn::ScheduleAttrInterface getChosenSchedule() {
+      return ::llvm::dyn_cast_if_present<::mlir::attn::ScheduleAttrInterface>(
+          $_op.getScheduleAttr());
     }
 
     /// Static sizes: number of query and key/value heads, and head dimensions.

@@ -120,6 +120,10 @@ def Attn_AttentionOp : Attn_Op<"attention", [
         mask(#attn.causal)
     ```
 
+    `schedule` says how the operation is to be compiled: an attribute of
+    `ScheduleAttrInterface`, or a choice of two by length. It has no influence on
+    the meaning.
+
     The operation is in destination style: on tensors it returns the new
     contents of its `outs`, on memrefs it writes them.
 
@@ -147,7 +151,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
                        OptionalAttr<Attn_SequenceLayoutAttr>:$sequence_layout,
                        OptionalAttr<F32Attr>:$scale,
                        OptionalAttr<Attn_MaskAttrInterface>:$mask,
-                       OptionalAttr<Attn_ScheduleAttrInterface>:$schedule);
+                       OptionalAttr<Attn_AnyScheduleAttr>:$schedule);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let regions = (region MaxSizedRegion<1>:$score_region,
                         MaxSizedRegion<1>:$keep_region);
@@ -271,7 +275,7 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
                        OptionalAttr<Attn_SequenceLayoutAttr>:$sequence_layout,
                        OptionalAttr<F32Attr>:$scale,
                        OptionalAttr<Attn_MaskAttrInterface>:$mask,
-                       OptionalAttr<Attn_ScheduleAttrInterface>:$schedule,
+                       OptionalAttr<Attn_AnyScheduleAttr>:$schedule,
                        UnitAttr:$deterministic);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let regions = (region MaxSizedRegion<1>:$score_region,

@@ -30,4 +30,28 @@ def ChooseSchedulePass : Pass<"attn-choose-schedule", "::mlir::func::FuncOp"> {
                            "::mlir::attn_tile::AttnTileDialect"];
 }
 
+def DispatchSchedulesPass
+    : Pass<"attn-dispatch-schedules", "::mlir::func::FuncOp"> {
+  let summary = "choose among schedules at run time";
+  let description = [{
+    Replaces each `attn.attention` whose schedule is `#attn.by_query_length` by
+    a conditional on the number of queries with an attention for each of the
+    two schedules, or by the one that applies if that number is static.
+
+    ```mlir
+    %n = memref.dim %q, %c2 : memref<?x32x?x64xbf16>
+    %short = arith.cmpi ult, %n, %c3072 : index
+    scf.if %short {
+      attn.attention ... schedule(#a)
+    } else {
+      attn.attention ... schedule(#b)
+    }
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::memref::MemRefDialect",
+                           "::mlir::scf::SCFDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
 #endif // ATTN_DIALECT_ATTN_TRANSFORMS_PASSES_TD

@@ -1,0 +1,69 @@
+// RUN: attn-opt %s -attn-dispatch-schedules | FileCheck %s
+
+#small = #attn_tile.sequential<query_tile = 16, key_tile = 64>
+#large = #attn_tile.sequential<query_tile = 32, key_tile = 64>
+#choice = #attn.by_query_length<bound = 100, below = #small, from = #large>
+
+// On buffers, as in the pipelines.
+// CHECK-LABEL: func.func @dynamic
+// CHECK-SAME:    %[[Q:[a-z0-9]+]]: memref<1x2x?x64xf32>
+func.func @dynamic(%q: memref<1x2x?x64xf32>, %k: memref<1x2x?x64xf32>, %o: memref<1x2x?x64xf32>) {
+  // CHECK:      %[[LENGTH:.*]] = memref.dim %[[Q]], %{{.*}}
+  // CHECK:      %[[BOUND:.*]] = arith.constant 100 : index
+  // CHECK:      %[[SHORT:.*]] = arith.cmpi ult, %[[LENGTH]], %[[BOUND]] : index
+  // CHECK:      scf.if %[[SHORT]] {
+  // CHECK-NEXT:   attn.attention ins(%[[Q]], {{.*}} mask(#attn.causal) schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
+  // CHECK-NEXT: } else {
+  // CHECK-NEXT:   attn.attention ins(%[[Q]], {{.*}} mask(#attn.causal) schedule(#attn_tile.sequential<query_tile = 32, key_tile = 64>)
+  // CHECK-NEXT: }
+  attn.attention ins(%q, %k, %k : memref<1x2x?x64xf32>, memref<1x2x?x64xf32>, memref<1x2x?x64xf32>)
+      outs(%o : memref<1x2x?x64xf32>) mask(#attn.causal) schedule(#choice)
+  return
+}
+
+// On tensors, with regions.
+// CHECK-LABEL: func.func @tensors
+// CHECK-SAME:    %[[Q:[a-z0-9]+]]: tensor<1x2x?x64xf32>
+func.func @tensors(%q: tensor<1x2x?x64xf32>, %o: tensor<1x2x?x64xf32>) -> tensor<1x2x?x64xf32> {
+  // CHECK:      %[[LENGTH:.*]] = tensor.dim %[[Q]]
+  // CHECK:      %[[R:.*]] = scf.if {{.*}} -> (tensor<1x2x?x64xf32>) {
+  // CHECK:        %[[A:.*]] = attn.attention
+  // CHECK:          math.tanh
+  // CHECK:        scf.yield %[[A]]
+  // CHECK:      } else {
+  // CHECK:        %[[B:.*]] = attn.attention
+  // CHECK:          math.tanh
+  // CHECK:        scf.yield %[[B]]
+  // CHECK:      return %[[R]]
+  %r = attn.attention ins(%q, %q, %q : tensor<1x2x?x64xf32>, tensor<1x2x?x64xf32>, tensor<1x2x?x64xf32>)
+      outs(%o : tensor<1x2x?x64xf32>) schedule(#choice)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %t = math.tanh %s : f32
+        attn.yield %t : f32
+      } -> tensor<1x2x?x64xf32>
+  return %r : tensor<1x2x?x64xf32>
+}
+
+// A static length decides.
+// CHECK-LABEL: func.func @static
+// CHECK-NOT:     scf.if
+// CHECK:         schedule(#attn_tile.sequential<query_tile = 16
+// CHECK:         schedule(#attn_tile.sequential<query_tile = 32
+func.func @static(%q: memref<1x2x99x64xf32>, %p: memref<1x2x100x64xf32>, %k: memref<1x2x?x64xf32>) {
+  attn.attention ins(%q, %k, %k : memref<1x2x99x64xf32>, memref<1x2x?x64xf32>, memref<1x2x?x64xf32>)
+      outs(%q : memref<1x2x99x64xf32>) schedule(#choice)
+  attn.attention ins(%p, %k, %k : memref<1x2x100x64xf32>, memref<1x2x?x64xf32>, memref<1x2x?x64xf32>)
+      outs(%p : memref<1x2x100x64xf32>) schedule(#choice)
+  return
+}
+
+// Others stay.
+// CHECK-LABEL: func.func @plain
+// CHECK-NEXT:    attn.attention {{.*}} schedule(#attn_tile.sequential<query_tile = 16
+// CHECK-NEXT:    return
+func.func @plain(%q: memref<1x2x?x64xf32>) {
+  attn.attention ins(%q, %q, %q : memref<1x2x?x64xf32>, memref<1x2x?x64xf32>, memref<1x2x?x64xf32>)
+      outs(%q : memref<1x2x?x64xf32>) schedule(#small)
+  return
+}
