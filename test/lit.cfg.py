@@ -11,6 +11,7 @@
 #   numpy       NumPy for the interpreter that is substituted for %python
 #   torch       PyTorch for that interpreter
 #   ptxas       a PTX assembler, substituted for `ptxas`
+#   long-tests  asked for by the parameter long_tests=1, as .ci/run does
 #   cuda-sm80   a usable CUDA device of compute capability 8.0 or newer
 #   cuda-sm90   a usable CUDA device of compute capability 9.0
 #
@@ -73,6 +74,8 @@ if importlib.util.find_spec("numpy"):
     config.available_features.add("numpy")
 if importlib.util.find_spec("torch"):
     config.available_features.add("torch")
+if lit_config.params.get("long_tests") == "1":
+    config.available_features.add("long-tests")
 if config.host_cc:
     config.available_features.add("host-cc")
     config.substitutions.append(("%host_cc", config.host_cc))

@@ -1,18 +1,17 @@
 // RUN: attn-opt %s -convert-attn-tile-to-nvvm=target=sm_80 -split-input-file | FileCheck %s
 
-// All 64 threads fill a stage and both warps release it.
+// All 64 threads fill a stage and release it.
 
 // CHECK-LABEL: llvm.func @barriers
 // CHECK-SAME:    attn_tile.block_size = 64 : i32
 // CHECK-SAME:    attn_tile.shared_bytes = 17408 : i32
 attn_tile.kernel @barriers(%n: index)
     attributes {layout = #attn_tile.row_blocks<warps = 2>} {
-  // CHECK:      %[[TID:.*]] = nvvm.read.ptx.sreg.tid.x
   // CHECK:      scf.if
-  // CHECK-DAG:    %[[ALL:.*]] = llvm.mlir.constant(64 : i32) : i32
-  // CHECK-DAG:    "mbarrier.init.shared.b64 [$0], $1;", "r,r" %{{.*}}, %[[ALL]]
-  // CHECK-DAG:    %[[WARPS:.*]] = llvm.mlir.constant(2 : i32) : i32
-  // CHECK-DAG:    "mbarrier.init.shared.b64 [$0], $1;", "r,r" %{{.*}}, %[[WARPS]]
+  // CHECK:        %[[ALL:.*]] = llvm.mlir.constant(64 : i32) : i32
+  // CHECK:        "mbarrier.init.shared.b64 [$0], $1;", "r,r" %{{.*}}, %[[ALL]]
+  // CHECK:        %[[ALL:.*]] = llvm.mlir.constant(64 : i32) : i32
+  // CHECK:        "mbarrier.init.shared.b64 [$0], $1;", "r,r" %{{.*}}, %[[ALL]]
   // CHECK-COUNT-2: mbarrier.init
   // CHECK-NOT:  mbarrier.init
   // CHECK:      nvvm.barrier
@@ -22,9 +21,8 @@ attn_tile.kernel @barriers(%n: index)
   %a = attn_tile.acquire %p[%n] : !attn_tile.pipe<64x64xf16, stages = 2>
   attn_tile.commit %a : !attn_tile.buffer<64x64xf16>
   // CHECK:      mbarrier.test_wait.parity.shared.b64
-  // CHECK:      nvvm.bar.warp.sync
-  // CHECK:      %[[LANE:.*]] = arith.andi %[[TID]], %{{.*}}
-  // CHECK:      @first mbarrier.arrive.shared.b64 state, [$0];{{.*}}", "r,r,~{memory}" %{{.*}}, %[[LANE]]
+  // CHECK-NOT:  bar.warp
+  // CHECK:      "{\0A.reg .b64 state;\0Ambarrier.arrive.shared.b64 state, [$0];\0A}", "r,~{memory}"
   %b = attn_tile.wait %p[%n] : !attn_tile.pipe<64x64xf16, stages = 2>
   attn_tile.release %b : !attn_tile.buffer<64x64xf16>
   attn_tile.return

@@ -75,7 +75,7 @@ static constexpr int64_t sharedBytesSm80Half =
 /// row statistics and the operands of instructions take.
 static constexpr int64_t tileRegistersTwoConsumers = 200;
 static constexpr int64_t tileRegistersThreeConsumers = 128;
-static constexpr int64_t tileRegistersFourWarps = 208;
+static constexpr int64_t tileRegistersFourWarps = 192;
 static constexpr int64_t tileRegistersEightWarps = 160;
 
 /// Bytes of the stages of a kernel with `queryStages` tiles of queries.
