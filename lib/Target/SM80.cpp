@@ -526,6 +526,8 @@ SM80Target::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
   VectorType resultType = op.getResult().getType().getValueType();
   BufferType rhsType = op.getRhs().getType();
   Type element = rhsType.getElementType();
+  if (op.getTransposeLhs())
+    return op.emitOpError("lhs cannot be transposed on sm_80");
   bool transposed = op.getTransposeRhs();
   int64_t columnBlocks = resultType.getDimSize(1) / mmaColumns;
   int64_t steps =

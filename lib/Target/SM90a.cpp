@@ -74,6 +74,11 @@ public:
                  const ThreadPosition &position) const override;
   void emitRelease(OpBuilder &builder, Location loc, const StagedTile &stage,
                    const ThreadPosition &position) const override;
+  LogicalResult emitShare(OpBuilder &builder, attn_tile::ShareOp op,
+                          ValueRange tile, const StagedTile &stage,
+                          const ThreadPosition &position) const override;
+  void emitAtomicAdd(OpBuilder &builder, Location loc, Value address,
+                     ValueRange values) const override;
   FailureOr<SmallVector<Value>>
   emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op, ValueRange lhs,
                const StagedTile &rhs, ValueRange acc,
@@ -264,6 +269,84 @@ void SM90aTarget::emitRelease(OpBuilder &builder, Location loc,
             "r,r,~{memory}", {stage.empty, inWarpgroup});
 }
 
+/// Named barrier of the threads that share tiles, after those of turns.
+static constexpr int64_t shareBarrier = 8;
+
+LogicalResult SM90aTarget::emitShare(OpBuilder &builder, attn_tile::ShareOp op,
+                                     ValueRange tile, const StagedTile &stage,
+                                     const ThreadPosition &position) const {
+  Location loc = op.getLoc();
+  BufferType type = op.getBuffer().getType();
+  int64_t columns = type.getShape()[1];
+  if (type.getShape()[0] * 128 != position.numThreads * warpgroupRows)
+    return op.emitOpError("tile must have 64 rows for each warpgroup to be "
+                          "shared on sm_90a (was ")
+           << op.getTile().getType() << ")";
+  if (columns % 16 != 0)
+    return op.emitOpError("columns must be a multiple of 16 to be shared on "
+                          "sm_90a (was ")
+           << columns << ")";
+  auto constant = [&](int64_t value) {
+    return ptx::constant(builder, loc, value);
+  };
+  auto emitBarrier = [&] {
+    ptx::emit(builder, loc, "bar.sync $0, $1;", "r,r,~{memory}",
+              {constant(shareBarrier), constant(position.numThreads)});
+  };
+  if (op.getPipe().getType().getStages() == 1)
+    emitBarrier();
+
+  // `stmatrix` stores four 8x8 matrices, whose rows start where eight lanes
+  // each say: both halves of the warp's 16 rows, in two groups of 8 columns. A
+  // group of columns is 16 bytes, which the swizzle moves by the row.
+  Value lane =
+      arith::AndIOp::create(builder, loc, position.thread, constant(31));
+  Value warp =
+      arith::ShRUIOp::create(builder, loc, position.thread, constant(5));
+  Value row = arith::AddIOp::create(
+      builder, loc,
+      arith::ShLIOp::create(builder, loc, warp, constant(4)).getResult(),
+      arith::AndIOp::create(builder, loc, lane, constant(15)).getResult());
+  Value group = arith::ShRUIOp::create(builder, loc, lane, constant(4));
+  group = arith::XOrIOp::create(
+      builder, loc, group,
+      arith::AndIOp::create(builder, loc, lane, constant(7)).getResult());
+  group = arith::ShLIOp::create(builder, loc, group, constant(4));
+  Value rowAddress = arith::AddIOp::create(
+      builder, loc, stage.address,
+      arith::MulIOp::create(builder, loc, row, constant(blockRowBytes))
+          .getResult());
+  int64_t pairs = tile.size() / 2;
+  for (int64_t column = 0; column < columns; column += 16) {
+    Value inBlock = arith::XOrIOp::create(builder, loc, group,
+                                          constant(column % blockColumns * 2));
+    Value address = arith::AddIOp::create(
+        builder, loc, rowAddress,
+        arith::AddIOp::create(
+            builder, loc, inBlock,
+            constant(column / blockColumns * getBlockBytes(type)))
+            .getResult());
+    int64_t i = column / 8;
+    ptx::emit(
+        builder, loc,
+        "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], "
+        "{$1, $2, $3, $4};",
+        "r,r,r,r,r,~{memory}",
+        {address, tile[i], tile[pairs + i], tile[i + 1], tile[pairs + i + 1]});
+  }
+  ptx::emit(builder, loc, "fence.proxy.async.shared::cta;", "~{memory}");
+  emitBarrier();
+  return success();
+}
+
+void SM90aTarget::emitAtomicAdd(OpBuilder &builder, Location loc, Value address,
+                                ValueRange values) const {
+  SmallVector<Value> operands = {address};
+  llvm::append_range(operands, values);
+  ptx::emit(builder, loc, "red.global.add.v4.f32 [$0], {$1, $2, $3, $4};",
+            "l,f,f,f,f,~{memory}", operands);
+}
+
 /// The place in the instruction's register list of each register of the layout.
 /// The instruction counts by pair of columns, then row, then column; the layout
 /// by row, then column.
@@ -290,6 +373,10 @@ SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
     return op.emitOpError("result columns must be a multiple of 8 and at most "
                           "256 on sm_90a (was ")
            << columns << ")";
+  if (resultType.getDimSize(0) * 128 != position.numThreads * warpgroupRows)
+    return op.emitOpError("result must have 64 rows for each warpgroup on "
+                          "sm_90a (was ")
+           << resultType << ")";
   SmallVector<unsigned> order = getInstructionOrder(numResults);
 
   // Operands of the assembly: results, tied accumulators, then descriptors and
@@ -306,10 +393,16 @@ SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
   std::string lhsConstraints;
   auto lhsBuffer = dyn_cast<BufferType>(op.getLhs().getType());
   unsigned lhsFirst = next;
+  bool transposeLhs = op.getTransposeLhs();
   if (lhsBuffer) {
+    // A warpgroup's rows are rows of the tile or, transposed, one of its blocks
+    // of 64 columns.
+    static_assert(warpgroupRows == blockColumns);
     Value offset = arith::MulIOp::create(
         builder, loc, position.warpgroup,
-        ptx::constant(builder, loc, warpgroupRows * blockRowBytes));
+        ptx::constant(builder, loc,
+                      transposeLhs ? getBlockBytes(lhsBuffer)
+                                   : warpgroupRows * blockRowBytes));
     Value address = arith::AddIOp::create(builder, loc, lhs[0], offset);
     addOperand(emitDescriptorAddress(builder, loc, address));
     lhsConstraints = "l";
@@ -349,11 +442,12 @@ SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
       os << "add.s64 " << name << ", $" << address << ", "
          << getDescriptorBits(leading) + advance << ";\n";
     };
+    int64_t advanceRows = (step * contractStep * blockRowBytes) >> 4;
     if (lhsBuffer)
-      describe('a', lhsFirst, /*leading=*/0, advanceKMajor(lhsBuffer));
-    int64_t rhsAdvance = op.getTransposeRhs()
-                             ? advanceKMajor(rhsType)
-                             : (step * contractStep * blockRowBytes) >> 4;
+      describe('a', lhsFirst, /*leading=*/0,
+               transposeLhs ? advanceRows : advanceKMajor(lhsBuffer));
+    int64_t rhsAdvance =
+        op.getTransposeRhs() ? advanceKMajor(rhsType) : advanceRows;
     describe('b', rhsOperand, leadingBytes, rhsAdvance);
     os << "wgmma.mma_async.sync.aligned.m64n" << columns << "k16.f32."
        << element << "." << element << " " << ptx::registerList(0, numResults)
@@ -369,8 +463,8 @@ SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
          << first + pairs + 1 << "}";
     }
     os << ", b, " << (step == 0 ? "first" : "rest") << ", 1, 1"
-       << (lhsBuffer ? ", 0" : "") << (op.getTransposeRhs() ? ", 0" : ", 1")
-       << ";\n";
+       << (lhsBuffer ? (transposeLhs ? ", 1" : ", 0") : "")
+       << (op.getTransposeRhs() ? ", 0" : ", 1") << ";\n";
   }
   os << "wgmma.commit_group.sync.aligned;\n}";
 

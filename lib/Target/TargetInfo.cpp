@@ -12,11 +12,29 @@
 
 #include "attn/Target/TargetInfo.h"
 #include "Targets.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 using namespace mlir;
 using namespace mlir::attn;
 
 TargetInfo::~TargetInfo() = default;
+
+LogicalResult TargetInfo::emitShare(OpBuilder &, attn_tile::ShareOp op,
+                                    ValueRange, const StagedTile &,
+                                    const ThreadPosition &) const {
+  return op.emitOpError("cannot share tiles on ") << getName();
+}
+
+void TargetInfo::emitAtomicAdd(OpBuilder &builder, Location loc, Value address,
+                               ValueRange values) const {
+  for (auto [i, value] : llvm::enumerate(values)) {
+    Value element = LLVM::GEPOp::create(
+        builder, loc, address.getType(), value.getType(), address,
+        ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
+    LLVM::AtomicRMWOp::create(builder, loc, LLVM::AtomicBinOp::fadd, element,
+                              value, LLVM::AtomicOrdering::monotonic);
+  }
+}
 
 ArrayRef<StringRef> attn::getTargetNames() {
   static constexpr StringRef names[] = {"sm_80", "sm_90a"};

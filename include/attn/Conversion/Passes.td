@@ -22,6 +22,13 @@ def ConvertAttnToAttnTilePass
     Each bufferised `attn.attention` with a schedule becomes a kernel and its
     launch. The kernel is the plain tiled program: a loop over work items, in it
     a loop over key tiles with the online softmax; nothing is asynchronous.
+
+    An `attn.attention_grad` becomes several kernels and their launches, and
+    buffers with a few values for each query that they exchange: one for what is
+    computed once for each query, one or two whose work items are tiles of keys,
+    one whose work items are tiles of queries. The latter is absent if the
+    schedule has the kernel of the keys add up the gradients of queries; a last
+    kernel then scales and rounds the sums.
   }];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::attn_tile::AttnTileDialect",

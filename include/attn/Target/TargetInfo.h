@@ -128,6 +128,16 @@ public:
   // Matrix products
   //===--------------------------------------------------------------------===//
 
+  /// Writes the registers of a tile to a stage and waits until all threads of
+  /// the role have; then products may read it. With one stage, waits for them
+  /// before writing as well.
+  virtual LogicalResult emitShare(OpBuilder &builder, attn_tile::ShareOp op,
+                                  ValueRange tile, const StagedTile &stage,
+                                  const ThreadPosition &position) const;
+  /// Adds four f32 values to consecutive ones in global memory, each addition
+  /// being atomic.
+  virtual void emitAtomicAdd(OpBuilder &builder, Location loc, Value address,
+                             ValueRange values) const;
   /// Starts a product. `lhs` is a staged tile's three values or the registers
   /// of a tile, `acc` is empty or the accumulator's registers. Returns the
   /// registers of the result, not to be touched before `emitMmaWait`.

@@ -93,6 +93,195 @@ static SmallVector<Value> getElementIndices(ValueRange first, unsigned tileRank,
   return indices;
 }
 
+/// Loads a tile to registers. Loads whose elements may lie outside of the
+/// source read an element that exists instead, and drop it.
+struct LoadLowering : public KernelPattern<attn_tile::LoadOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(attn_tile::LoadOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    if (op.getFirst())
+      return op.emitOpError("within a sequence must be staged for a GPU");
+    auto type = cast<VectorType>(op.getResult().getType());
+    auto memrefType = cast<MemRefType>(op.getSource().getType());
+    LoweredMemRef memref(memrefType, adaptor.getSource());
+    SmallVector<Value> first = getSingleValues(adaptor.getIndices());
+    Value thread = context.getPosition(rewriter, op).thread;
+    unsigned rank = type.getRank();
+    unsigned rowDim = memrefType.getRank() - rank;
+    bool isOneRow = rank == 2 && type.getDimSize(0) == 1;
+
+    Axis rows{first[rowDim],
+              isOneRow ? createI32(rewriter, loc, 0)
+                       : context.layout.emitBaseRow(rewriter, loc, thread)};
+    Axis columns;
+    if (rank == 2)
+      columns = {first.back(),
+                 context.layout.emitBaseColumn(rewriter, loc, thread)};
+    bool inBounds = op.getInBounds();
+    if (!inBounds) {
+      rows.size = emitSize(rewriter, loc, memref, rowDim);
+      if (rank == 2)
+        columns.size = emitSize(rewriter, loc, memref, rowDim + 1);
+    }
+
+    // Neighbours of a row lie in one word of packed tiles, and in two words of
+    // others, which are loaded together where both are known to exist.
+    bool packed = context.isPacked(type);
+    bool paired = rank == 2 && (packed || inBounds);
+    Type element = type.getElementType();
+    unsigned bytes = type.getElementTypeBitWidth() / 8;
+    SmallVector<Value> results;
+    for (int64_t r = 0, e = context.getRows(type); r < e; ++r) {
+      Place row = rows.emitPlace(rewriter, loc,
+                                 isOneRow ? 0 : context.layout.getRowOffset(r));
+      for (int64_t c = 0, e = context.getColumns(type); c < e;
+           c += paired ? 2 : 1) {
+        SmallVector<Value> indices = first;
+        indices[rowDim] = row.index;
+        Value exists = row.exists;
+        if (rank == 2) {
+          Place column = columns.emitPlace(rewriter, loc,
+                                           context.layout.getColumnOffset(c));
+          indices.back() = column.index;
+          if (!inBounds)
+            exists =
+                arith::AndIOp::create(rewriter, loc, exists, column.exists);
+        }
+        Value address = memref.emitAddress(rewriter, loc, indices);
+        if (paired && !packed) {
+          Value pair = LLVM::LoadOp::create(
+              rewriter, loc, VectorType::get(2, element), address, 2 * bytes);
+          for (int64_t i : {0, 1})
+            results.push_back(LLVM::ExtractElementOp::create(
+                rewriter, loc, pair, createI32(rewriter, loc, i)));
+          continue;
+        }
+        Type word = packed ? rewriter.getI32Type() : element;
+        Value value = LLVM::LoadOp::create(rewriter, loc, word, address,
+                                           packed ? 2 * bytes : bytes);
+        if (exists) {
+          Value zero = arith::ConstantOp::create(rewriter, loc,
+                                                 rewriter.getZeroAttr(word));
+          value = arith::SelectOp::create(rewriter, loc, exists, value, zero);
+        }
+        results.push_back(value);
+      }
+    }
+    rewriter.replaceOpWithMultiple(op,
+                                   SmallVector<SmallVector<Value>>{results});
+    return success();
+  }
+
+private:
+  /// An index of the source, and whether it is the one that was asked for.
+  struct Place {
+    Value index;
+    Value exists;
+  };
+
+  /// Indices along one dimension of the tile.
+  struct Axis {
+    Value first;
+    Value base;
+    /// Of the source, unless all indices exist.
+    Value size = nullptr;
+
+    Place emitPlace(OpBuilder &builder, Location loc, int64_t offset) const {
+      Value index = arith::AddIOp::create(builder, loc, first,
+                                          emitAdd(builder, loc, base, offset));
+      if (!size)
+        return {index, Value()};
+      Value exists = emitLess(builder, loc, index, size);
+      Value last =
+          arith::SubIOp::create(builder, loc, size, createI32(builder, loc, 1));
+      // Neighbours that share a word start at an even index.
+      last = arith::AndIOp::create(builder, loc, last,
+                                   createI32(builder, loc, -2));
+      index = arith::SelectOp::create(builder, loc, exists, index, last);
+      return {index, exists};
+    }
+  };
+
+  static Value emitSize(OpBuilder &builder, Location loc,
+                        const LoweredMemRef &memref, unsigned dim) {
+    return arith::TruncIOp::create(builder, loc, builder.getI32Type(),
+                                   memref.getSize(builder, loc, dim));
+  }
+};
+
+/// Addresses of this thread's groups of four registers of a packed tile: the
+/// group's number counts most, then the thread.
+static SmallVector<Value> emitPackedGroups(OpBuilder &builder, Location loc,
+                                           MemRefType type, ValueRange memref,
+                                           ArrayRef<Value> indices,
+                                           const ThreadPosition &position,
+                                           int64_t registers) {
+  Value base = LoweredMemRef(type, memref).emitAddress(builder, loc, indices);
+  Value first = arith::ShLIOp::create(builder, loc, position.thread,
+                                      createI32(builder, loc, 2));
+  SmallVector<Value> addresses;
+  for (int64_t i = 0; i < registers; i += 4) {
+    Value offset = emitAdd(builder, loc, first, i * position.numThreads);
+    addresses.push_back(LLVM::GEPOp::create(
+        builder, loc, base.getType(), type.getElementType(), base, offset));
+  }
+  return addresses;
+}
+
+struct AddPackedLowering : public KernelPattern<AddPackedOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(AddPackedOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    ValueRange values = adaptor.getValue();
+    if (values.size() % 4 != 0)
+      return rewriter.notifyMatchFailure(op, "registers are no groups of four");
+    SmallVector<Value> groups = emitPackedGroups(
+        rewriter, loc, cast<MemRefType>(op.getDest().getType()),
+        adaptor.getDest(), getSingleValues(adaptor.getIndices()),
+        context.getPosition(rewriter, op), values.size());
+    for (auto [i, address] : llvm::enumerate(groups))
+      context.target.emitAtomicAdd(rewriter, loc, address,
+                                   values.slice(4 * i, 4));
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct LoadPackedLowering : public KernelPattern<LoadPackedOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(LoadPackedOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    auto type = cast<VectorType>(op.getResult().getType());
+    int64_t registers = context.getRows(type) * context.getColumns(type);
+    if (registers % 4 != 0)
+      return rewriter.notifyMatchFailure(op, "registers are no groups of four");
+    auto group = VectorType::get(4, type.getElementType());
+    SmallVector<Value> results;
+    for (Value address : emitPackedGroups(
+             rewriter, loc, cast<MemRefType>(op.getSource().getType()),
+             adaptor.getSource(), getSingleValues(adaptor.getIndices()),
+             context.getPosition(rewriter, op), registers)) {
+      Value values = LLVM::LoadOp::create(rewriter, loc, group, address,
+                                          /*alignment=*/16);
+      for (int64_t i = 0; i < 4; ++i)
+        results.push_back(LLVM::ExtractElementOp::create(
+            rewriter, loc, values, createI32(rewriter, loc, i)));
+    }
+    rewriter.replaceOpWithMultiple(op,
+                                   SmallVector<SmallVector<Value>>{results});
+    return success();
+  }
+};
+
 /// Transposes the 4x4 words of a quad of threads: thread `q` gives word `k` to
 /// thread `k`, as its word `q`.
 static void emitQuadTranspose(OpBuilder &builder, Location loc, Value thread,
@@ -127,6 +316,11 @@ struct StoreLowering : public KernelPattern<StoreOp> {
     auto memrefType = cast<MemRefType>(op.getDest().getType());
     LoweredMemRef memref(memrefType, adaptor.getDest());
     SmallVector<Value> first = getSingleValues(adaptor.getIndices());
+    if (op.getTransposed()) {
+      storeTransposed(rewriter, op, adaptor.getValue(), memref, first);
+      rewriter.eraseOp(op);
+      return success();
+    }
     Value thread = context.getPosition(rewriter, op).thread;
     Value baseRow = arith::AddIOp::create(
         rewriter, loc, first[first.size() - type.getRank()],
@@ -190,6 +384,58 @@ struct StoreLowering : public KernelPattern<StoreOp> {
   }
 
 private:
+  /// Stores each element by itself: a thread's neighbours in a row of the tile
+  /// lie in different rows of the destination.
+  void storeTransposed(OpBuilder &builder, StoreOp op, ValueRange values,
+                       const LoweredMemRef &memref,
+                       ArrayRef<Value> first) const {
+    Location loc = op.getLoc();
+    auto type = cast<VectorType>(op.getValue().getType());
+    Value thread = context.getPosition(builder, op).thread;
+    unsigned rank = memref.type.getRank();
+    auto emitSize = [&](unsigned dim) -> Value {
+      return arith::TruncIOp::create(builder, loc, builder.getI32Type(),
+                                     memref.getSize(builder, loc, dim));
+    };
+    Value numRows = emitSize(rank - 2), numColumns = emitSize(rank - 1);
+    Value baseColumn =
+        arith::AddIOp::create(builder, loc, first[rank - 1],
+                              context.layout.emitBaseRow(builder, loc, thread));
+    Value baseRow = arith::AddIOp::create(
+        builder, loc, first[rank - 2],
+        context.layout.emitBaseColumn(builder, loc, thread));
+    bool packed = context.isPacked(type);
+    int64_t perRow = context.getColumns(type);
+    auto halves = VectorType::get(2, type.getElementType());
+    for (int64_t c = 0; c < perRow; ++c) {
+      Value row =
+          emitAdd(builder, loc, baseRow, context.layout.getColumnOffset(c));
+      Value rowInside = emitLess(builder, loc, row, numRows);
+      for (int64_t r = 0, e = context.getRows(type); r < e; ++r) {
+        Value column =
+            emitAdd(builder, loc, baseColumn, context.layout.getRowOffset(r));
+        Value inside =
+            arith::AndIOp::create(builder, loc, rowInside,
+                                  emitLess(builder, loc, column, numColumns));
+        int64_t i = r * perRow + c;
+        Value value = values[packed ? i / 2 : i];
+        if (packed) {
+          Value pair = LLVM::BitcastOp::create(builder, loc, halves, value);
+          value = LLVM::ExtractElementOp::create(
+              builder, loc, pair, createI32(builder, loc, i % 2));
+        }
+        emitIf(builder, loc, inside, [&](OpBuilder &inner) {
+          SmallVector<Value> indices(first);
+          indices[rank - 2] = row;
+          indices[rank - 1] = column;
+          Value address = memref.emitAddress(inner, loc, indices);
+          LLVM::StoreOp::create(inner, loc, value, address,
+                                type.getElementTypeBitWidth() / 8);
+        });
+      }
+    }
+  }
+
   /// Consecutive values of a row that a thread stores at once.
   struct Chunk {
     Value column;
@@ -250,6 +496,8 @@ private:
 void attn::populateMemoryPatterns(RewritePatternSet &patterns,
                                   const TypeConverter &converter,
                                   const KernelContext &context) {
-  patterns.add<DimLowering, ElementLoadLowering, ElementStoreLowering,
-               StoreLowering>(converter, patterns.getContext(), context);
+  patterns
+      .add<DimLowering, ElementLoadLowering, ElementStoreLowering, LoadLowering,
+           StoreLowering, AddPackedLowering, LoadPackedLowering>(
+          converter, patterns.getContext(), context);
 }

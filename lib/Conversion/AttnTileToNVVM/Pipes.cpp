@@ -102,6 +102,33 @@ struct PipeAccessLowering : public KernelPattern<OpTy> {
   }
 };
 
+struct ShareLowering : public KernelPattern<ShareOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(ShareOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    PipeType type = op.getPipe().getType();
+    Value stage =
+        emitStageAndParity(rewriter, loc, adaptor.getPosition().front(),
+                           type.getStages())
+            .first;
+    Value address =
+        emitElement(rewriter, loc, adaptor.getPipe()[0], stage,
+                    context.target.getStageBytes(type.getBufferType()));
+    // Nothing waits for the barriers of a stage that is shared.
+    Value barrier = adaptor.getPipe()[1];
+    if (failed(context.target.emitShare(rewriter, op, adaptor.getTile(),
+                                        {address, barrier, barrier},
+                                        context.getPosition(rewriter, op))))
+      return failure();
+    rewriter.replaceOpWithMultiple(
+        op, SmallVector<SmallVector<Value>>{{address, barrier, barrier}});
+    return success();
+  }
+};
+
 struct CopyLowering : public KernelPattern<CopyOp> {
   using KernelPattern::KernelPattern;
 
@@ -209,11 +236,10 @@ struct MmaWaitLowering : public KernelPattern<MmaWaitOp> {
 void attn::populatePipePatterns(RewritePatternSet &patterns,
                                 const TypeConverter &converter,
                                 const KernelContext &context) {
-  patterns
-      .add<CreatePipeLowering, PipeAccessLowering<AcquireOp>,
-           PipeAccessLowering<WaitOp>, CopyLowering, CommitLowering,
-           ClearLowering, ReleaseLowering, MmaStartLowering, MmaWaitLowering>(
-          converter, patterns.getContext(), context);
+  patterns.add<CreatePipeLowering, PipeAccessLowering<AcquireOp>,
+               PipeAccessLowering<WaitOp>, ShareLowering, CopyLowering,
+               CommitLowering, ClearLowering, ReleaseLowering, MmaStartLowering,
+               MmaWaitLowering>(converter, patterns.getContext(), context);
 }
 
 int64_t attn::countNewerProducts(MmaWaitOp wait) {

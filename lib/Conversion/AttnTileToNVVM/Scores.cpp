@@ -20,26 +20,42 @@ using namespace mlir::attn_tile;
 
 namespace {
 /// Positions of the elements of a tile, as values of type `index`: operations
-/// on them are lowered like all others.
+/// on them are lowered like all others. Registers of one axis of the tile are
+/// queries, those of the other one keys.
 struct TilePositions {
   template <typename OpTy>
   TilePositions(OpBuilder &builder, OpTy op, const KernelContext &context)
-      : builder(builder), loc(op.getLoc()), context(context) {
+      : builder(builder), loc(op.getLoc()), context(context),
+        transposed(op.getTransposed()) {
+    auto type = cast<VectorType>(op.getResult().getType());
+    rows = context.getRows(type);
+    columns = context.getColumns(type);
     Value thread = context.getPosition(builder, op).thread;
-    baseRow = emitBase(op.getFirstQuery(),
-                       context.layout.emitBaseRow(builder, loc, thread));
-    baseColumn = emitBase(op.getFirstKey(),
-                          context.layout.emitBaseColumn(builder, loc, thread));
+    Value baseRow = context.layout.emitBaseRow(builder, loc, thread);
+    Value baseColumn = context.layout.emitBaseColumn(builder, loc, thread);
+    if (transposed)
+      std::swap(baseRow, baseColumn);
+    baseQuery = emitBase(op.getFirstQuery(), baseRow);
+    baseKey = emitBase(op.getFirstKey(), baseColumn);
   }
 
-  Value getRow(int64_t r) {
-    return emitOffset(baseRow, context.layout.getRowOffset(r));
+  int64_t getNumQueries() const { return transposed ? columns : rows; }
+  int64_t getNumKeys() const { return transposed ? rows : columns; }
+  Value getQuery(int64_t q) {
+    return emitOffset(baseQuery, getOffset(q, !transposed));
   }
-  Value getColumn(int64_t c) {
-    return emitOffset(baseColumn, context.layout.getColumnOffset(c));
+  Value getKey(int64_t k) { return emitOffset(baseKey, getKeyOffset(k)); }
+  int64_t getKeyOffset(int64_t k) const { return getOffset(k, transposed); }
+  /// The register that holds query register `q`, key register `k`.
+  int64_t getRegister(int64_t q, int64_t k) const {
+    return transposed ? k * columns + q : q * columns + k;
   }
 
 private:
+  int64_t getOffset(int64_t i, bool isRow) const {
+    return isRow ? context.layout.getRowOffset(i)
+                 : context.layout.getColumnOffset(i);
+  }
   Value emitBase(Value first, Value base) {
     Value index =
         arith::IndexCastOp::create(builder, loc, builder.getIndexType(), base);
@@ -55,8 +71,10 @@ private:
   OpBuilder &builder;
   Location loc;
   const KernelContext &context;
-  Value baseRow;
-  Value baseColumn;
+  bool transposed;
+  int64_t rows, columns;
+  Value baseQuery;
+  Value baseKey;
 };
 
 /// Clones the body of a scalar region; returns what it yields.
@@ -90,21 +108,22 @@ struct MapLowering : public KernelPattern<MapOp> {
   LogicalResult
   matchAndRewrite(MapOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    auto type = cast<VectorType>(op.getSource().getType());
     Location loc = op.getLoc();
     TilePositions positions(rewriter, op, context);
-    SmallVector<Value> results;
-    int64_t columns = context.getColumns(type);
-    for (int64_t r = 0, e = context.getRows(type); r < e; ++r) {
+    SmallVector<ValueRange> sources(adaptor.getSources());
+    SmallVector<Value> results(sources.front().size());
+    for (int64_t q = 0, e = positions.getNumQueries(); q < e; ++q) {
       Value query = clampPosition(rewriter, loc, op.getBody(),
-                                  positions.getRow(r), op.getQueryLength());
-      for (int64_t c = 0; c < columns; ++c) {
+                                  positions.getQuery(q), op.getQueryLength());
+      for (int64_t k = 0, e = positions.getNumKeys(); k < e; ++k) {
         Value key = clampPosition(rewriter, loc, op.getBody(),
-                                  positions.getColumn(c), op.getKeyLength());
-        results.push_back(
-            inlineScalarRegion(rewriter, op.getBody(),
-                               {adaptor.getSource()[r * columns + c],
-                                op.getBatch(), op.getHead(), query, key}));
+                                  positions.getKey(k), op.getKeyLength());
+        int64_t i = positions.getRegister(q, k);
+        SmallVector<Value> arguments;
+        for (ValueRange source : sources)
+          arguments.push_back(source[i]);
+        arguments.append({op.getBatch(), op.getHead(), query, key});
+        results[i] = inlineScalarRegion(rewriter, op.getBody(), arguments);
       }
     }
     rewriter.replaceOpWithMultiple(op,
@@ -128,20 +147,20 @@ struct MaskLowering : public KernelPattern<MaskOp> {
         APFloat::getInf(floatType.getFloatSemantics(), /*Negative=*/true));
     MaskAttrInterface mask = op.getMaskAttr();
     bool isInterval = op.getKeep().empty() && (!mask || mask.isInterval());
-    SmallVector<Value> results;
-    int64_t columns = context.getColumns(type);
-    for (int64_t r = 0, e = context.getRows(type); r < e; ++r) {
-      Value query = positions.getRow(r);
+    SmallVector<Value> results(adaptor.getSource().size());
+    for (int64_t q = 0, e = positions.getNumQueries(); q < e; ++q) {
+      Value query = positions.getQuery(q);
       KeyRange range;
       if (isInterval)
         range = emitRelativeRange(rewriter, op, query, positions);
-      for (int64_t c = 0; c < columns; ++c) {
+      for (int64_t k = 0, e = positions.getNumKeys(); k < e; ++k) {
         Value keep =
-            isInterval ? emitWithin(rewriter, loc, range,
-                                    context.layout.getColumnOffset(c))
-                       : emitKeep(rewriter, op, query, positions.getColumn(c));
-        results.push_back(arith::SelectOp::create(
-            rewriter, loc, keep, adaptor.getSource()[r * columns + c], masked));
+            isInterval
+                ? emitWithin(rewriter, loc, range, positions.getKeyOffset(k))
+                : emitKeep(rewriter, op, query, positions.getKey(k));
+        int64_t i = positions.getRegister(q, k);
+        results[i] = arith::SelectOp::create(rewriter, loc, keep,
+                                             adaptor.getSource()[i], masked);
       }
     }
     rewriter.replaceOpWithMultiple(op,
@@ -150,8 +169,8 @@ struct MaskLowering : public KernelPattern<MaskOp> {
   }
 
 private:
-  /// The keys that `query` attends, counted from the thread's first column, so
-  /// that its columns are compared as constants.
+  /// The keys that `query` attends, counted from the thread's first key, so
+  /// that its keys are compared as constants.
   static KeyRange emitRelativeRange(OpBuilder &builder, MaskOp op, Value query,
                                     TilePositions &positions) {
     Location loc = op.getLoc();
@@ -161,7 +180,7 @@ private:
           builder, loc, {query, query, op.getQueryLength(), op.getKeyLength()});
     if (!range.end)
       range.end = op.getKeyLength();
-    Value first = positions.getColumn(0);
+    Value first = positions.getKey(0);
     range.end = arith::SubIOp::create(builder, loc, range.end, first);
     if (range.begin)
       range.begin = arith::SubIOp::create(builder, loc, range.begin, first);
@@ -169,8 +188,8 @@ private:
   }
 
   static Value emitWithin(OpBuilder &builder, Location loc,
-                          const KeyRange &range, int64_t column) {
-    Value constant = arith::ConstantIndexOp::create(builder, loc, column);
+                          const KeyRange &range, int64_t key) {
+    Value constant = arith::ConstantIndexOp::create(builder, loc, key);
     Value keep = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt,
                                        range.end, constant);
     if (!range.begin)

@@ -290,6 +290,31 @@ struct ShapeCastLowering : public KernelPattern<vector::ShapeCastOp> {
   }
 };
 
+/// The first elements of a row vector.
+struct CreateMaskLowering : public KernelPattern<vector::CreateMaskOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(vector::CreateMaskOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    VectorType type = op.getType();
+    if (type.getRank() != 1)
+      return rewriter.notifyMatchFailure(op, "not a mask of a row vector");
+    Location loc = op.getLoc();
+    Value thread = context.getPosition(rewriter, op).thread;
+    Value baseRow = context.layout.emitBaseRow(rewriter, loc, thread);
+    SmallVector<Value> results;
+    for (int64_t r = 0, e = context.getRows(type); r < e; ++r)
+      results.push_back(emitLess(
+          rewriter, loc,
+          emitAdd(rewriter, loc, baseRow, context.layout.getRowOffset(r)),
+          adaptor.getOperands().front().front()));
+    rewriter.replaceOpWithMultiple(op,
+                                   SmallVector<SmallVector<Value>>{results});
+    return success();
+  }
+};
+
 struct BroadcastLowering : public KernelPattern<vector::BroadcastOp> {
   using KernelPattern::KernelPattern;
 
@@ -308,8 +333,12 @@ struct BroadcastLowering : public KernelPattern<vector::BroadcastOp> {
     } else if (sourceType.getRank() == 2 && sourceType.getDimSize(1) == 1) {
       for (int64_t row = 0; row < rows; ++row)
         results.append(columns, source[row]);
+    } else if (sourceType.getRank() == 2 && sourceType.getDimSize(0) == 1) {
+      for (int64_t row = 0; row < rows; ++row)
+        llvm::append_range(results, source);
     } else {
-      return rewriter.notifyMatchFailure(op, "not a broadcast along columns");
+      return rewriter.notifyMatchFailure(op,
+                                         "not a broadcast of a row or column");
     }
     rewriter.replaceOpWithMultiple(op,
                                    SmallVector<SmallVector<Value>>{results});
@@ -401,8 +430,8 @@ void attn::populateTilePatterns(RewritePatternSet &patterns,
                Exp2Lowering, LogLowering>(converter, mlirContext, context,
                                           PatternBenefit(2));
   patterns.add<ElementwiseLowering, ReductionLowering, ShapeCastLowering,
-               BroadcastLowering, PartialSumLowering, RescaleLowering>(
-      converter, mlirContext, context);
+               BroadcastLowering, CreateMaskLowering, PartialSumLowering,
+               RescaleLowering>(converter, mlirContext, context);
   patterns.add<IndexCastLowering<arith::IndexCastOp, arith::ExtSIOp>,
                IndexCastLowering<arith::IndexCastUIOp, arith::ExtUIOp>>(
       converter, mlirContext, PatternBenefit(2));

@@ -91,8 +91,11 @@ private:
   LogicalResult emitForall(scf::ForallOp op);
   LogicalResult emitSum(SumOp op);
   LogicalResult emitEach(EachOp op);
+  LogicalResult emitIf(scf::IfOp op);
   LogicalResult emitLoad(LoadOp op);
   LogicalResult emitStore(StoreOp op);
+  LogicalResult emitAddPacked(AddPackedOp op);
+  LogicalResult emitLoadPacked(LoadPackedOp op);
   LogicalResult emitContraction(vector::ContractionOp op);
   LogicalResult emitReduction(vector::MultiDimReductionOp op);
   LogicalResult emitPartialSum(PartialSumOp op);
@@ -111,6 +114,8 @@ private:
   /// it is defined, else a buffer.
   void setTile(OpResult result, Tile tile);
   void setBuffer(Value result, Value buffer);
+  /// The tile of elements `element` that a buffer holds.
+  Tile getBufferTile(Value buffer, Type element);
   /// Evaluates a tile into `buffer`.
   void fill(Value buffer, const Tile &tile);
   /// The buffer of a tile that is an operand of a product.
@@ -124,6 +129,11 @@ private:
   void emitTranspose(Value source, ValueRange indices, int64_t columns,
                      Value target);
   void emitTileCopy(LoadOp op, Value buffer);
+  /// Calls `emit` for each element of a packed tile, with its row and column
+  /// and its place in `memref`.
+  template <typename EmitFn>
+  void forEachPacked(Value memref, ValueRange indices, VectorType tile,
+                     EmitFn emit);
 
   Value makeBuffer(ArrayRef<int64_t> shape, Type element);
   /// Gives up the buffers that were taken since `takenBuffers` had `mark`
@@ -194,9 +204,9 @@ private:
   /// Whether columns `[column, column + lanes)` are known to exist.
   bool isInBounds(Value memref, ValueRange indices, int64_t column,
                   int64_t lanes);
-  RowPiece getRowPiece(Value batch, Value head, Value firstQuery,
-                       Value firstKey, Value queryLength, Value keyLength,
-                       Value row, Value column, int64_t lanes);
+  /// Where a piece of a row of the tile of a map or mask lies.
+  template <typename OpTy>
+  RowPiece getRowPiece(OpTy op, Value row, Value column, int64_t lanes);
   Value lookup(Value value) { return mapping.lookupOrDefault(value); }
 
   ImplicitLocOpBuilder b;
@@ -293,7 +303,10 @@ Value TileEmitter::readPiece(Value memref, ValueRange indices, int64_t lanes,
 //===----------------------------------------------------------------------===//
 
 void TileEmitter::setBuffer(Value result, Value buffer) {
-  Type element = getTileType(result).getElementType();
+  tiles[result] = getBufferTile(buffer, getTileType(result).getElementType());
+}
+
+Tile TileEmitter::getBufferTile(Value buffer, Type element) {
   Tile tile;
   tile.buffer = buffer;
   tile.emitPiece = [this, buffer, element](Value row, Value column,
@@ -305,7 +318,7 @@ void TileEmitter::setBuffer(Value result, Value buffer) {
       return piece;
     return arith::TruncFOp::create(b, VectorType::get(lanes, element), piece);
   };
-  tiles[result] = tile;
+  return tile;
 }
 
 void TileEmitter::setTile(OpResult result, Tile tile) {
@@ -515,6 +528,16 @@ LogicalResult TileEmitter::emitStore(StoreOp op) {
   Tile tile = tiles.lookup(op.getValue());
   Value &row = indices[indices.size() - 2];
   Value first = row;
+  if (op.getTransposed()) {
+    // Rows of a copy with rows and columns exchanged are stored instead.
+    Value target = makeBuffer({type.getDimSize(1), type.getDimSize(0)},
+                              getBufferElement(type));
+    emitTranspose(getBuffer(op.getValue()), {index(0), index(0)},
+                  type.getDimSize(1), target);
+    tile = getBufferTile(target, type.getElementType());
+    type = VectorType::get({type.getDimSize(1), type.getDimSize(0)},
+                           type.getElementType());
+  }
   Value rows = countRows(op, dest, first, type.getDimSize(0));
   loop(index(0), rows, 1, [&](Value r) {
     row = add(first, r);
@@ -527,6 +550,55 @@ LogicalResult TileEmitter::emitStore(StoreOp op) {
                                       ArrayRef<bool>{inBounds});
     });
   });
+  return success();
+}
+
+/// Packed tiles are rows of elements, row after row: element `n` of the tile is
+/// element `n` of the rows of the memref from `indices` on.
+template <typename EmitFn>
+void TileEmitter::forEachPacked(Value memref, ValueRange indices,
+                                VectorType tile, EmitFn emit) {
+  int64_t columns = cast<MemRefType>(memref.getType()).getShape().back();
+  Value width = index(columns), tileWidth = index(tile.getDimSize(1));
+  loop(tile.getDimSize(0), 1, [&](Value row) {
+    loop(tile.getDimSize(1), 1, [&](Value column) {
+      Value number = add(arith::MulIOp::create(b, row, tileWidth), column);
+      SmallVector<Value> at(indices);
+      Value &last = at.back(), &before = at[at.size() - 2];
+      before = add(before, arith::DivUIOp::create(b, number, width));
+      last = add(last, arith::RemUIOp::create(b, number, width));
+      emit(row, column, at);
+    });
+  });
+}
+
+LogicalResult TileEmitter::emitAddPacked(AddPackedOp op) {
+  Value dest = lookup(op.getDest());
+  SmallVector<Value> indices = llvm::map_to_vector(
+      op.getIndices(), [&](Value index) { return lookup(index); });
+  Value buffer = getBuffer(op.getValue());
+  forEachPacked(dest, indices, getTileType(op.getValue()),
+                [&](Value row, Value column, ValueRange at) {
+                  Value value = memref::LoadOp::create(b, buffer,
+                                                       ValueRange{row, column});
+                  memref::AtomicRMWOp::create(b, arith::AtomicRMWKind::addf,
+                                              value, dest, at);
+                });
+  return success();
+}
+
+LogicalResult TileEmitter::emitLoadPacked(LoadPackedOp op) {
+  Value source = lookup(op.getSource());
+  SmallVector<Value> indices = llvm::map_to_vector(
+      op.getIndices(), [&](Value index) { return lookup(index); });
+  VectorType type = getTileType(op.getResult());
+  Value buffer = makeBuffer(type.getShape(), type.getElementType());
+  forEachPacked(
+      source, indices, type, [&](Value row, Value column, ValueRange at) {
+        Value value = memref::LoadOp::create(b, source, at);
+        memref::StoreOp::create(b, value, buffer, ValueRange{row, column});
+      });
+  setBuffer(op.getResult(), buffer);
   return success();
 }
 
@@ -596,13 +668,23 @@ LogicalResult TileEmitter::emitShapeCast(vector::ShapeCastOp op) {
 
 LogicalResult TileEmitter::emitBroadcast(vector::BroadcastOp op) {
   if (VectorType source = getTileType(op.getSource())) {
+    if (source.getDimSize(0) == 1) {
+      setTile(op->getResult(0),
+              {[this, op](Value, Value column, int64_t lanes) mutable {
+                 return tiles.lookup(op.getSource())
+                     .emitPiece(index(0), column, lanes);
+               },
+               Value(), Value()});
+      return success();
+    }
     if (source.getDimSize(1) != 1 || !tiles.lookup(op.getSource()).rows)
-      return op.emitOpError("must repeat a column for the host");
+      return op.emitOpError("must repeat a row or a column for the host");
     tiles[op.getResult()] = tiles.lookup(op.getSource());
     return success();
   }
   if (isa<VectorType>(op.getSource().getType()))
-    return op.emitOpError("must repeat a column or a scalar for the host");
+    return op.emitOpError(
+        "must repeat a row, a column or a scalar for the host");
   setTile(op->getResult(0),
           {[this, op](Value, Value, int64_t lanes) mutable -> Value {
              Value scalar = lookup(op.getSource());
@@ -613,32 +695,39 @@ LogicalResult TileEmitter::emitBroadcast(vector::BroadcastOp op) {
   return success();
 }
 
-RowPiece TileEmitter::getRowPiece(Value batch, Value head, Value firstQuery,
-                                  Value firstKey, Value queryLength,
-                                  Value keyLength, Value row, Value column,
+template <typename OpTy>
+RowPiece TileEmitter::getRowPiece(OpTy op, Value row, Value column,
                                   int64_t lanes) {
-  // Rows beyond the query length repeat the last one; their values are unused.
-  Value lastQuery = arith::SubIOp::create(b, lookup(queryLength), index(1));
-  Value query = arith::AddIOp::create(b, lookup(firstQuery), row);
   RowPiece piece;
-  piece.batch = lookup(batch);
-  piece.head = lookup(head);
-  piece.query = arith::MinSIOp::create(b, query, lastQuery);
-  piece.key = arith::AddIOp::create(b, lookup(firstKey), column);
-  piece.keyLength = lookup(keyLength);
+  piece.batch = lookup(op.getBatch());
+  piece.head = lookup(op.getHead());
+  piece.transposed = op.getTransposed();
+  piece.query = lookup(op.getFirstQuery());
+  piece.key = lookup(op.getFirstKey());
+  piece.laneLength = lookup(op.getKeyLength());
   piece.lanes = lanes;
+  Value *rowPosition = &piece.query, *columnPosition = &piece.key;
+  Value rowLength = lookup(op.getQueryLength());
+  if (piece.transposed) {
+    std::swap(rowPosition, columnPosition);
+    std::swap(rowLength, piece.laneLength);
+  }
+  *columnPosition = arith::AddIOp::create(b, *columnPosition, column);
+  // Rows beyond the length repeat the last one; their values are unused.
+  Value last = arith::SubIOp::create(b, rowLength, index(1));
+  *rowPosition = arith::MinSIOp::create(
+      b, arith::AddIOp::create(b, *rowPosition, row).getResult(), last);
   return piece;
 }
 
 void TileEmitter::emitMap(MapOp op) {
   setTile(op->getResult(0),
           {[this, op](Value row, Value column, int64_t lanes) mutable {
-             Value elements =
-                 tiles.lookup(op.getSource()).emitPiece(row, column, lanes);
-             RowPiece at =
-                 getRowPiece(op.getBatch(), op.getHead(), op.getFirstQuery(),
-                             op.getFirstKey(), op.getQueryLength(),
-                             op.getKeyLength(), row, column, lanes);
+             SmallVector<Value> elements;
+             for (Value source : op.getSources())
+               elements.push_back(
+                   tiles.lookup(source).emitPiece(row, column, lanes));
+             RowPiece at = getRowPiece(op, row, column, lanes);
              auto make = [&](Type type) { return makeBuffer(lanes, type); };
              at.makeBuffer = make;
              return vectorizeRegion(b, op.getBody().front(), elements, at,
@@ -664,43 +753,49 @@ static void buildPredicate(ImplicitLocOpBuilder &b,
 }
 
 void TileEmitter::emitMask(MaskOp op) {
-  setTile(op->getResult(0),
-          {[this, op](Value row, Value column, int64_t lanes) mutable -> Value {
-             Value scores =
-                 tiles.lookup(op.getSource()).emitPiece(row, column, lanes);
-             RowPiece at =
-                 getRowPiece(op.getBatch(), op.getHead(), op.getFirstQuery(),
-                             op.getFirstKey(), op.getQueryLength(),
-                             op.getKeyLength(), row, column, lanes);
-             auto make = [&](Type type) { return makeBuffer(lanes, type); };
-             at.makeBuffer = make;
+  setTile(
+      op->getResult(0),
+      {[this, op](Value row, Value column, int64_t lanes) mutable -> Value {
+         Value scores =
+             tiles.lookup(op.getSource()).emitPiece(row, column, lanes);
+         RowPiece at = getRowPiece(op, row, column, lanes);
+         auto make = [&](Type type) { return makeBuffer(lanes, type); };
+         at.makeBuffer = make;
 
-             auto maskType = VectorType::get(lanes, b.getI1Type());
-             Value left = arith::SubIOp::create(b, at.keyLength, at.key);
-             Value keep = vector::CreateMaskOp::create(b, maskType, left);
-             if (attn::MaskAttrInterface mask = op.getMaskAttr()) {
-               Region region;
-               Block &block = region.emplaceBlock();
-               buildPredicate(b, mask, op.getQueryLength(), op.getKeyLength(),
-                              block);
-               Value kept = vectorizeRegion(b, block, Value(), at, mapping);
-               keep = arith::AndIOp::create(b, keep, kept);
-             }
-             if (!op.getKeep().empty()) {
-               Value kept = vectorizeRegion(b, op.getKeep().front(), Value(),
-                                            at, mapping);
-               keep = arith::AndIOp::create(b, keep, kept);
-             }
-             auto type = cast<VectorType>(scores.getType());
-             Value lowest = arith::ConstantOp::create(
-                 b, DenseElementsAttr::get(
-                        type,
-                        b.getFloatAttr(type.getElementType(),
-                                       -std::numeric_limits<double>::infinity())
-                            .getValue()));
-             return arith::SelectOp::create(b, keep, scores, lowest);
-           },
-           Value(), Value()});
+         auto maskType = VectorType::get(lanes, b.getI1Type());
+         Value keep;
+         if (op.getTransposed()) {
+           Value key = arith::AddIOp::create(b, lookup(op.getFirstKey()), row);
+           Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::slt,
+                                                key, lookup(op.getKeyLength()));
+           keep = vector::BroadcastOp::create(b, maskType, exists);
+         } else {
+           Value left = arith::SubIOp::create(b, at.laneLength, at.key);
+           keep = vector::CreateMaskOp::create(b, maskType, left);
+         }
+         if (attn::MaskAttrInterface mask = op.getMaskAttr()) {
+           Region region;
+           Block &block = region.emplaceBlock();
+           buildPredicate(b, mask, op.getQueryLength(), op.getKeyLength(),
+                          block);
+           Value kept = vectorizeRegion(b, block, {}, at, mapping);
+           keep = arith::AndIOp::create(b, keep, kept);
+         }
+         if (!op.getKeep().empty()) {
+           Value kept =
+               vectorizeRegion(b, op.getKeep().front(), {}, at, mapping);
+           keep = arith::AndIOp::create(b, keep, kept);
+         }
+         auto type = cast<VectorType>(scores.getType());
+         Value lowest = arith::ConstantOp::create(
+             b,
+             DenseElementsAttr::get(
+                 type, b.getFloatAttr(type.getElementType(),
+                                      -std::numeric_limits<double>::infinity())
+                           .getValue()));
+         return arith::SelectOp::create(b, keep, scores, lowest);
+       },
+       Value(), Value()});
 }
 
 //===----------------------------------------------------------------------===//
@@ -803,14 +898,16 @@ LogicalResult TileEmitter::emitContraction(vector::ContractionOp op) {
   auto is = [&](AffineMap map, AffineExpr first, AffineExpr second) {
     return map.getResults() == ArrayRef<AffineExpr>{first, second};
   };
-  bool transposeRhs = is(maps[1], n, k);
+  bool transposeLhs = is(maps[0], k, m), transposeRhs = is(maps[1], n, k);
   if (!type || type.getRank() != 2 || !type.getElementType().isF32() ||
-      op.getKind() != vector::CombiningKind::ADD || !is(maps[0], m, k) ||
+      op.getKind() != vector::CombiningKind::ADD ||
+      !(transposeLhs || is(maps[0], m, k)) ||
       !(transposeRhs || is(maps[1], k, n)) || !is(maps[2], m, n))
     return op.emitOpError("must be a product of two tiles into f32 for the "
                           "host");
 
-  Value lhs = getBuffer(op.getLhs());
+  Value lhs =
+      transposeLhs ? getTransposedBuffer(op.getLhs()) : getBuffer(op.getLhs());
   Value rhs =
       transposeRhs ? getTransposedBuffer(op.getRhs()) : getBuffer(op.getRhs());
   // The carried accumulator of a loop is updated in place.
@@ -828,7 +925,7 @@ LogicalResult TileEmitter::emitContraction(vector::ContractionOp op) {
     result = makeBuffer(type.getShape(), type.getElementType());
 
   int64_t rows = type.getDimSize(0), columns = type.getDimSize(1);
-  int64_t depth = getTileType(op.getLhs()).getDimSize(1);
+  int64_t depth = getTileType(op.getLhs()).getDimSize(transposeLhs ? 0 : 1);
   int64_t lanes = registers.lanes;
   while (columns % lanes != 0)
     lanes /= 2;
@@ -1001,6 +1098,49 @@ LogicalResult TileEmitter::emitEach(EachOp op) {
   return emitBlock(op.getBody().front());
 }
 
+LogicalResult TileEmitter::emitIf(scf::IfOp op) {
+  // Both branches put tiles into the buffers of the results.
+  SmallVector<Value> buffers(op.getNumResults());
+  SmallVector<Type> types;
+  for (auto [i, result] : llvm::enumerate(op.getResults())) {
+    if (VectorType type = getTileType(result)) {
+      buffers[i] = makeBuffer(type.getShape(), getBufferElement(type));
+      setBuffer(result, buffers[i]);
+    } else {
+      types.push_back(result.getType());
+    }
+  }
+  auto ifOp = scf::IfOp::create(b, types, lookup(op.getCondition()),
+                                /*addThenBlock=*/true,
+                                /*addElseBlock=*/op.elseBlock() != nullptr);
+  unsigned next = 0;
+  for (auto [i, result] : llvm::enumerate(op.getResults()))
+    if (!buffers[i])
+      mapping.map(result, ifOp.getResult(next++));
+
+  OpBuilder::InsertionGuard guard(b);
+  for (auto [source, target] :
+       llvm::zip(op->getRegions(), ifOp->getRegions())) {
+    if (source.empty())
+      continue;
+    b.setInsertionPointToStart(&target.front());
+    size_t mark = takenBuffers.size();
+    if (failed(emitBlock(source.front())))
+      return failure();
+    SmallVector<Value> yielded;
+    for (auto [i, value] :
+         llvm::enumerate(source.front().getTerminator()->getOperands())) {
+      if (buffers[i])
+        fill(buffers[i], tiles.lookup(value));
+      else
+        yielded.push_back(lookup(value));
+    }
+    scf::YieldOp::create(b, yielded);
+    freeBuffersSince(mark);
+  }
+  return success();
+}
+
 LogicalResult TileEmitter::emitBlock(Block &block) {
   for (Operation &op : block.without_terminator())
     if (failed(emitOp(op)))
@@ -1025,10 +1165,16 @@ LogicalResult TileEmitter::emitOp(Operation &op) {
                     .getResult());
     return success();
   }
+  if (auto ifOp = dyn_cast<scf::IfOp>(op))
+    return emitIf(ifOp);
   if (auto load = dyn_cast<LoadOp>(op))
     return emitLoad(load);
   if (auto store = dyn_cast<StoreOp>(op))
     return emitStore(store);
+  if (auto packed = dyn_cast<AddPackedOp>(op))
+    return emitAddPacked(packed);
+  if (auto packed = dyn_cast<LoadPackedOp>(op))
+    return emitLoadPacked(packed);
   if (auto map = dyn_cast<MapOp>(op))
     return emitMap(map), success();
   if (auto mask = dyn_cast<MaskOp>(op))

@@ -6,9 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Only the key varies along a row. Values that do not depend on it, or on the
-// elements, stay scalars; values that are the key plus a scalar are kept as
-// that scalar, so that reads at such positions are known to be consecutive.
+// Only one position, usually the key, varies along a row. Values that do not
+// depend on it, or on the elements, stay scalars; values that are it plus a
+// scalar are kept as that scalar, so that reads at such positions are known to
+// be consecutive.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,14 +25,14 @@ using namespace mlir::attn_tile;
 namespace {
 class RegionVectorizer {
 public:
-  RegionVectorizer(ImplicitLocOpBuilder &b, Block &body, Value elements,
+  RegionVectorizer(ImplicitLocOpBuilder &b, Block &body, ValueRange elements,
                    const RowPiece &at, const IRMapping &captured)
       : b(b), body(body), elements(elements), at(at), scalars(captured) {}
 
   Value run();
 
 private:
-  /// Whether every operation has a vector form, or does not depend on the key.
+  /// Whether every operation has a vector form, or does not depend on the lane.
   bool isVectorizable();
   Value runVectorized();
   Value runPerLane();
@@ -47,27 +48,33 @@ private:
   }
   /// The value in all lanes.
   Value getVector(Value value);
-  /// The keys of the lanes, cut to the last one there is.
-  Value getKeys();
-  /// Which lanes have a key.
+  /// The positions of the lanes, cut to the last one there is.
+  Value getPositions();
+  /// Which lanes have a position.
   Value getValidLanes();
 
-  Value getKeyArgument() { return body.getArguments().back(); }
+  /// The argument that varies from lane to lane, and the one beside it.
+  Value getLaneArgument() {
+    return getPositionArguments()[at.transposed ? 2 : 3];
+  }
+  Value getFixedArgument() {
+    return getPositionArguments()[at.transposed ? 3 : 2];
+  }
   ValueRange getPositionArguments() {
-    return body.getArguments().drop_front(elements ? 1 : 0);
+    return body.getArguments().drop_front(elements.size());
   }
 
   ImplicitLocOpBuilder &b;
   Block &body;
-  Value elements;
+  SmallVector<Value> elements;
   const RowPiece &at;
   /// Values of the block that are the same in all lanes.
   IRMapping scalars;
-  /// Values that are the key plus a scalar (null for zero).
+  /// Values that are the lane's position plus a scalar (null for zero).
   DenseMap<Value, Value> ramps;
   /// All other values.
   DenseMap<Value, Value> vectors;
-  Value keys, validLanes;
+  Value positions, validLanes;
 };
 } // namespace
 
@@ -75,14 +82,14 @@ Value RegionVectorizer::run() {
   ValueRange position = getPositionArguments();
   scalars.map(position[0], at.batch);
   scalars.map(position[1], at.head);
-  scalars.map(position[2], at.query);
+  scalars.map(getFixedArgument(), at.transposed ? at.key : at.query);
   return isVectorizable() ? runVectorized() : runPerLane();
 }
 
 bool RegionVectorizer::isVectorizable() {
-  DenseSet<Value> varying = {getKeyArgument()};
-  if (elements)
-    varying.insert(body.getArgument(0));
+  DenseSet<Value> varying = {getLaneArgument()};
+  for (Value element : body.getArguments().take_front(elements.size()))
+    varying.insert(element);
   for (Operation &op : body.without_terminator()) {
     bool varies = false;
     op.walk([&](Operation *nested) {
@@ -98,7 +105,7 @@ bool RegionVectorizer::isVectorizable() {
     if (!llvm::all_of(op.getResultTypes(), isScalar))
       return false;
     if (auto load = dyn_cast<memref::LoadOp>(op)) {
-      // The key may only select along the last, contiguous dimension.
+      // The lane may only select along the last, contiguous dimension.
       if (llvm::any_of(load.getIndices().drop_back(),
                        [&](Value index) { return varying.contains(index); }) ||
           !load.getMemRefType().isLastDimUnitStride())
@@ -114,23 +121,23 @@ bool RegionVectorizer::isVectorizable() {
   return true;
 }
 
-Value RegionVectorizer::getKeys() {
-  if (keys)
-    return keys;
+Value RegionVectorizer::getPositions() {
+  if (positions)
+    return positions;
   VectorType type = vectorOf(b.getIndexType());
   Value one = arith::ConstantIndexOp::create(b, 1);
-  Value last = arith::SubIOp::create(b, at.keyLength, one);
-  Value first = vector::BroadcastOp::create(b, type, at.key);
+  Value last = arith::SubIOp::create(b, at.laneLength, one);
+  Value first = vector::BroadcastOp::create(b, type, at.getFirst());
   Value step = vector::StepOp::create(b, type);
-  keys = arith::AddIOp::create(b, first, step);
-  keys = arith::MinSIOp::create(b, keys,
-                                vector::BroadcastOp::create(b, type, last));
-  return keys;
+  positions = arith::AddIOp::create(b, first, step);
+  positions = arith::MinSIOp::create(
+      b, positions, vector::BroadcastOp::create(b, type, last));
+  return positions;
 }
 
 Value RegionVectorizer::getValidLanes() {
   if (!validLanes) {
-    Value left = arith::SubIOp::create(b, at.keyLength, at.key);
+    Value left = arith::SubIOp::create(b, at.laneLength, at.getFirst());
     validLanes = vector::CreateMaskOp::create(b, vectorOf(b.getI1Type()), left);
   }
   return validLanes;
@@ -143,7 +150,7 @@ Value RegionVectorizer::getVector(Value value) {
   if (ramp == ramps.end())
     return vector::BroadcastOp::create(b, vectorOf(value.getType()),
                                        scalars.lookupOrDefault(value));
-  Value vector = getKeys();
+  Value vector = getPositions();
   if (Value offset = ramp->second)
     vector = arith::AddIOp::create(
         b, vector,
@@ -153,9 +160,9 @@ Value RegionVectorizer::getVector(Value value) {
 }
 
 Value RegionVectorizer::runVectorized() {
-  if (elements)
-    vectors[body.getArgument(0)] = elements;
-  ramps[getKeyArgument()] = Value();
+  for (auto [argument, vector] : llvm::zip(body.getArguments(), elements))
+    vectors[argument] = vector;
+  ramps[getLaneArgument()] = Value();
   for (Operation &op : body.without_terminator())
     vectorize(op);
   return getVector(body.getTerminator()->getOperand(0));
@@ -174,7 +181,7 @@ void RegionVectorizer::vectorize(Operation &op) {
   if (auto load = dyn_cast<memref::LoadOp>(op))
     return vectorizeLoad(load);
 
-  // Sums of the key and a scalar.
+  // Sums of the position and a scalar.
   if (isa<arith::AddIOp, arith::SubIOp>(op) &&
       op.getResult(0).getType().isIndex()) {
     Value lhs = op.getOperand(0), rhs = op.getOperand(1);
@@ -220,11 +227,11 @@ void RegionVectorizer::vectorizeLoad(memref::LoadOp load) {
   Value zero = arith::ConstantOp::create(b, b.getZeroAttr(element));
 
   if (auto ramp = ramps.find(last); ramp != ramps.end()) {
-    Value first = at.key;
+    Value first = at.getFirst();
     if (Value offset = ramp->second)
       first = arith::AddIOp::create(b, first, offset);
     indices.push_back(first);
-    // A piece that starts within the key length starts within the memref.
+    // A piece that starts within the length starts within the memref.
     vectors[load] = vector::TransferReadOp::create(b, type, memref, indices,
                                                    zero, ArrayRef<bool>{false});
     return;
@@ -242,12 +249,12 @@ Value RegionVectorizer::runPerLane() {
   Value zero = arith::ConstantIndexOp::create(b, 0);
   Value one = arith::ConstantIndexOp::create(b, 1);
   Value result = at.makeBuffer(stored);
-  Value source;
-  if (elements) {
-    source = at.makeBuffer(body.getArgument(0).getType());
-    vector::StoreOp::create(b, elements, source, zero);
+  SmallVector<Value> sources;
+  for (Value vector : elements) {
+    sources.push_back(at.makeBuffer(getElementTypeOrSelf(vector.getType())));
+    vector::StoreOp::create(b, vector, sources.back(), zero);
   }
-  Value end = arith::SubIOp::create(b, at.keyLength, at.key);
+  Value end = arith::SubIOp::create(b, at.laneLength, at.getFirst());
   end = arith::MinSIOp::create(
       b, end, arith::ConstantIndexOp::create(b, at.lanes).getResult());
   auto loop = scf::ForOp::create(b, zero, end, one);
@@ -256,11 +263,11 @@ Value RegionVectorizer::runPerLane() {
     b.setInsertionPointToStart(loop.getBody());
     Value lane = loop.getInductionVar();
     IRMapping mapping(scalars);
-    if (elements)
-      mapping.map(body.getArgument(0),
+    for (auto [argument, source] : llvm::zip(body.getArguments(), sources))
+      mapping.map(argument,
                   memref::LoadOp::create(b, source, lane).getResult());
-    mapping.map(getKeyArgument(),
-                arith::AddIOp::create(b, at.key, lane).getResult());
+    mapping.map(getLaneArgument(),
+                arith::AddIOp::create(b, at.getFirst(), lane).getResult());
     for (Operation &op : body.without_terminator())
       b.clone(op, mapping);
     Value value = mapping.lookupOrDefault(body.getTerminator()->getOperand(0));
@@ -275,7 +282,7 @@ Value RegionVectorizer::runPerLane() {
 }
 
 Value mlir::attn_tile::vectorizeRegion(ImplicitLocOpBuilder &b, Block &body,
-                                       Value elements, const RowPiece &at,
+                                       ValueRange elements, const RowPiece &at,
                                        const IRMapping &captured) {
   return RegionVectorizer(b, body, elements, at, captured).run();
 }

@@ -20,25 +20,32 @@
 namespace mlir::attn_tile {
 
 /// Elements `(query, key)` to `(query, key + lanes - 1)` of a tile of scores,
-/// with `query` within its length and `key` of any value.
+/// with `query` within its length and `key` of any value; or, of a transposed
+/// tile, `(query, key)` to `(query + lanes - 1, key)` with `key` within its
+/// length.
 struct RowPiece {
   Value batch, head, query, key;
-  Value keyLength;
+  bool transposed;
+  /// Length of the sequence along which the lanes lie.
+  Value laneLength;
   int64_t lanes;
+
+  /// Position of the first lane along its sequence.
+  Value getFirst() const { return transposed ? query : key; }
   /// Makes a buffer of `lanes` values that lives as long as the work item.
   llvm::function_ref<Value(Type elementType)> makeBuffer;
 };
 
-/// Emits the block `body`, whose arguments are an optional element and the
+/// Emits the block `body`, whose arguments are any number of elements and the
 /// position (batch, head, query, key), for each lane of `at`, and returns the
-/// yielded values as a vector. `elements` holds the elements, or is null if the
-/// block takes none. `captured` maps values defined outside of the block.
+/// yielded values as a vector. `elements` holds the elements of all lanes.
+/// `captured` maps values defined outside of the block.
 ///
-/// Lanes whose key is beyond the key length have any value, and no memory is
-/// read for them. Operations that work elementwise become vector operations,
-/// reads of consecutive elements become vector reads. A block with anything
-/// else is run once for each lane.
-Value vectorizeRegion(ImplicitLocOpBuilder &b, Block &body, Value elements,
+/// Lanes beyond their length have any value, and no memory is read for them.
+/// Operations that work elementwise become vector operations, reads of
+/// consecutive elements become vector reads. A block with anything else is run
+/// once for each lane.
+Value vectorizeRegion(ImplicitLocOpBuilder &b, Block &body, ValueRange elements,
                       const RowPiece &at, const IRMapping &captured);
 
 } // namespace mlir::attn_tile

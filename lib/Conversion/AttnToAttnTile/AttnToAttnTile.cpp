@@ -526,7 +526,13 @@ struct ConvertAttnToAttnTile
 
   void runOnOperation() override {
     SmallVector<AttentionOp> attentions;
-    getOperation().walk([&](AttentionOp op) { attentions.push_back(op); });
+    SmallVector<AttentionGradOp> gradients;
+    getOperation().walk([&](Operation *op) {
+      if (auto attention = dyn_cast<AttentionOp>(op))
+        attentions.push_back(attention);
+      else if (auto gradient = dyn_cast<AttentionGradOp>(op))
+        gradients.push_back(gradient);
+    });
     SymbolTableCollection tables;
     IRRewriter rewriter(&getContext());
     bool failedAny = false;
@@ -534,6 +540,12 @@ struct ConvertAttnToAttnTile
       SymbolTable &symbols =
           tables.getSymbolTable(SymbolTable::getNearestSymbolTable(attention));
       failedAny |= failed(lowerAttentionToKernel(rewriter, attention, symbols));
+    }
+    for (AttentionGradOp gradient : gradients) {
+      SymbolTable &symbols =
+          tables.getSymbolTable(SymbolTable::getNearestSymbolTable(gradient));
+      failedAny |=
+          failed(lowerAttentionGradToKernels(rewriter, gradient, symbols));
     }
     if (failedAny)
       signalPassFailure();

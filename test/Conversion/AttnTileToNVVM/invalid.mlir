@@ -82,3 +82,26 @@ attn_tile.kernel @sum_of_four_warps(%n: index)
   }
   attn_tile.return
 }
+
+// -----
+
+attn_tile.kernel @share_columns()
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %y = arith.constant dense<0.0> : vector<64x8xbf16>
+  %sp = attn_tile.create_pipe : !attn_tile.pipe<64x8xbf16, stages = 2>
+  // expected-error @below {{'attn_tile.share' op columns must be a multiple of 16 to be shared on sm_90a (was 8)}}
+  // expected-error @below {{failed to legalize operation 'attn_tile.share'}}
+  %b = attn_tile.share %y in %sp[%c0] : vector<64x8xbf16>, !attn_tile.pipe<64x8xbf16, stages = 2>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @load_within(%m: memref<?x8xf32>, %i: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  // expected-error @below {{'attn_tile.load' op within a sequence must be staged for a GPU}}
+  // expected-error @below {{failed to legalize operation 'attn_tile.load'}}
+  %0 = attn_tile.load %m[%i, %i] within(%i of %i) : memref<?x8xf32> -> vector<64x8xf32>
+  attn_tile.return
+}

@@ -395,3 +395,100 @@ attn_tile.kernel @clear(%i: index, %n: index)
   attn_tile.release %b : !attn_tile.buffer<64x128xbf16>
   attn_tile.return
 }
+
+// -----
+
+// A shared tile is stored by matrices of 8x8 elements, of which four lie in one
+// instruction, behind the swizzle; all threads of the group wait for each other.
+
+// CHECK-LABEL: llvm.func @share
+attn_tile.kernel @share(%x: vector<64x16xf32>, %out: memref<64x16xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %kp = attn_tile.create_pipe at(1024) barriers(0) : !attn_tile.pipe<64x64xbf16, stages = 1>
+  %sp = attn_tile.create_pipe at(9216) barriers(16) : !attn_tile.pipe<64x16xbf16, stages = 2>
+  %c0 = arith.constant 0 : index
+  %k = attn_tile.wait %kp[%c0] : !attn_tile.pipe<64x64xbf16, stages = 1>
+  %t = arith.truncf %x : vector<64x16xf32> to vector<64x16xbf16>
+  // CHECK-NOT:  bar.sync
+  // CHECK:      "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};", "r,r,r,r,r,~{memory}" %{{.*}}, %[[A:.*]], %[[B:.*]], %[[C:.*]], %[[D:.*]] :
+  // CHECK-NEXT: "fence.proxy.async.shared::cta;"
+  // CHECK:      "bar.sync $0, $1;"
+  %b = attn_tile.share %t in %sp[%c0] : vector<64x16xbf16>, !attn_tile.pipe<64x16xbf16, stages = 2>
+  // Both operands have contiguous rows and columns instead of the contracted
+  // dimension: 16 rows of 128 bytes further for each step.
+  // CHECK:      add.s64 a, $8, 4611686293305294848;
+  // CHECK-SAME: wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {$0,$1,$2,$3,$4,$5,$6,$7}, a, b, first, 1, 1, 1, 1;
+  // CHECK-SAME: add.s64 a, $8, 4611686293305294976;
+  %s = attn_tile.mma_start %k, %b transpose_lhs
+      : !attn_tile.buffer<64x64xbf16>, !attn_tile.buffer<64x16xbf16>
+      -> !attn_tile.pending<vector<64x16xf32>>
+  %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<64x16xf32>>
+  attn_tile.release %k : !attn_tile.buffer<64x64xbf16>
+  attn_tile.store %r, %out[%c0, %c0] : vector<64x16xf32>, memref<64x16xf32>
+  attn_tile.return
+}
+
+// -----
+
+// With one stage, the tile before must have been read.
+
+// CHECK-LABEL: llvm.func @share_one_stage
+// CHECK:         bar.sync
+// CHECK:         stmatrix
+// CHECK:         bar.sync
+attn_tile.kernel @share_one_stage(%x: vector<64x16xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %sp = attn_tile.create_pipe at(1024) barriers(0) : !attn_tile.pipe<64x16xbf16, stages = 1>
+  %c0 = arith.constant 0 : index
+  %t = arith.truncf %x : vector<64x16xf32> to vector<64x16xbf16>
+  %b = attn_tile.share %t in %sp[%c0] : vector<64x16xbf16>, !attn_tile.pipe<64x16xbf16, stages = 1>
+  attn_tile.return
+}
+
+// -----
+
+// A thread's registers of a packed tile lie in groups of four, those of all
+// threads after one another.
+
+// CHECK-LABEL: llvm.func @packed
+// CHECK-COUNT-2: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xf32>
+// CHECK-COUNT-2: "red.global.add.v4.f32 [$0], {$1, $2, $3, $4};", "l,f,f,f,f,~{memory}"
+attn_tile.kernel @packed(%m: memref<?x64xf32>, %i: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %x = attn_tile.load_packed %m[%i, %c0] : memref<?x64xf32> to vector<64x16xf32>
+  attn_tile.add_packed %x to %m[%i, %c0] : vector<64x16xf32> to memref<?x64xf32>
+  attn_tile.return
+}
+
+// -----
+
+// Elements that may not exist are read at the last place there is. A tile of one
+// row has its columns in each thread that holds an element of the column.
+
+// CHECK-LABEL: llvm.func @load
+// CHECK:         %[[IN:.*]] = arith.cmpi slt, %[[ROW:.*]], %[[SIZE:.*]] : i32
+// CHECK:         arith.select %[[IN]], %[[ROW]], %{{.*}} : i32
+// CHECK:         llvm.load %{{.*}} : !llvm.ptr<1> -> f32
+// CHECK:         llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<1> -> vector<2xf32>
+// CHECK-COUNT-4: arith.addf
+// CHECK-COUNT-2: llvm.load %{{.*}} {alignment = 4 : i64} : !llvm.ptr<1> -> i32
+// CHECK-COUNT-4: llvm.store %{{.*}} {alignment = 4 : i64} : f32, !llvm.ptr<1>
+attn_tile.kernel @load(%m: memref<?xf32>, %q: memref<?x?xf32>, %h: memref<?x8xbf16>, %out: memref<64x8xf32>, %n: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %r = attn_tile.load %m[%n] : memref<?xf32> -> vector<64xf32>
+  %mask = vector.create_mask %n : vector<64xi1>
+  %zero = arith.constant dense<0.0> : vector<64xf32>
+  %kept = arith.select %mask, %r, %zero : vector<64xi1>, vector<64xf32>
+  %k1 = vector.shape_cast %kept : vector<64xf32> to vector<64x1xf32>
+  %k2 = vector.broadcast %k1 : vector<64x1xf32> to vector<64x8xf32>
+  %c = attn_tile.load %q[%c0, %n] in_bounds : memref<?x?xf32> -> vector<1x8xf32>
+  %c1 = vector.broadcast %c : vector<1x8xf32> to vector<64x8xf32>
+  %s = arith.addf %k2, %c1 : vector<64x8xf32>
+  %b = attn_tile.load %h[%n, %c0] : memref<?x8xbf16> -> vector<64x8xbf16>
+  %w = arith.extf %b : vector<64x8xbf16> to vector<64x8xf32>
+  %t = arith.mulf %s, %w : vector<64x8xf32>
+  attn_tile.store %t, %out[%c0, %c0] transposed : vector<64x8xf32>, memref<64x8xf32>
+  attn_tile.return
+}

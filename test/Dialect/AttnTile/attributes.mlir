@@ -176,3 +176,92 @@ func.func private @sequential_key_tile() attributes {
 
 // CHECK-LABEL: func private @scalar() attributes {s = #attn_tile.scalar}
 func.func private @scalar() attributes {s = #attn_tile.scalar}
+
+// -----
+
+// CHECK-LABEL: func private @key_stationary() attributes {
+// CHECK-SAME:    s0 = #attn_tile.key_stationary<query_tile = 80, key_tile = 128, stages = 2, consumers = 2>,
+// CHECK-SAME:    s1 = #attn_tile.key_stationary<query_tile = 64, key_tile = 64, stages = 1, consumers = 1, traversal = paired, interleave = 2>}
+func.func private @key_stationary() attributes {
+  s0 = #attn_tile.key_stationary<query_tile = 80, key_tile = 128, stages = 2, consumers = 2,
+      traversal = persistent>,
+  s1 = #attn_tile.key_stationary<query_tile = 64, key_tile = 64, stages = 1, consumers = 1,
+      traversal = paired, interleave = 2>
+}
+
+// -----
+
+// CHECK-LABEL: func private @gradient() attributes {
+// CHECK-SAME:    s0 = #attn_tile.gradient<rows = #attn_tile.sequential<query_tile = 16, key_tile = 64>, keys = #attn_tile.sequential<query_tile = 16, key_tile = 64>>,
+// CHECK-SAME:    s1 = #attn_tile.gradient<rows = #attn_tile.sequential<query_tile = 16, key_tile = 64>, keys = #attn_tile.sequential<query_tile = 16, key_tile = 64>, queries = #attn_tile.sequential<query_tile = 16, key_tile = 64>, values = #attn_tile.sequential<query_tile = 16, key_tile = 64>>}
+#seq = #attn_tile.sequential<query_tile = 16, key_tile = 64>
+func.func private @gradient() attributes {
+  s0 = #attn_tile.gradient<rows = #seq, keys = #seq>,
+  s1 = #attn_tile.gradient<rows = #seq, keys = #seq, queries = #seq, values = #seq>
+}
+
+// -----
+
+func.func private @key_stationary_consumers() attributes {
+  // expected-error @below {{'consumers' must be positive (was 0)}}
+  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 0, stages = 2, consumers = 0>
+}
+
+// -----
+
+func.func private @key_stationary_stages() attributes {
+  // expected-error @below {{'stages' must be positive (was 0)}}
+  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 0, consumers = 2>
+}
+
+// -----
+
+func.func private @key_stationary_query_tile() attributes {
+  // expected-error @below {{'query_tile' must be a positive multiple of 16 (was 72)}}
+  s = #attn_tile.key_stationary<query_tile = 72, key_tile = 128, stages = 2, consumers = 2>
+}
+
+// -----
+
+func.func private @key_stationary_key_tile() attributes {
+  // expected-error @below {{'key_tile' must be 64 times 'consumers' (expected 128, was 64)}}
+  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 64, stages = 2, consumers = 2>
+}
+
+// -----
+
+func.func private @key_stationary_long() attributes {
+  // expected-error @below {{'query_tile' must be at most 256 (was 272)}}
+  s = #attn_tile.key_stationary<query_tile = 272, key_tile = 128, stages = 2, consumers = 2>
+}
+
+// -----
+
+func.func private @key_stationary_many() attributes {
+  // expected-error @below {{'consumers' must be at most 3 (was 4)}}
+  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 256, stages = 2, consumers = 4>
+}
+
+// -----
+
+func.func private @key_stationary_interleave() attributes {
+  // expected-error @below {{'interleave' must not be negative (was -1)}}
+  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, interleave = -1>
+}
+
+// -----
+
+#seq = #attn_tile.sequential<query_tile = 16, key_tile = 64>
+func.func private @gradient_values() attributes {
+  // expected-error @below {{'values' needs 'queries': a kernel that adds to the gradients of queries has those of values as well}}
+  s = #attn_tile.gradient<rows = #seq, keys = #seq, values = #seq>
+}
+
+// -----
+
+func.func private @gradient_warps() attributes {
+  // expected-error @below {{'rows' must have as many warps as the consumers of 'keys' without 'queries' (expected 8, found 4)}}
+  s = #attn_tile.gradient<
+      rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 4>,
+      keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>>
+}

@@ -400,7 +400,7 @@ attn_tile.kernel @map_no_block(%s: vector<16x8xf32>, %c: index) {
 // -----
 
 attn_tile.kernel @map_result(%s: vector<16x8xf32>, %c: index) {
-  // expected-error @below {{'attn_tile.map' op failed to verify that all of {source, result} have same type}}
+  // expected-error @below {{'attn_tile.map' op sources must have the type of the result (expected 'vector<16x8xf16>', found 'vector<16x8xf32>')}}
   %0 = "attn_tile.map"(%s, %c, %c, %c, %c, %c, %c) ({
   ^bb0(%x: f32, %b: index, %h: index, %i: index, %j: index):
     attn_tile.yield %x : f32
@@ -1060,4 +1060,105 @@ func.func @each_yield(%n: index) {
     attn_tile.yield %i : index
   }
   return
+}
+
+// -----
+
+attn_tile.kernel @map_no_source(%c: index) {
+  // expected-error @below {{'attn_tile.map' op needs at least one source}}
+  %0 = "attn_tile.map"(%c, %c, %c, %c, %c, %c) ({
+  ^bb0(%b: index, %h: index, %i: index, %j: index):
+    %x = arith.constant 0.0 : f32
+    attn_tile.yield %x : f32
+  }) : (index, index, index, index, index, index) -> vector<16x8xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @map_two_arguments(%s: vector<16x8xf32>, %c: index) {
+  // expected-error @below {{'attn_tile.map' op region must have arguments ('f32', 'f32', 'index', 'index', 'index', 'index'), found ('f32', 'index', 'index', 'index', 'index')}}
+  %0 = attn_tile.map %s, %s at(%c, %c, %c, %c) lengths(%c, %c) : vector<16x8xf32> {
+  ^bb0(%x: f32, %b: index, %h: index, %i: index, %j: index):
+    attn_tile.yield %x : f32
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @store_transposed(%v: vector<8xf32>, %m: memref<?x?xf32>, %i: index) {
+  // expected-error @below {{'attn_tile.store' op tile must have two dimensions to be transposed (has 1)}}
+  attn_tile.store %v, %m[%i, %i] transposed : vector<8xf32>, memref<?x?xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @packed_indices(%v: vector<8x8xf32>, %m: memref<?x8xf32>, %i: index) {
+  // expected-error @below {{'attn_tile.add_packed' op needs one index per dimension of the memref (expected 2, found 1)}}
+  attn_tile.add_packed %v to %m[%i] : vector<8x8xf32> to memref<?x8xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @packed_strided(%v: vector<8x8xf32>, %m: memref<?x8xf32, strided<[?, 1]>>, %i: index) {
+  // expected-error @below {{'attn_tile.add_packed' op memref must hold contiguous f32 values (was 'memref<?x8xf32, strided<[?, 1]>>')}}
+  attn_tile.add_packed %v to %m[%i, %i] : vector<8x8xf32> to memref<?x8xf32, strided<[?, 1]>>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @packed_element(%m: memref<?x8xf16>, %i: index) {
+  // expected-error @below {{'attn_tile.load_packed' op memref must hold contiguous f32 values (was 'memref<?x8xf16>')}}
+  %0 = attn_tile.load_packed %m[%i, %i] : memref<?x8xf16> to vector<8x8xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @packed_rows(%m: memref<?x24xf32>, %i: index) {
+  // expected-error @below {{'attn_tile.load_packed' op tile must take whole rows of the memref (has 64 elements, memref was 'memref<?x24xf32>')}}
+  %0 = attn_tile.load_packed %m[%i, %i] : memref<?x24xf32> to vector<8x8xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @packed_columns(%m: memref<?x?xf32>, %i: index) {
+  // expected-error @below {{'attn_tile.load_packed' op tile must take whole rows of the memref (has 64 elements, memref was 'memref<?x?xf32>')}}
+  %0 = attn_tile.load_packed %m[%i, %i] : memref<?x?xf32> to vector<8x8xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @share_shape(%v: vector<64x16xbf16>, %i: index) {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x32xbf16, stages = 2>
+  // expected-error @below {{'attn_tile.share' op tile must be what a stage of the pipe holds (expected 'vector<64x32xbf16>', found 'vector<64x16xbf16>')}}
+  %b = attn_tile.share %v in %p[%i] : vector<64x16xbf16>, !attn_tile.pipe<64x32xbf16, stages = 2>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @mma_lhs_registers(%v: vector<16x64xbf16>, %i: index) {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<16x64xbf16, stages = 2>
+  %b = attn_tile.wait %p[%i] : !attn_tile.pipe<16x64xbf16, stages = 2>
+  // expected-error @below {{'attn_tile.mma_start' op lhs in registers cannot be transposed}}
+  %s = attn_tile.mma_start %v, %b transpose_lhs
+      : vector<16x64xbf16>, !attn_tile.buffer<16x64xbf16>
+      -> !attn_tile.pending<vector<64x64xf32>>
+  attn_tile.release %b : !attn_tile.buffer<16x64xbf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @store_transposed_within(%v: vector<8x8xf32>, %m: memref<?x?xf32>, %i: index) {
+  // expected-error @below {{'attn_tile.store' op cannot be transposed within a sequence}}
+  attn_tile.store %v, %m[%i, %i] within(%i of %i) transposed : vector<8x8xf32>, memref<?x?xf32>
+  attn_tile.return
 }

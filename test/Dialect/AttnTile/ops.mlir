@@ -101,6 +101,7 @@ attn_tile.kernel @programs() {
 // CHECK-NEXT:    attn_tile.load %[[K]][%[[I]], %[[I]], %[[T]], %[[I]]] : memref<?x8x?x128xbf16> -> vector<64x128xbf16>
 // CHECK-NEXT:    attn_tile.load %[[K]][%[[I]], %[[I]], %[[T]], %[[I]]] stream(%[[T]] of %[[N]]) : memref<?x8x?x128xbf16> -> vector<64x128xbf16>
 // CHECK-NEXT:    attn_tile.load %[[R]][%[[I]]] : memref<?xf32, strided<[?]>> -> vector<64xf32>
+// CHECK-NEXT:    attn_tile.load %[[R]][%[[I]]] in_bounds : memref<?xf32, strided<[?]>> -> vector<64xf32>
 attn_tile.kernel @load(%k: memref<?x8x?x128xbf16>, %r: memref<?xf32, strided<[?]>>,
                        %i: index, %t: index, %n: index) {
   %0 = attn_tile.load %k[%i, %i, %t, %i]
@@ -108,18 +109,46 @@ attn_tile.kernel @load(%k: memref<?x8x?x128xbf16>, %r: memref<?xf32, strided<[?]
   %1 = attn_tile.load %k[%i, %i, %t, %i] stream(%t of %n)
       : memref<?x8x?x128xbf16> -> vector<64x128xbf16>
   %2 = attn_tile.load %r[%i] : memref<?xf32, strided<[?]>> -> vector<64xf32>
+  %3 = attn_tile.load %r[%i] in_bounds : memref<?xf32, strided<[?]>> -> vector<64xf32>
   attn_tile.return
 }
 
 // CHECK-LABEL: attn_tile.kernel @store(
 // CHECK-SAME:    %[[V:.*]]: vector<64x128xbf16>, %[[R:.*]]: vector<64xf32>, %[[O:.*]]: memref<?x32x?x128xbf16>, %[[L:.*]]: memref<?xf32>, %[[I:.*]]: index)
 // CHECK-NEXT:    attn_tile.store %[[V]], %[[O]][%[[I]], %[[I]], %[[I]], %[[I]]] : vector<64x128xbf16>, memref<?x32x?x128xbf16>
+// CHECK-NEXT:    attn_tile.store %[[V]], %[[O]][%[[I]], %[[I]], %[[I]], %[[I]]] transposed : vector<64x128xbf16>, memref<?x32x?x128xbf16>
 // CHECK-NEXT:    attn_tile.store %[[R]], %[[L]][%[[I]]] : vector<64xf32>, memref<?xf32>
 attn_tile.kernel @store(%v: vector<64x128xbf16>, %r: vector<64xf32>,
                         %out: memref<?x32x?x128xbf16>, %lse: memref<?xf32>, %i: index) {
   attn_tile.store %v, %out[%i, %i, %i, %i]
       : vector<64x128xbf16>, memref<?x32x?x128xbf16>
+  attn_tile.store %v, %out[%i, %i, %i, %i] transposed
+      : vector<64x128xbf16>, memref<?x32x?x128xbf16>
   attn_tile.store %r, %lse[%i] : vector<64xf32>, memref<?xf32>
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @packed(
+// CHECK-SAME:    %[[V:.*]]: vector<64x16xf32>, %[[M:.*]]: memref<?x?x64xf32>, %[[I:.*]]: index)
+// CHECK-NEXT:    attn_tile.add_packed %[[V]] to %[[M]][%[[I]], %[[I]], %[[I]]] : vector<64x16xf32> to memref<?x?x64xf32>
+// CHECK-NEXT:    attn_tile.load_packed %[[M]][%[[I]], %[[I]], %[[I]]] : memref<?x?x64xf32> to vector<64x16xf32>
+attn_tile.kernel @packed(%v: vector<64x16xf32>, %m: memref<?x?x64xf32>, %i: index) {
+  attn_tile.add_packed %v to %m[%i, %i, %i] : vector<64x16xf32> to memref<?x?x64xf32>
+  %0 = attn_tile.load_packed %m[%i, %i, %i] : memref<?x?x64xf32> to vector<64x16xf32>
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @share(
+// CHECK-SAME:    %[[V:.*]]: vector<64x16xbf16>, %[[I:.*]]: index)
+// CHECK:         %[[B:.*]] = attn_tile.share %[[V]] in %{{.*}}[%[[I]]] : vector<64x16xbf16>, <64x16xbf16, stages = 2>
+// CHECK-NEXT:    attn_tile.mma_start %[[B]], %[[B]] transpose_lhs : !attn_tile.buffer<64x16xbf16>, <64x16xbf16> -> !attn_tile.pending<vector<16x16xf32>>
+attn_tile.kernel @share(%v: vector<64x16xbf16>, %i: index) {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xbf16, stages = 2>
+  %b = attn_tile.share %v in %p[%i] : vector<64x16xbf16>, !attn_tile.pipe<64x16xbf16, stages = 2>
+  %s = attn_tile.mma_start %b, %b transpose_lhs
+      : !attn_tile.buffer<64x16xbf16>, !attn_tile.buffer<64x16xbf16>
+      -> !attn_tile.pending<vector<16x16xf32>>
+  %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<16x16xf32>>
   attn_tile.return
 }
 
@@ -171,6 +200,21 @@ attn_tile.kernel @map(%s: vector<64x48xf32>, %b0: index, %h0: index, %i0: index,
     %y = math.tanh %e : f32
     attn_tile.yield %y : f32
   }
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @map_two(
+// CHECK-SAME:    %[[S:.*]]: vector<64x48xf32>, %[[T:.*]]: vector<64x48xf32>, %[[C:.*]]: index)
+// CHECK-NEXT:    attn_tile.map %[[S]], %[[T]] at(%[[C]], %[[C]], %[[C]], %[[C]]) lengths(%[[C]], %[[C]]) transposed : vector<64x48xf32> {
+// CHECK-NEXT:    ^bb0(%[[X:x.*]]: f32, %[[Y:x.*]]: f32, %{{b.*}}: index, %{{h.*}}: index, %{{i.*}}: index, %{{j.*}}: index):
+attn_tile.kernel @map_two(%s: vector<64x48xf32>, %t: vector<64x48xf32>, %c: index) {
+  %r = attn_tile.map %s, %t at(%c, %c, %c, %c) lengths(%c, %c) transposed : vector<64x48xf32> {
+  ^bb0(%e: f32, %f: f32, %batch: index, %head: index, %query: index, %key: index):
+    %y = arith.mulf %e, %f : f32
+    attn_tile.yield %y : f32
+  }
+  %m = attn_tile.mask %r at(%c, %c, %c, %c) lengths(%c, %c) by(#attn.causal) transposed : vector<64x48xf32>
+  // CHECK: attn_tile.mask %{{.*}} lengths(%[[C]], %[[C]]) by(#attn.causal) transposed : vector<64x48xf32>
   attn_tile.return
 }
 

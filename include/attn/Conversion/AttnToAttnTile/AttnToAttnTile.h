@@ -28,6 +28,13 @@ FailureOr<attn_tile::KernelOp> lowerAttentionToKernel(RewriterBase &rewriter,
                                                       AttentionOp attention,
                                                       SymbolTable &symbols);
 
+/// Replaces a bufferised gradient of attention that has a schedule by launches
+/// of new kernels, and buffers for what they exchange. On failure a diagnostic
+/// has been emitted and the IR is as it was.
+LogicalResult lowerAttentionGradToKernels(RewriterBase &rewriter,
+                                          AttentionGradOp op,
+                                          SymbolTable &symbols);
+
 } // namespace mlir::attn
 
 #endif // ATTN_CONVERSION_ATTNTOATTNTILE_ATTNTOATTNTILE_H

@@ -68,14 +68,16 @@ int64_t RowBlockLayoutAttr::getNumThreads() const {
 }
 
 bool RowBlockLayoutAttr::supports(ArrayRef<int64_t> shape) const {
-  if (shape.empty() || shape.size() > 2 ||
-      shape[0] % (rowsPerWarp * getWarps()) != 0)
+  if (shape.empty() || shape.size() > 2)
+    return false;
+  bool isOneRow = shape.size() == 2 && shape[0] == 1;
+  if (!isOneRow && shape[0] % (rowsPerWarp * getWarps()) != 0)
     return false;
   return shape.size() == 1 || shape[1] == 1 || shape[1] % columnsPerAtom == 0;
 }
 
 int64_t RowBlockLayoutAttr::getRowRegisters(int64_t rows) const {
-  return rows / (rowsPerWarp * getWarps()) * 2;
+  return rows == 1 ? 1 : rows / (rowsPerWarp * getWarps()) * 2;
 }
 
 int64_t RowBlockLayoutAttr::getColumnRegisters(int64_t columns) const {
@@ -149,6 +151,51 @@ LogicalResult WarpSpecializedAttr::verify(EmitErrorFn emitError,
   if (pingPong && consumers < 2)
     return emitError() << "'ping_pong' needs at least 2 'consumers' (was "
                        << consumers << ")";
+  return success();
+}
+
+LogicalResult KeyStationaryAttr::verify(EmitErrorFn emitError,
+                                        int64_t queryTile, int64_t keyTile,
+                                        int64_t stages, int64_t consumers,
+                                        TraversalKind, int64_t interleave) {
+  if (failed(verifyPositive(emitError, "consumers", consumers)) ||
+      failed(verifyPositive(emitError, "stages", stages)) ||
+      failed(verifyMultiple(emitError, "query_tile", queryTile, 16)))
+    return failure();
+  if (keyTile != consumers * 64)
+    return emitError() << "'key_tile' must be 64 times 'consumers' (expected "
+                       << consumers * 64 << ", was " << keyTile << ")";
+  if (queryTile > 256)
+    return emitError() << "'query_tile' must be at most 256 (was " << queryTile
+                       << ")";
+  if (consumers > 3)
+    return emitError() << "'consumers' must be at most 3 (was " << consumers
+                       << ")";
+  if (interleave < 0)
+    return emitError() << "'interleave' must not be negative (was "
+                       << interleave << ")";
+  return success();
+}
+
+LogicalResult GradientAttr::verify(EmitErrorFn emitError,
+                                   attn::ScheduleAttrInterface rows,
+                                   attn::ScheduleAttrInterface keys,
+                                   attn::ScheduleAttrInterface queries,
+                                   attn::ScheduleAttrInterface values) {
+  if (queries)
+    return success();
+  if (values)
+    return emitError() << "'values' needs 'queries': a kernel that adds to the "
+                          "gradients of queries has those of values as well";
+  // Both kernels read the tiles that are added up.
+  auto rowsOnGPU = dyn_cast<MultistageAttr>(rows);
+  auto keysOnGPU = dyn_cast<KeyStationaryAttr>(keys);
+  if (rowsOnGPU && keysOnGPU &&
+      rowsOnGPU.getWarps() != 4 * keysOnGPU.getConsumers())
+    return emitError() << "'rows' must have as many warps as the consumers of "
+                          "'keys' without 'queries' (expected "
+                       << 4 * keysOnGPU.getConsumers() << ", found "
+                       << rowsOnGPU.getWarps() << ")";
   return success();
 }
 

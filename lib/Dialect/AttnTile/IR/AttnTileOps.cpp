@@ -36,6 +36,22 @@ static void printAccType(OpAsmPrinter &printer, Operation *, Value, Type,
   printer << "-> " << resultType;
 }
 
+/// Sources and result of a map have one type, which is written once.
+static ParseResult
+parseMapTypes(OpAsmParser &parser,
+              ArrayRef<OpAsmParser::UnresolvedOperand> sources,
+              SmallVectorImpl<Type> &sourceTypes, Type &resultType) {
+  if (parser.parseType(resultType))
+    return failure();
+  sourceTypes.assign(sources.size(), resultType);
+  return success();
+}
+
+static void printMapTypes(OpAsmPrinter &printer, MapOp, OperandRange, TypeRange,
+                          Type resultType) {
+  printer << resultType;
+}
+
 #define GET_OP_CLASSES
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.cpp.inc"
 
@@ -211,7 +227,9 @@ void KeyTilesOp::getAsmBlockArgumentNames(Region &region,
 
 void MapOp::getAsmBlockArgumentNames(Region &region,
                                      OpAsmSetValueNameFn setName) {
-  setPositionNames({"x", "b", "h", "i", "j"}, region, setName);
+  SmallVector<StringRef> names(getSources().size(), "x");
+  names.append({"b", "h", "i", "j"});
+  setPositionNames(names, region, setName);
 }
 
 void MaskOp::getAsmBlockArgumentNames(Region &region,
@@ -261,9 +279,75 @@ void LoadOp::getEffects(
 LogicalResult StoreOp::verify() {
   if (!getFirst() != !getExtent())
     return emitOpError("needs both first row and extent of a sequence");
+  if (getTransposed() && getFirst())
+    return emitOpError("cannot be transposed within a sequence");
+  auto tile = cast<VectorType>(getValue().getType());
+  if (getTransposed() && tile.getRank() != 2)
+    return emitOpError("tile must have two dimensions to be transposed (has ")
+           << tile.getRank() << ")";
   return verifyTileAccess(*this, cast<VectorType>(getValue().getType()),
                           cast<MemRefType>(getDest().getType()),
                           getIndices().size());
+}
+
+/// Checks that a packed tile takes whole rows of contiguous f32 values.
+static LogicalResult verifyPackedAccess(Operation *op, VectorType tile,
+                                        MemRefType memref,
+                                        unsigned numIndices) {
+  if (memref.getRank() != numIndices)
+    return op->emitOpError("needs one index per dimension of the memref "
+                           "(expected ")
+           << memref.getRank() << ", found " << numIndices << ")";
+  if (memref.getElementType() != tile.getElementType() ||
+      !memref.getLayout().isIdentity())
+    return op->emitOpError("memref must hold contiguous f32 values (was ")
+           << memref << ")";
+  int64_t columns = memref.getRank() ? memref.getShape().back() : 1;
+  if (ShapedType::isDynamic(columns) || tile.getNumElements() % columns != 0)
+    return op->emitOpError("tile must take whole rows of the memref (has ")
+           << tile.getNumElements() << " elements, memref was " << memref
+           << ")";
+  return success();
+}
+
+LogicalResult AddPackedOp::verify() {
+  return verifyPackedAccess(*this, cast<VectorType>(getValue().getType()),
+                            cast<MemRefType>(getDest().getType()),
+                            getIndices().size());
+}
+
+void AddPackedOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
+        &effects) {
+  for (MemoryEffects::Effect *effect :
+       {static_cast<MemoryEffects::Effect *>(MemoryEffects::Read::get()),
+        static_cast<MemoryEffects::Effect *>(MemoryEffects::Write::get())})
+    effects.emplace_back(effect, &getDestMutable(),
+                         SideEffects::DefaultResource::get());
+}
+
+LogicalResult LoadPackedOp::verify() {
+  return verifyPackedAccess(*this, cast<VectorType>(getResult().getType()),
+                            cast<MemRefType>(getSource().getType()),
+                            getIndices().size());
+}
+
+void LoadPackedOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
+        &effects) {
+  effects.emplace_back(MemoryEffects::Read::get(), &getSourceMutable(),
+                       SideEffects::DefaultResource::get());
+}
+
+LogicalResult ShareOp::verify() {
+  auto tile = cast<VectorType>(getTile().getType());
+  BufferType buffer = getBuffer().getType();
+  if (tile.getShape() != buffer.getShape() ||
+      tile.getElementType() != buffer.getElementType())
+    return emitOpError("tile must be what a stage of the pipe holds (expected ")
+           << VectorType::get(buffer.getShape(), buffer.getElementType())
+           << ", found " << tile << ")";
+  return success();
 }
 
 void StoreOp::getEffects(
@@ -324,13 +408,30 @@ static LogicalResult verifyScoreTile(Operation *op, Type type) {
          << vector.getRank() << ")";
 }
 
+void MapOp::build(OpBuilder &builder, OperationState &state, ValueRange sources,
+                  Value batch, Value head, Value firstQuery, Value firstKey,
+                  Value queryLength, Value keyLength, bool transposed) {
+  build(builder, state, sources.front().getType(), sources, batch, head,
+        firstQuery, firstKey, queryLength, keyLength, transposed);
+}
+
+LogicalResult MapOp::verify() {
+  if (getSources().empty())
+    return emitOpError("needs at least one source");
+  for (Type type : getSources().getTypes())
+    if (type != getResult().getType())
+      return emitOpError("sources must have the type of the result (expected ")
+             << getResult().getType() << ", found " << type << ")";
+  return success();
+}
+
 LogicalResult MapOp::verifyRegions() {
-  if (failed(verifyScoreTile(*this, getSource().getType())))
+  if (failed(verifyScoreTile(*this, getResult().getType())))
     return failure();
-  Type element = cast<VectorType>(getSource().getType()).getElementType();
-  Type index = IndexType::get(getContext());
-  return verifyScalarRegion(*this, getBody(),
-                            {element, index, index, index, index}, element);
+  Type element = cast<VectorType>(getResult().getType()).getElementType();
+  SmallVector<Type> arguments(getSources().size(), element);
+  arguments.append(4, IndexType::get(getContext()));
+  return verifyScalarRegion(*this, getBody(), arguments, element);
 }
 
 LogicalResult MaskOp::verifyRegions() {
@@ -450,19 +551,22 @@ LogicalResult MmaStartOp::verify() {
   if (lhs.size() != 2)
     return emitOpError("lhs must have two dimensions (has ")
            << lhs.size() << ")";
+  if (getTransposeLhs() && !isa<BufferType>(getLhs().getType()))
+    return emitOpError("lhs in registers cannot be transposed");
   if (lhsElement != getRhs().getType().getElementType())
     return emitOpError("lhs and rhs must have the same element type (found ")
            << lhsElement << " and " << getRhs().getType().getElementType()
            << ")";
   int64_t k = rhs[getTransposeRhs() ? 1 : 0];
   int64_t n = rhs[getTransposeRhs() ? 0 : 1];
-  if (lhs[1] != k)
+  int64_t m = lhs[getTransposeLhs() ? 1 : 0];
+  int64_t lhsDepth = lhs[getTransposeLhs() ? 0 : 1];
+  if (lhsDepth != k)
     return emitOpError("lhs and rhs must agree in the contracted dimension "
                        "(found ")
-           << lhs[1] << " and " << k << ")";
+           << lhsDepth << " and " << k << ")";
   VectorType result = getResult().getType().getValueType();
-  VectorType expected =
-      VectorType::get({lhs[0], n}, Float32Type::get(getContext()));
+  VectorType expected = VectorType::get({m, n}, Float32Type::get(getContext()));
   if (result != expected)
     return emitOpError("result must be ")
            << expected << " (was " << result << ")";

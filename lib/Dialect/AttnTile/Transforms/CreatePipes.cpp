@@ -38,13 +38,16 @@ struct Stream {
   SmallVector<LoadOp> loads;
 };
 
-/// Whether a product reads its right-hand side as `NxK`.
-enum class RhsForm { None, KxN, NxK };
+/// How a product reads its operands.
+struct ProductForm {
+  bool transposeLhs;
+  bool transposeRhs;
+};
 } // namespace
 
-/// How `product` reads its right-hand side, or `None` if it is not a product of
-/// two matrices with f32 accumulation.
-static RhsForm getRhsForm(vector::ContractionOp product) {
+/// How `product` reads its operands, if it is a product of two matrices with
+/// f32 accumulation.
+static std::optional<ProductForm> getForm(vector::ContractionOp product) {
   MLIRContext *context = product.getContext();
   AffineExpr m, n, k;
   bindDims(context, m, n, k);
@@ -56,13 +59,25 @@ static RhsForm getRhsForm(vector::ContractionOp product) {
       product.getKind() != vector::CombiningKind::ADD ||
       product.getLhsType().getElementType() !=
           product.getRhsType().getElementType())
-    return RhsForm::None;
+    return std::nullopt;
   SmallVector<AffineMap> maps = product.getIndexingMapsArray();
-  if (maps[0] != map(m, k) || maps[2] != map(m, n))
-    return RhsForm::None;
-  if (maps[1] == map(k, n))
-    return RhsForm::KxN;
-  return maps[1] == map(n, k) ? RhsForm::NxK : RhsForm::None;
+  bool transposeLhs = maps[0] == map(k, m), transposeRhs = maps[1] == map(n, k);
+  if ((maps[0] != map(m, k) && !transposeLhs) ||
+      (maps[1] != map(k, n) && !transposeRhs) || maps[2] != map(m, n))
+    return std::nullopt;
+  return ProductForm{transposeLhs, transposeRhs};
+}
+
+/// The operand of `product` that is computed but must be in workgroup memory: a
+/// right-hand side, or a left-hand side that is transposed.
+static OpOperand *getSharedOperand(vector::ContractionOp product) {
+  std::optional<ProductForm> form = getForm(product);
+  if (!form)
+    return nullptr;
+  OpOperand &lhs = product->getOpOperand(0), &rhs = product->getOpOperand(1);
+  if (form->transposeLhs && !lhs.get().getDefiningOp<LoadOp>())
+    return &lhs;
+  return rhs.get().getDefiningOp<LoadOp>() ? nullptr : &rhs;
 }
 
 /// The loads that can be staged: those of streams of matrices that are read
@@ -78,11 +93,10 @@ static SetVector<LoadOp> collectLoads(KernelOp kernel) {
   auto canStage = [&](LoadOp load) {
     return llvm::all_of(load.getResult().getUses(), [&](OpOperand &use) {
       auto product = dyn_cast<vector::ContractionOp>(use.getOwner());
-      if (!product || use.getOperandNumber() > 1 ||
-          getRhsForm(product) == RhsForm::None)
+      if (!product || use.getOperandNumber() > 1 || !getForm(product))
         return false;
       auto rhs = product.getRhs().getDefiningOp<LoadOp>();
-      return rhs && loads.contains(rhs);
+      return rhs ? loads.contains(rhs) : use.getOperandNumber() == 0;
     });
   };
   // Each load that is dropped may take products from others.
@@ -161,20 +175,30 @@ static WaitOp stageLoad(LoadOp load, Value pipe) {
 
 /// Starts the product `product` on the stages of its operands.
 static MmaStartOp startProduct(vector::ContractionOp product,
-                               const DenseMap<Value, WaitOp> &stages) {
+                               const DenseMap<Value, Value> &stages) {
   OpBuilder builder(product);
   auto lookup = [&](Value operand) -> Value {
-    WaitOp stage = stages.lookup(operand);
-    return stage ? stage.getBuffer() : operand;
+    Value stage = stages.lookup(operand);
+    return stage ? stage : operand;
   };
   Value acc = product.getAcc();
   if (matchPattern(acc, m_AnyZeroFloat()))
     acc = nullptr;
   auto pending = PendingType::get(product.getContext(),
                                   cast<VectorType>(product.getResultType()));
+  std::optional<ProductForm> form = getForm(product);
   return MmaStartOp::create(builder, product.getLoc(), pending,
                             lookup(product.getLhs()), lookup(product.getRhs()),
-                            acc, getRhsForm(product) == RhsForm::NxK);
+                            acc, form->transposeLhs, form->transposeRhs);
+}
+
+/// The position in its stream of a load whose stage is waited for in `block`.
+static Value getPositionIn(Block *block, const DenseMap<Value, WaitOp> &waits) {
+  for (auto wait : block->getOps<WaitOp>())
+    for (auto [load, other] : waits)
+      if (other == wait)
+        return wait.getPosition();
+  return nullptr;
 }
 
 /// Waits for the products of one block, each as late as possible: not after the
@@ -234,6 +258,35 @@ static void keepRegistersInFlight(ArrayRef<MmaWaitOp> waits) {
   }
 }
 
+/// Puts the computed operand of `product`, if it has one that must be there,
+/// into workgroup memory: into one of two stages in turn, so that a tile stays
+/// until the products that read it have been waited for.
+static LogicalResult shareOperand(vector::ContractionOp product,
+                                  const DenseMap<Value, WaitOp> &waits,
+                                  DenseMap<Value, Value> &buffers) {
+  constexpr int64_t sharedStages = 2;
+  OpOperand *operand = getSharedOperand(product);
+  if (!operand || buffers.contains(operand->get()))
+    return success();
+  Value position = getPositionIn(product->getBlock(), waits);
+  if (!position)
+    return product.emitOpError("needs an operand in workgroup memory, but no "
+                               "stream of tiles beside it counts its steps");
+  auto tile = cast<VectorType>(operand->get().getType());
+  auto kernel = product->getParentOfType<KernelOp>();
+  auto builder = OpBuilder::atBlockBegin(&kernel.getBody().front());
+  auto type = PipeType::get(product.getContext(), tile.getShape(),
+                            tile.getElementType(), sharedStages);
+  Value pipe = CreatePipeOp::create(builder, product.getLoc(), type,
+                                    /*offset=*/IntegerAttr(),
+                                    /*barriers=*/IntegerAttr());
+  builder.setInsertionPoint(product);
+  buffers[operand->get()] =
+      ShareOp::create(builder, product.getLoc(), type.getBufferType(),
+                      operand->get(), pipe, position);
+  return success();
+}
+
 namespace {
 struct AttnTileCreatePipesPass
     : public attn_tile::impl::AttnTileCreatePipesPassBase<
@@ -273,8 +326,9 @@ void AttnTileCreatePipesPass::runOnOperation() {
   // The products, by block and in order.
   llvm::MapVector<Block *, SmallVector<vector::ContractionOp>> products;
   kernel.walk([&](vector::ContractionOp product) {
+    auto lhs = product.getLhs().getDefiningOp<LoadOp>();
     auto rhs = product.getRhs().getDefiningOp<LoadOp>();
-    if (rhs && loads.contains(rhs))
+    if ((lhs && loads.contains(lhs)) || (rhs && loads.contains(rhs)))
       products[product->getBlock()].push_back(product);
   });
 
@@ -294,9 +348,17 @@ void AttnTileCreatePipesPass::runOnOperation() {
       pipes[load.getResult()] = pipe;
     ++numPipes;
   }
-  DenseMap<Value, WaitOp> buffers;
-  for (LoadOp load : loads)
-    buffers[load.getResult()] = stageLoad(load, pipes[load.getResult()]);
+  DenseMap<Value, WaitOp> waitsOfLoads;
+  DenseMap<Value, Value> buffers;
+  for (LoadOp load : loads) {
+    WaitOp wait = stageLoad(load, pipes[load.getResult()]);
+    waitsOfLoads[load.getResult()] = wait;
+    buffers[load.getResult()] = wait.getBuffer();
+  }
+  for (auto &[block, contractions] : products)
+    for (vector::ContractionOp product : contractions)
+      if (failed(shareOperand(product, waitsOfLoads, buffers)))
+        return signalPassFailure();
 
   DenseMap<Value, SmallVector<Operation *>> readers;
   SmallVector<SmallVector<MmaStartOp>> starts;
@@ -316,7 +378,7 @@ void AttnTileCreatePipesPass::runOnOperation() {
     keepRegistersInFlight(waits);
   }
   for (LoadOp load : loads) {
-    WaitOp stage = buffers[load.getResult()];
+    WaitOp stage = waitsOfLoads[load.getResult()];
     builder.setInsertionPointAfter(
         getLastIn(stage->getBlock(), readers[load.getResult()]));
     ReleaseOp::create(builder, load.getLoc(), stage.getBuffer());

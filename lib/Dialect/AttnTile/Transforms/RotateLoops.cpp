@@ -120,6 +120,12 @@ static FailureOr<Step> analyzeStep(scf::ForOp loop, StringRef &reason) {
         }))
       step.delayed.insert(op);
   }
+  // A tile is loaded once for each place in its stream.
+  for (Operation *op : step.lastOps)
+    if (isa<LoadOp>(op) && !step.delayed.contains(op)) {
+      reason = "the right-hand side of the last product is used before it";
+      return failure();
+    }
 
   for (Operation &op : body->without_terminator()) {
     forEachUsedValue(&op, [&](Value value) {

@@ -115,6 +115,49 @@ struct WarpSpecializedSchedule
     pm.addPass(createAttnTileUseTensorMapsPass());
   }
 };
+
+struct KeyStationarySchedule
+    : TiledSchedule<KeyStationarySchedule, KeyStationaryAttr> {
+  void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
+    auto schedule = cast<KeyStationaryAttr>(attribute);
+    AttnTileSetTraversalPassOptions traversal;
+    traversal.kind = schedule.getTraversal();
+    traversal.interleave = schedule.getInterleave();
+    pm.addPass(createAttnTileSetTraversalPass(traversal));
+    addCleanUp(pm);
+    AttnTileCreatePipesPassOptions pipes;
+    pipes.stages = schedule.getStages();
+    pm.addNestedPass<KernelOp>(createAttnTileCreatePipesPass(pipes));
+    AttnTileSplitRolesPassOptions roles;
+    roles.consumers = schedule.getConsumers();
+    pm.addNestedPass<KernelOp>(createAttnTileSplitRolesPass(roles));
+    addCleanUp(pm);
+    pm.addPass(createAttnTileUseTensorMapsPass());
+  }
+};
+
+/// Kernels carry the schedules that this one is made of.
+struct GradientSchedule
+    : attn::ScheduleAttrInterface::ExternalModel<GradientSchedule,
+                                                 GradientAttr> {
+  int64_t getQueryTile(Attribute schedule) const {
+    return cast<GradientAttr>(schedule).getKeys().getQueryTile();
+  }
+  int64_t getKeyTile(Attribute schedule) const {
+    return cast<GradientAttr>(schedule).getKeys().getKeyTile();
+  }
+  attn::ScheduleAttrInterface getPreparation(Attribute schedule) const {
+    return cast<GradientAttr>(schedule).getKeys().getPreparation();
+  }
+  attn::GradSchedules getGradSchedules(Attribute attribute) const {
+    auto schedule = cast<GradientAttr>(attribute);
+    return {schedule.getRows(), schedule.getKeys(), schedule.getValues(),
+            schedule.getQueries()};
+  }
+  void buildKernelPipeline(Attribute schedule, OpPassManager &pm) const {
+    cast<GradientAttr>(schedule).getKeys().buildKernelPipeline(pm);
+  }
+};
 } // namespace
 
 void mlir::attn_tile::registerScheduleInterfaceExternalModels(
@@ -124,5 +167,7 @@ void mlir::attn_tile::registerScheduleInterfaceExternalModels(
     ScalarAttr::attachInterface<ScalarSchedule>(*context);
     MultistageAttr::attachInterface<MultistageSchedule>(*context);
     WarpSpecializedAttr::attachInterface<WarpSpecializedSchedule>(*context);
+    KeyStationaryAttr::attachInterface<KeyStationarySchedule>(*context);
+    GradientAttr::attachInterface<GradientSchedule>(*context);
   });
 }

@@ -42,3 +42,26 @@ attn_tile.kernel @lengths(%v: memref<?x16xf16>, %p: vector<16x8xf16>, %acc: vect
   attn_tile.store %o1, %out[%c0, %c0] : vector<16x16xf32>, memref<?x16xf32>
   attn_tile.return
 }
+
+// -----
+
+#columns = affine_map<(m, n, k) -> (k, m)>
+#values = affine_map<(m, n, k) -> (k, n)>
+#result = affine_map<(m, n, k) -> (m, n)>
+
+// The position of the shared tile is that of a load in the same block.
+attn_tile.kernel @no_position(%v: memref<?x16xf16>, %p: vector<8x16xf16>, %acc: vector<16x16xf32>,
+                              %out: memref<?x16xf32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %v0 = attn_tile.load %v[%c0, %c0] stream(%c0 of %c1) : memref<?x16xf16> -> vector<8x16xf16>
+  %o = scf.for %t = %c0 to %n step %c1 iter_args(%a = %acc) -> vector<16x16xf32> {
+    // expected-error @below {{'vector.contract' op needs an operand in workgroup memory, but no stream of tiles beside it counts its steps}}
+    %o0 = vector.contract {indexing_maps = [#columns, #values, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %v0, %p, %a : vector<8x16xf16>, vector<8x16xf16> into vector<16x16xf32>
+    scf.yield %o0 : vector<16x16xf32>
+  }
+  attn_tile.store %o, %out[%c0, %c0] : vector<16x16xf32>, memref<?x16xf32>
+  attn_tile.return
+}

@@ -159,3 +159,45 @@ attn_tile.kernel @sequence(%q: memref<?x16xf16>, %v: memref<?x16xf16>, %out: mem
   attn_tile.store %p, %out[%c0, %c0] : vector<16x16xf32>, memref<?x16xf32>
   attn_tile.return
 }
+
+// -----
+
+#rows = affine_map<(m, n, k) -> (m, k)>
+#columns = affine_map<(m, n, k) -> (k, m)>
+#values = affine_map<(m, n, k) -> (k, n)>
+#keys = affine_map<(m, n, k) -> (n, k)>
+#result = affine_map<(m, n, k) -> (m, n)>
+
+// A computed tile that is a right-hand side is put into workgroup memory; it
+// takes the position of the tile that is loaded beside it.
+
+// CHECK-LABEL: attn_tile.kernel @share
+// CHECK:         %[[SHARED:.*]] = attn_tile.create_pipe : <64x16xf16, stages = 2>
+// CHECK:         %[[KEYS:.*]] = attn_tile.wait
+// CHECK:         scf.for %[[T:.*]] =
+// CHECK:           %[[Q:.*]] = attn_tile.wait %{{.*}}[%[[T]]]
+// CHECK:           %[[S:.*]] = attn_tile.mma_start %[[KEYS]], %[[Q]] transpose_rhs
+// CHECK:           attn_tile.mma_wait %[[S]]
+// CHECK:           %[[P:.*]] = arith.truncf
+// CHECK:           %[[B:.*]] = attn_tile.share %[[P]] in %[[SHARED]][%[[T]]]
+// CHECK:           attn_tile.mma_start %[[KEYS]], %[[B]] transpose_lhs
+// CHECK-SAME:        -> !attn_tile.pending<vector<128x16xf32>>
+attn_tile.kernel @share(%key: memref<?x128xf16>, %query: memref<?x128xf16>, %out: memref<?x16xf32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %zero = arith.constant dense<0.0> : vector<64x16xf32>
+  %zero1 = arith.constant dense<0.0> : vector<128x16xf32>
+  %k = attn_tile.load %key[%c0, %c0] stream(%c0 of %c1) : memref<?x128xf16> -> vector<64x128xf16>
+  scf.for %t = %c0 to %n step %c1 {
+    %q = attn_tile.load %query[%t, %c0] stream(%t of %n) : memref<?x128xf16> -> vector<16x128xf16>
+    %s = vector.contract {indexing_maps = [#rows, #keys, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %k, %q, %zero : vector<64x128xf16>, vector<16x128xf16> into vector<64x16xf32>
+    %p = arith.truncf %s : vector<64x16xf32> to vector<64x16xf16>
+    %o = vector.contract {indexing_maps = [#columns, #values, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %k, %p, %zero1 : vector<64x128xf16>, vector<64x16xf16> into vector<128x16xf32>
+    attn_tile.store %o, %out[%t, %c0] : vector<128x16xf32>, memref<?x16xf32>
+  }
+  attn_tile.return
+}

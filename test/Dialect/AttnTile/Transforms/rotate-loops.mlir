@@ -188,3 +188,42 @@ attn_tile.kernel @store(%v: vector<8x16xf16>, %p: vector<16x8xf16>,
   attn_tile.store %0, %out[%c0, %c0] : vector<16x16xf32>, memref<?x16xf32>
   attn_tile.return
 }
+
+// -----
+
+#lhs = affine_map<(m, n, k) -> (m, k)>
+#keys = affine_map<(m, n, k) -> (n, k)>
+#values = affine_map<(m, n, k) -> (k, n)>
+#result = affine_map<(m, n, k) -> (m, n)>
+
+// Left alone: a tile is loaded once, but would be read in two steps.
+
+// REMARK: Remark="the right-hand side of the last product is used before it"
+
+// CHECK-LABEL: attn_tile.kernel @one_tile
+// CHECK:         scf.for
+// CHECK-NEXT:      attn_tile.load
+// CHECK-NEXT:      vector.contract
+// CHECK-NEXT:      arith.truncf
+// CHECK-NEXT:      vector.contract
+// CHECK-NEXT:      scf.yield
+attn_tile.kernel @one_tile(%k: memref<?x16xf16>, %q: vector<16x16xf16>,
+                           %out: memref<?x16xf32>, %count: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %acc0 = arith.constant dense<0.0> : vector<16x16xf32>
+  %zero = arith.constant dense<0.0> : vector<16x8xf32>
+  %0 = scf.for %t = %c0 to %count step %c1 iter_args(%acc = %acc0) -> vector<16x16xf32> {
+    %kt = attn_tile.load %k[%t, %c0] stream(%t of %count) : memref<?x16xf16> -> vector<8x16xf16>
+    %s = vector.contract {indexing_maps = [#lhs, #keys, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %q, %kt, %zero : vector<16x16xf16>, vector<8x16xf16> into vector<16x8xf32>
+    %p = arith.truncf %s : vector<16x8xf32> to vector<16x8xf16>
+    %o = vector.contract {indexing_maps = [#lhs, #values, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %p, %kt, %acc : vector<16x8xf16>, vector<8x16xf16> into vector<16x16xf32>
+    scf.yield %o : vector<16x16xf32>
+  }
+  attn_tile.store %0, %out[%c0, %c0] : vector<16x16xf32>, memref<?x16xf32>
+  attn_tile.return
+}

@@ -108,6 +108,20 @@ inline int64_t getDimSize(Value value, unsigned dim) {
   return cast<ShapedType>(value.getType()).getDimSize(dim);
 }
 
+/// The schedules of the kernels of a gradient, each with
+/// `ScheduleAttrInterface`.
+struct GradSchedules {
+  /// What is computed once for each query.
+  Attribute rows;
+  /// Gradients of a tile of keys, and of its values unless they have a kernel.
+  Attribute keys;
+  /// Gradients of the values alone; null if the kernel of the keys has them.
+  Attribute values;
+  /// Gradients of a tile of queries. If null, the kernel of the keys adds to
+  /// these, from which the kernel of the rows makes them.
+  Attribute queries;
+};
+
 } // namespace mlir::attn
 
 #include "attn/Dialect/Attn/IR/AttnAttrInterfaces.h.inc"

@@ -118,6 +118,14 @@ def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
       }],
       "::mlir::attn::ScheduleAttrInterface", "getPreparation", (ins)>,
     InterfaceMethod<[{
+        The schedules of the kernels of a gradient. A schedule that is made for
+        one kernel serves all of them.
+      }],
+      "::mlir::attn::GradSchedules", "getGradSchedules", (ins),
+      /*methodBody=*/"", /*defaultImplementation=*/[{
+        return {$_attr, $_attr, nullptr, $_attr};
+      }]>,
+    InterfaceMethod<[{
         Appends the passes that turn the plain tiled program of
         `convert-attn-to-attn-tile` into this strategy's final `attn_tile`
         program. The pass manager is anchored on `builtin.module`.

@@ -95,6 +95,58 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
   let genVerifyDecl = 1;
 }
 
+def AttnTile_KeyStationaryAttr : AttnTile_Attr<"KeyStationary",
+    "key_stationary", []> {
+  let summary = "gradients of keys by one producer and several consumers";
+  let description = [{
+    Strategy of kernels whose work items are tiles of keys, for the same GPUs as
+    `#attn_tile.warp_specialized`: `consumers` warpgroups share the `key_tile`
+    keys, whose gradients they keep in registers; the producer stages tiles of
+    `query_tile` queries in pipes of `stages` stages. `traversal` and
+    `interleave` are the options of `attn-tile-set-traversal`.
+
+    ```mlir
+    #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2,
+        consumers = 2, traversal = paired>
+    ```
+  }];
+  let parameters = (ins "int64_t":$query_tile, "int64_t":$key_tile,
+                        "int64_t":$stages, "int64_t":$consumers,
+                        DefaultValuedParameter<"TraversalKind",
+                            "TraversalKind::Persistent">:$traversal,
+                        DefaultValuedParameter<"int64_t", "1">:$interleave);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def AttnTile_GradientAttr : AttnTile_Attr<"Gradient", "gradient", []> {
+  let summary = "one schedule for each kernel of a gradient";
+  let description = [{
+    The gradient of attention takes several kernels, each with a schedule of its
+    own: `rows` for what is computed once for each query, `keys` for the
+    gradients of keys and values, `queries` for those of queries. With `values`,
+    the gradients of values have a kernel of their own. Without `queries`, the
+    kernel of the keys adds up the gradients of the queries as well, in an order
+    that changes from run to run.
+
+    ```mlir
+    #attn_tile.gradient<
+        rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+        keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>>
+    #attn_tile.gradient<
+        rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+        keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>,
+        queries = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2>>
+    ```
+  }];
+  let parameters = (ins "::mlir::attn::ScheduleAttrInterface":$rows,
+                        "::mlir::attn::ScheduleAttrInterface":$keys,
+                        OptionalParameter<"::mlir::attn::ScheduleAttrInterface">:$queries,
+                        OptionalParameter<"::mlir::attn::ScheduleAttrInterface">:$values);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 def AttnTile_MultistageAttr : AttnTile_Attr<"Multistage", "multistage",
     []> {
   let summary = "one role that prefetches into pipes";

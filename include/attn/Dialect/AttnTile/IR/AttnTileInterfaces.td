@@ -21,8 +21,9 @@ def AttnTile_ThreadLayoutAttrInterface
   let description = [{
     How the elements of a register tile are spread over the threads of a role:
     a map (thread, register) -> (row, column) for `vector<MxN>`, and for
-    `vector<M>` or `vector<Mx1>`, a value per row, which every thread that owns
-    an element of the row holds a copy of. The map is separable: the row
+    `vector<M>` or `vector<Mx1>`, a value per row, and `vector<1xN>`, a value per
+    column, which every thread that owns an element of the row or column holds a
+    copy of. The map is separable: the row
     depends on (thread, row register), the column on (thread, column register),
     and register `r * numColumnRegisters + c` holds row register `r`, column
     register `c`.

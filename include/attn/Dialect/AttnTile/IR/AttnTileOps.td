@@ -226,7 +226,8 @@ def AttnTile_LoadOp : AttnTile_Op<"load", [
   let summary = "loads a tile";
   let description = [{
     Reads the tile that starts at `indices`; the tile's dimensions are the last
-    ones of the source. Elements outside of the source are zero.
+    ones of the source. Elements outside of the source are zero; `in_bounds`
+    says that there are none.
 
     With `within`, row `r` of the tile is number `first + r` of a sequence of
     `extent` rows; rows that are not of the sequence are zero, whatever the
@@ -243,18 +244,20 @@ def AttnTile_LoadOp : AttnTile_Op<"load", [
   }];
   let arguments = (ins AnyMemRef:$source, Variadic<Index>:$indices,
                        Optional<Index>:$first, Optional<Index>:$extent,
-                       Optional<Index>:$position, Optional<Index>:$length);
+                       Optional<Index>:$position, Optional<Index>:$length,
+                       UnitAttr:$in_bounds);
   let results = (outs AnyVectorOfNonZeroRank:$result);
   let builders = [OpBuilder<(ins
       "::mlir::Type":$type, "::mlir::Value":$source,
       "::mlir::ValueRange":$indices, "::mlir::Value":$position,
-      "::mlir::Value":$length), [{
+      "::mlir::Value":$length, CArg<"bool", "false">:$inBounds), [{
     build($_builder, $_state, type, source, indices, /*first=*/nullptr,
-          /*extent=*/nullptr, position, length);
+          /*extent=*/nullptr, position, length, inBounds);
   }]>];
   let assemblyFormat = [{
-    $source `[` $indices `]` (`within` `(` $first^ `of` $extent `)`)? (`stream` `(` $position^ `of` $length `)`)?
-    attr-dict `:` type($source) `->` type($result)
+    $source `[` $indices `]` (`within` `(` $first^ `of` $extent `)`)?
+    (`stream` `(` $position^ `of` $length `)`)?
+    (`in_bounds` $in_bounds^)? attr-dict `:` type($source) `->` type($result)
   }];
   let hasVerifier = 1;
 }
@@ -264,7 +267,8 @@ def AttnTile_StoreOp : AttnTile_Op<"store", [
   let summary = "stores a tile";
   let description = [{
     Writes a tile at `indices`; the tile's dimensions are the last ones of the
-    destination. Elements outside of the destination are dropped.
+    destination, in reverse order with `transposed`. Elements outside of the
+    destination are dropped.
 
     With `within`, row `r` of the tile is number `first + r` of a sequence of
     `extent` rows; rows that are not of the sequence are dropped.
@@ -276,15 +280,63 @@ def AttnTile_StoreOp : AttnTile_Op<"store", [
   }];
   let arguments = (ins AnyVectorOfNonZeroRank:$value, AnyMemRef:$dest,
                        Variadic<Index>:$indices,
-                       Optional<Index>:$first, Optional<Index>:$extent);
+                       Optional<Index>:$first, Optional<Index>:$extent,
+                       UnitAttr:$transposed);
   let builders = [OpBuilder<(ins
       "::mlir::Value":$value, "::mlir::Value":$dest,
-      "::mlir::ValueRange":$indices), [{
+      "::mlir::ValueRange":$indices, CArg<"bool", "false">:$transposed), [{
     build($_builder, $_state, value, dest, indices, /*first=*/nullptr,
-          /*extent=*/nullptr);
+          /*extent=*/nullptr, transposed);
   }]>];
   let assemblyFormat = [{
-    $value `,` $dest `[` $indices `]` (`within` `(` $first^ `of` $extent `)`)? attr-dict `:` type($value) `,` type($dest)
+    $value `,` $dest `[` $indices `]` (`within` `(` $first^ `of` $extent `)`)?
+    (`transposed` $transposed^)? attr-dict `:` type($value) `,` type($dest)
+  }];
+  let hasVerifier = 1;
+}
+
+def AttnTile_AddPackedOp : AttnTile_Op<"add_packed", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "adds a tile to a packed tile";
+  let description = [{
+    Adds the elements of a tile to those of a packed tile, each addition being
+    atomic. The order of additions of different groups is not defined.
+
+    A packed tile is a tile in global memory whose elements follow one another in
+    an order that belongs to the target: that in which the threads of a group
+    hold them, so that each access is of consecutive bytes. It is understood only
+    by groups whose tiles have the same shape and are spread in the same way. The
+    tile takes the place of as many whole rows, from `indices` on, of an array
+    of contiguous f32 values.
+
+    ```mlir
+    attn_tile.add_packed %t to %sums[%b, %h, %i, %c0]
+        : vector<128x64xf32> to memref<?x32x?x128xf32>
+    ```
+  }];
+  let arguments = (ins VectorOfRankAndType<[2], [F32]>:$value, AnyMemRef:$dest,
+                       Variadic<Index>:$indices);
+  let assemblyFormat = [{
+    $value `to` $dest `[` $indices `]` attr-dict `:` type($value) `to` type($dest)
+  }];
+  let hasVerifier = 1;
+}
+
+def AttnTile_LoadPackedOp : AttnTile_Op<"load_packed", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "loads a packed tile";
+  let description = [{
+    Loads the elements of a packed tile, as `attn_tile.add_packed` added to them.
+
+    ```mlir
+    %t = attn_tile.load_packed %sums[%b, %h, %i, %c0]
+        : memref<?x32x?x128xf32> to vector<128x64xf32>
+    ```
+  }];
+  let arguments = (ins AnyMemRef:$source, Variadic<Index>:$indices);
+  let results = (outs VectorOfRankAndType<[2], [F32]>:$result);
+  let assemblyFormat = [{
+    $source `[` $indices `]` attr-dict `:` type($source) `to` type($result)
   }];
   let hasVerifier = 1;
 }
@@ -346,14 +398,17 @@ def AttnTile_TileAtOp : AttnTile_Op<"tile_at", [
 }
 
 def AttnTile_MapOp : AttnTile_Op<"map", [
-    Pure, AllTypesMatch<["source", "result"]>, SingleBlock,
+    Pure, SingleBlock,
     DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
   let summary = "applies a scalar region to each element of a tile";
   let description = [{
     The region gets an element and its position `(batch, head, query, key)`,
     where element `(i, j)` of the tile is at `(batch, head, first_query + i,
-    first_key + j)`, and yields the new element. Elements whose query or key is
-    beyond its length are not mapped; the result has any value there.
+    first_key + j)`, and yields the new element. With several sources, all of
+    one type, it gets an element of each. With `transposed`, rows are keys and
+    columns queries: element `(i, j)` is at `(batch, head, first_query + j,
+    first_key + i)`. Elements whose query or key is beyond its length are not
+    mapped; the result has any value there.
 
     ```mlir
     %r = attn_tile.map %s at(%b, %h, %i, %j) lengths(%sq, %skv)
@@ -364,15 +419,25 @@ def AttnTile_MapOp : AttnTile_Op<"map", [
     }
     ```
   }];
-  let arguments = (ins AnyVectorOfNonZeroRank:$source, Index:$batch, Index:$head,
+  let arguments = (ins Variadic<AnyVectorOfNonZeroRank>:$sources,
+                       Index:$batch, Index:$head,
                        Index:$first_query, Index:$first_key,
-                       Index:$query_length, Index:$key_length);
+                       Index:$query_length, Index:$key_length,
+                       UnitAttr:$transposed);
   let results = (outs AnyVectorOfNonZeroRank:$result);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $source `at` `(` $batch `,` $head `,` $first_query `,` $first_key `)`
-    `lengths` `(` $query_length `,` $key_length `)` attr-dict `:` type($source) $body
+    $sources `at` `(` $batch `,` $head `,` $first_query `,` $first_key `)`
+    `lengths` `(` $query_length `,` $key_length `)`
+    (`transposed` $transposed^)? attr-dict
+    `:` custom<MapTypes>(ref($sources), type($sources), type($result)) $body
   }];
+  let builders = [OpBuilder<(ins "::mlir::ValueRange":$sources,
+      "::mlir::Value":$batch, "::mlir::Value":$head,
+      "::mlir::Value":$firstQuery, "::mlir::Value":$firstKey,
+      "::mlir::Value":$queryLength, "::mlir::Value":$keyLength,
+      CArg<"bool", "false">:$transposed)>];
+  let hasVerifier = 1;
   let hasRegionVerifier = 1;
 }
 
@@ -382,9 +447,10 @@ def AttnTile_MaskOp : AttnTile_Op<"mask", [
   let summary = "sets masked scores to minus infinity";
   let description = [{
     Element `(i, j)` of the tile is at `(batch, head, first_query + i,
-    first_key + j)`. It is kept if its key is within the key length, the mask
+    first_key + j)`; with `transposed`, at `(batch, head, first_query + j,
+    first_key + i)`. It is kept if its key is within the key length, the mask
     attribute (if any) keeps it and the region (if any) yields true for it, and
-    is minus infinity otherwise. Rows beyond the query length have any value.
+    is minus infinity otherwise. Elements beyond the query length have any value.
 
     ```mlir
     %r = attn_tile.mask %s at(%b, %h, %i, %j) lengths(%sq, %skv)
@@ -394,13 +460,14 @@ def AttnTile_MaskOp : AttnTile_Op<"mask", [
   let arguments = (ins AnyVectorOfNonZeroRank:$source, Index:$batch, Index:$head,
                        Index:$first_query, Index:$first_key,
                        Index:$query_length, Index:$key_length,
-                       OptionalAttr<Attn_MaskAttrInterface>:$mask);
+                       OptionalAttr<Attn_MaskAttrInterface>:$mask,
+                       UnitAttr:$transposed);
   let results = (outs AnyVectorOfNonZeroRank:$result);
   let regions = (region MaxSizedRegion<1>:$keep);
   let assemblyFormat = [{
     $source `at` `(` $batch `,` $head `,` $first_query `,` $first_key `)`
     `lengths` `(` $query_length `,` $key_length `)` (`by` `(` $mask^ `)`)?
-    attr-dict `:` type($source) (`keep` $keep^)?
+    (`transposed` $transposed^)? attr-dict `:` type($source) (`keep` $keep^)?
   }];
   let hasRegionVerifier = 1;
 }
@@ -588,6 +655,32 @@ def AttnTile_ReleaseOp : AttnTile_Op<"release", [
   let assemblyFormat = "$buffer attr-dict `:` type($buffer)";
 }
 
+def AttnTile_ShareOp : AttnTile_Op<"share", [
+    MemoryEffects<[MemRead, MemWrite]>,
+    TypesMatchWith<"buffer is one stage of the pipe", "pipe", "buffer",
+                   "::llvm::cast<PipeType>($_self).getBufferType()">]> {
+  let summary = "puts a register tile into workgroup memory";
+  let description = [{
+    Every warpgroup of the role writes its part of the tile to the stage of
+    `position`, and goes on when all have: products may then read the whole tile.
+    Positions are shared in order, each one once, and the stages of the pipe are
+    used for nothing else. Products that read a tile must have been waited for
+    before the tile of the next position is shared.
+
+    ```mlir
+    %b = attn_tile.share %ds in %pipe[%t] : vector<128x64xbf16>,
+        !attn_tile.pipe<128x64xbf16, stages = 2>
+    ```
+  }];
+  let arguments = (ins VectorOfRankAndType<[2], [BF16, F16]>:$tile,
+                       AttnTile_PipeType:$pipe, Index:$position);
+  let results = (outs AttnTile_BufferType:$buffer);
+  let assemblyFormat = [{
+    $tile `in` $pipe `[` $position `]` attr-dict `:` type($tile) `,` type($pipe)
+  }];
+  let hasVerifier = 1;
+}
+
 def AttnTile_MakeTensorMapOp : AttnTile_Op<"make_tensor_map", [
     MemoryEffects<[MemRead]>]> {
   let summary = "describes a memref for bulk copies";
@@ -614,9 +707,9 @@ def AttnTile_MmaStartOp : AttnTile_Op<"mma_start", [
   let summary = "starts a matrix product";
   let description = [{
     Starts `acc + lhs * rhs` (or `lhs * rhs` without `acc`), with f32
-    accumulation. `lhs` is `MxK`, in registers or staged; `rhs` is staged as
-    `KxN`, or as `NxK` with `transpose_rhs`. Staged operands must stay until the
-    product has been waited for.
+    accumulation. `lhs` is `MxK`, in registers or staged, or staged as `KxM` with
+    `transpose_lhs`; `rhs` is staged as `KxN`, or as `NxK` with `transpose_rhs`.
+    Staged operands must stay until the product has been waited for.
 
     ```mlir
     %s = attn_tile.mma_start %q, %k transpose_rhs
@@ -631,10 +724,10 @@ def AttnTile_MmaStartOp : AttnTile_Op<"mma_start", [
       AnyTypeOf<[AttnTile_BufferType, AnyVectorOfNonZeroRank]>:$lhs,
       AttnTile_BufferType:$rhs,
       Optional<VectorOfRankAndType<[2], [F32]>>:$acc,
-      UnitAttr:$transpose_rhs);
+      UnitAttr:$transpose_lhs, UnitAttr:$transpose_rhs);
   let results = (outs AttnTile_PendingType:$result);
   let assemblyFormat = [{
-    $lhs `,` $rhs (`transpose_rhs` $transpose_rhs^)? (`acc` $acc^)? attr-dict
+    $lhs `,` $rhs (`transpose_lhs` $transpose_lhs^)? (`transpose_rhs` $transpose_rhs^)? (`acc` $acc^)? attr-dict
     `:` type($lhs) `,` type($rhs) custom<AccType>(ref($acc), type($acc), type($result))
   }];
   let hasVerifier = 1;

@@ -51,7 +51,8 @@ def AttnTileRotateLoopsPass
     product of step `t - 1` is moved to step `t`, right after the first product
     of step `t`, so that both can be in flight during the softmax. The chain
     gets a prologue (step 0 without its second product) and an epilogue (the
-    last second product).
+    last second product). A chain whose second product reads a tile that the rest
+    of its step reads, too, is left alone, since tiles are loaded once.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
@@ -108,8 +109,10 @@ def AttnTileCreatePipesPass
     the first product, the products as `mma_start` and `mma_wait`, and
     `release`. Loads of the same tile shape from the same source, for the same
     side of products, share a pipe. The right-hand side of a product must be
-    staged; the left-hand side may stay in registers. A product that starts from
-    a zero accumulator gets none.
+    staged; the left-hand side may stay in registers unless it is transposed. An
+    operand that is computed, but must be staged, is put into workgroup memory by
+    `attn_tile.share`, at the position of a tile that is loaded beside it. A
+    product that starts from a zero accumulator gets none.
 
     Each product starts where it was and is waited for before the first use of
     its result, in the order of the starts; a stage is released after the last

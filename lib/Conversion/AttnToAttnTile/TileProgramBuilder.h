@@ -1,0 +1,102 @@
+//===- TileProgramBuilder.h - Pieces of tiled programs ----------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What the writers of tiled programs share: shorthands for tiles, and clones of
+// the scalar regions of attention.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_LIB_CONVERSION_ATTNTOATTNTILE_TILEPROGRAMBUILDER_H
+#define ATTN_LIB_CONVERSION_ATTNTOATTNTILE_TILEPROGRAMBUILDER_H
+
+#include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace mlir::attn {
+
+/// Head dimensions of tiles are padded with zeros to a multiple of this, the
+/// depth of one step of the matrix instructions for 16-bit types.
+constexpr int64_t headDimMultiple = 16;
+
+constexpr double log2e = 1.4426950408889634074;
+
+/// Which operand of a product is stored with rows and columns exchanged.
+enum class ContractForm { Plain, TransposedRhs, TransposedLhs };
+
+/// Builder of operations on tiles.
+struct TileProgramBuilder : ImplicitLocOpBuilder {
+  using ImplicitLocOpBuilder::ImplicitLocOpBuilder;
+
+  Value index(int64_t value) {
+    return arith::ConstantIndexOp::create(*this, value);
+  }
+  VectorType f32Vector(ArrayRef<int64_t> shape) {
+    return VectorType::get(shape, getF32Type());
+  }
+  Value splat(ArrayRef<int64_t> shape, double value) {
+    auto type = f32Vector(shape);
+    return arith::ConstantOp::create(
+        *this, type,
+        DenseElementsAttr::get(type, getF32FloatAttr(value).getValue()));
+  }
+  /// The size of a dimension, a constant if it is static.
+  Value size(Value memref, int64_t dim) {
+    auto type = cast<MemRefType>(memref.getType());
+    if (!type.isDynamicDim(dim))
+      return index(type.getDimSize(dim));
+    return memref::DimOp::create(*this, memref, dim);
+  }
+  /// Tiles of `size` positions that cover `length`.
+  Value countTiles(Value length, int64_t size) {
+    Value rounded = arith::AddIOp::create(*this, length, index(size - 1));
+    return arith::DivUIOp::create(*this, rounded, index(size));
+  }
+  /// Repeats a row vector along columns, or a tile of one row along rows.
+  Value broadcast(Value vector, ArrayRef<int64_t> shape) {
+    auto type = cast<VectorType>(vector.getType());
+    if (type.getRank() == 1)
+      vector = vector::ShapeCastOp::create(
+          *this, f32Vector({type.getDimSize(0), 1}), vector);
+    return vector::BroadcastOp::create(*this, f32Vector(shape), vector);
+  }
+  /// Rounds a tile of f32 to another element type.
+  Value round(Value tile, Type element) {
+    auto type = cast<VectorType>(tile.getType());
+    if (type.getElementType() == element)
+      return tile;
+    return arith::TruncFOp::create(*this, type.clone(element), tile);
+  }
+  Value extend(Value tile) {
+    auto type = cast<VectorType>(tile.getType());
+    if (type.getElementType().isF32())
+      return tile;
+    return arith::ExtFOp::create(*this, type.clone(getF32Type()), tile);
+  }
+  Value load(ArrayRef<int64_t> shape, Value source, ValueRange indices,
+             Value position = {}, Value length = {}, bool inBounds = false) {
+    Type element = cast<MemRefType>(source.getType()).getElementType();
+    return attn_tile::LoadOp::create(*this, VectorType::get(shape, element),
+                                     source, indices, position, length,
+                                     inBounds);
+  }
+  Value contract(Value lhs, Value rhs, Value acc, ContractForm form);
+
+  /// Clones the only block of `source`, a region of attention, to the end of
+  /// `target`, that of an `attn_tile` operation whose arguments stand for those
+  /// of `source`.
+  void cloneRegion(Region &source, Block *target, ValueRange arguments,
+                   const IRMapping &captured);
+};
+
+} // namespace mlir::attn
+
+#endif // ATTN_LIB_CONVERSION_ATTNTOATTNTILE_TILEPROGRAMBUILDER_H

@@ -1,0 +1,123 @@
+// RUN: attn-opt %s --convert-attn-to-attn-tile --split-input-file | FileCheck %s
+// RUN: attn-opt %s --convert-attn-to-attn-tile --split-input-file | attn-opt --split-input-file --verify-roundtrip -o /dev/null
+
+// One kernel for rows, one for keys and values, one for queries. Heads that
+// share keys are visited by one work item.
+
+// CHECK-LABEL: attn_tile.kernel @grouped_grad_rows_kernel(
+// CHECK-SAME:    %[[O:[a-zA-Z0-9_]+]]: memref<?x4x?x64xbf16>, %[[DO:[a-zA-Z0-9_]+]]: memref<?x4x?x64xbf16>, %[[LSE:[a-zA-Z0-9_]+]]: memref<?x4x?xf32>, %[[DLSE:[a-zA-Z0-9_]+]]: memref<?x4x?xf32>,
+// CHECK-SAME:    %[[EXPONENT:[a-zA-Z0-9_]+]]: memref<?x4x?xf32>, %[[DELTA:[a-zA-Z0-9_]+]]: memref<?x4x?xf32>)
+// CHECK:         %[[SUM:[a-zA-Z0-9_]+]] = vector.multi_reduction <add>
+// CHECK:         attn_tile.load %[[DLSE]]
+// CHECK:         %[[D:[a-zA-Z0-9_]+]] = arith.subf %[[SUM]]
+// CHECK:         attn_tile.load %[[LSE]]
+// CHECK:         vector.create_mask
+// CHECK:         attn_tile.store %{{.*}}, %[[EXPONENT]]
+// CHECK:         attn_tile.store %{{.*}}, %[[DELTA]]
+
+// CHECK-LABEL: attn_tile.kernel @grouped_grad_keys_kernel(
+// CHECK-SAME:    %[[Q:[a-zA-Z0-9_]+]]: memref<?x4x?x128xbf16>, %[[K:[a-zA-Z0-9_]+]]: memref<?x2x?x128xbf16>, %[[V:[a-zA-Z0-9_]+]]: memref<?x2x?x64xbf16>, %[[DO:[a-zA-Z0-9_]+]]: memref<?x4x?x64xbf16>,
+// CHECK:         scf.forall (%[[B:[a-zA-Z0-9_]+]], %[[H:[a-zA-Z0-9_]+]], %{{.*}}) in
+// CHECK:           %[[KT:[a-zA-Z0-9_]+]] = attn_tile.load %[[K]]{{.*}} stream(%c0{{.*}} of %c1{{.*}}) : {{.*}} -> vector<64x128xbf16>
+// CHECK:           %[[VT:[a-zA-Z0-9_]+]] = attn_tile.load %[[V]]{{.*}} -> vector<64x64xbf16>
+// CHECK:           %[[TOTAL:[a-zA-Z0-9_]+]] = arith.muli %{{.*}}, %c2
+// CHECK:           scf.for %[[T:[a-zA-Z0-9_]+]] = %c0{{.*}} to %[[TOTAL]]
+// CHECK:             attn_tile.load {{.*}} in_bounds : {{.*}} -> vector<1x32xf32>
+// CHECK:             %[[QT:[a-zA-Z0-9_]+]] = attn_tile.load %[[Q]]{{.*}} stream(%[[T]] of %[[TOTAL]]) : {{.*}} -> vector<32x128xbf16>
+// CHECK:             %[[S:[a-zA-Z0-9_]+]] = vector.contract {{.*}} %[[KT]], %[[QT]]
+// CHECK:             %[[DOT:[a-zA-Z0-9_]+]] = attn_tile.load %[[DO]]{{.*}} stream(%[[T]] of %[[TOTAL]])
+// CHECK:             %[[DP:[a-zA-Z0-9_]+]] = vector.contract {{.*}} %[[VT]], %[[DOT]]
+// CHECK:             %[[MASKED:[a-zA-Z0-9_]+]] = scf.if
+// CHECK:               attn_tile.mask %[[S]] {{.*}} by(#attn.causal) transposed : vector<64x32xf32>
+// CHECK:             } else {
+// CHECK:               scf.yield %[[S]]
+// CHECK:             %[[P:[a-zA-Z0-9_]+]] = math.exp2
+// CHECK:             arith.truncf %[[P]]
+// CHECK:             vector.contract {{.*}} vector<64x32xbf16>, vector<32x64xbf16> into vector<64x64xf32>
+// CHECK:             %[[CENTRED:[a-zA-Z0-9_]+]] = arith.subf %[[DP]]
+// CHECK:             arith.mulf %[[P]], %[[CENTRED]]
+// CHECK:             vector.contract {{.*}} vector<64x32xbf16>, vector<32x128xbf16> into vector<64x128xf32>
+
+// CHECK-LABEL: attn_tile.kernel @grouped_grad_queries_kernel(
+// CHECK:         attn_tile.key_tiles
+// CHECK:         scf.for
+// CHECK-COUNT-3:   vector.contract
+
+// CHECK-LABEL: func.func @grouped
+// CHECK-COUNT-2: memref.alloc(%{{.*}}, %{{.*}}) : memref<?x4x?xf32>
+// CHECK:         attn_tile.launch @grouped_grad_rows_kernel
+// CHECK:         attn_tile.launch @grouped_grad_keys_kernel
+// CHECK:         attn_tile.launch @grouped_grad_queries_kernel
+// CHECK-COUNT-2: memref.dealloc
+func.func @grouped(%q: memref<?x4x?x128xbf16>, %k: memref<?x2x?x128xbf16>, %v: memref<?x2x?x64xbf16>,
+                   %o: memref<?x4x?x64xbf16>, %do: memref<?x4x?x64xbf16>,
+                   %lse: memref<?x4x?xf32>, %dlse: memref<?x4x?xf32>) {
+  attn.attention_grad
+      ins(%q, %k, %v, %o, %lse, %do, %dlse : memref<?x4x?x128xbf16>, memref<?x2x?x128xbf16>, memref<?x2x?x64xbf16>,
+          memref<?x4x?x64xbf16>, memref<?x4x?xf32>, memref<?x4x?x64xbf16>, memref<?x4x?xf32>)
+      outs(%q, %k, %v : memref<?x4x?x128xbf16>, memref<?x2x?x128xbf16>, memref<?x2x?x64xbf16>)
+      mask(#attn.causal) schedule(#attn_tile.sequential<query_tile = 32, key_tile = 64>)
+  return
+}
+
+// -----
+
+// Without a kernel for queries, their gradients are added up: one row for each
+// channel, or for each query if a tile has as many as there are keys.
+
+// CHECK-LABEL: attn_tile.kernel @sums_grad_rows_kernel(
+// CHECK:         attn_tile.store %{{.*}} : vector<16x64xf32>, memref<1x1x128x64xf32>
+// CHECK-LABEL: attn_tile.kernel @sums_grad_keys_kernel(
+// CHECK:         %[[SUM:[a-zA-Z0-9_]+]] = vector.contract {{.*}} vector<64x64xf32>, vector<64x16xf32> into vector<64x16xf32>
+// CHECK:         vector.contract
+// CHECK:         attn_tile.add_packed %[[SUM]] to %{{.*}} : vector<64x16xf32> to memref<1x1x128x64xf32>
+// CHECK-LABEL: attn_tile.kernel @sums_grad_sums_kernel(
+// CHECK:         %[[LOADED:[a-zA-Z0-9_]+]] = attn_tile.load_packed %{{.*}} : memref<1x1x128x64xf32> to vector<64x16xf32>
+// CHECK:         %[[SCALED:[a-zA-Z0-9_]+]] = arith.mulf %[[LOADED]]
+// CHECK:         attn_tile.store %[[SCALED]], %{{.*}} transposed : vector<64x16xf32>, memref<1x1x128x40xf32>
+func.func @sums(%q: memref<1x1x128x40xf32>, %lse: memref<1x1x128xf32>) {
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<1x1x128x40xf32>, memref<1x1x128x40xf32>, memref<1x1x128x40xf32>,
+          memref<1x1x128x40xf32>, memref<1x1x128xf32>, memref<1x1x128x40xf32>)
+      outs(%q, %q, %q : memref<1x1x128x40xf32>, memref<1x1x128x40xf32>, memref<1x1x128x40xf32>)
+      schedule(#attn_tile.gradient<rows = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
+                                   keys = #attn_tile.sequential<query_tile = 16, key_tile = 64>>)
+  return
+}
+
+// -----
+
+// The gradient of the score region is applied to scores and their gradients;
+// pairs without weight have none.
+
+// CHECK-LABEL: attn_tile.kernel @region_grad_values_kernel(
+// CHECK-COUNT-2: vector.contract
+// CHECK-NOT:     vector.contract
+// CHECK-LABEL: attn_tile.kernel @region_grad_keys_kernel(
+// CHECK:         %[[RAW:[a-zA-Z0-9_]+]] = arith.mulf
+// CHECK:         attn_tile.map %[[RAW]] at
+// CHECK:         %[[W:[a-zA-Z0-9_]+]] = math.exp2
+// CHECK:         %[[GRAD:[a-zA-Z0-9_]+]] = arith.mulf %[[W]]
+// CHECK:         %[[MAPPED:[a-zA-Z0-9_]+]] = attn_tile.map %[[RAW]], %[[GRAD]] at{{.*}} transposed
+// CHECK:         %[[COUNTS:[a-zA-Z0-9_]+]] = arith.cmpf une, %[[W]]
+// CHECK:         arith.select %[[COUNTS]], %[[MAPPED]]
+func.func @region(%q: memref<1x1x128x32xf32>, %lse: memref<1x1x128xf32>) {
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<1x1x128x32xf32>, memref<1x1x128x32xf32>, memref<1x1x128x32xf32>,
+          memref<1x1x128x32xf32>, memref<1x1x128xf32>, memref<1x1x128x32xf32>)
+      outs(%q, %q, %q : memref<1x1x128x32xf32>, memref<1x1x128x32xf32>, memref<1x1x128x32xf32>)
+      schedule(#attn_tile.gradient<rows = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
+                                   keys = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
+                                   queries = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
+                                   values = #attn_tile.sequential<query_tile = 32, key_tile = 64>>)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %t = math.tanh %s : f32
+        attn.yield %t : f32
+      } score_grad {
+      ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index):
+        %r = arith.mulf %s, %ds : f32
+        attn.yield %r : f32
+      }
+  return
+}

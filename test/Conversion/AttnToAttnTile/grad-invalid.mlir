@@ -1,0 +1,105 @@
+// RUN: attn-opt %s --convert-attn-to-attn-tile --split-input-file --verify-diagnostics
+
+func.func @tensors(%q: tensor<1x1x?x64xf32>, %lse: tensor<1x1x?xf32>)
+    -> (tensor<1x1x?x64xf32>, tensor<1x1x?x64xf32>, tensor<1x1x?x64xf32>) {
+  // expected-error @below {{'attn.attention_grad' op must be bufferised}}
+  %r:3 = attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : tensor<1x1x?x64xf32>, tensor<1x1x?x64xf32>, tensor<1x1x?x64xf32>,
+          tensor<1x1x?x64xf32>, tensor<1x1x?xf32>, tensor<1x1x?x64xf32>)
+      outs(%q, %q, %q : tensor<1x1x?x64xf32>, tensor<1x1x?x64xf32>, tensor<1x1x?x64xf32>)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
+      -> tensor<1x1x?x64xf32>, tensor<1x1x?x64xf32>, tensor<1x1x?x64xf32>
+  return %r#0, %r#1, %r#2 : tensor<1x1x?x64xf32>, tensor<1x1x?x64xf32>, tensor<1x1x?x64xf32>
+}
+
+// -----
+
+func.func @no_schedule(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>) {
+  // expected-error @below {{'attn.attention_grad' op needs a schedule}}
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>,
+          memref<1x1x?x64xf32>, memref<1x1x?xf32>, memref<1x1x?x64xf32>)
+      outs(%q, %q, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>)
+  return
+}
+
+// -----
+
+func.func @sequences(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>, %cu: memref<?xi32>) {
+  // expected-error @below {{'attn.attention_grad' op with sequences has no tiled program yet}}
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>,
+          memref<1x1x?x64xf32>, memref<1x1x?xf32>, memref<1x1x?x64xf32>)
+      outs(%q, %q, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>)
+      sequences packed(%cu, %cu : memref<?xi32>, memref<?xi32>)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
+  return
+}
+
+// -----
+
+func.func @deterministic(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>) {
+  // expected-error @below {{'attn.attention_grad' op must be deterministic, but its schedule adds up the gradients of queries in any order}}
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>,
+          memref<1x1x?x64xf32>, memref<1x1x?xf32>, memref<1x1x?x64xf32>)
+      outs(%q, %q, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>)
+      schedule(#attn_tile.gradient<rows = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
+                                   keys = #attn_tile.sequential<query_tile = 16, key_tile = 64>>)
+      deterministic
+  return
+}
+
+// -----
+
+func.func @score_grad(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>) {
+  // expected-error @below {{'attn.attention_grad' op needs the 'score_grad' region that belongs to its 'score' region}}
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>,
+          memref<1x1x?x64xf32>, memref<1x1x?xf32>, memref<1x1x?x64xf32>)
+      outs(%q, %q, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        attn.yield %s : f32
+      }
+  return
+}
+
+// -----
+
+func.func @captured_tensor(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>, %x: tensor<1xf32>) {
+  // expected-error @below {{'attn.attention_grad' op captures 'tensor<1xf32>', which must be bufferised}}
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>,
+          memref<1x1x?x64xf32>, memref<1x1x?xf32>, memref<1x1x?x64xf32>)
+      outs(%q, %q, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
+      keep {
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        %e = tensor.extract %x[%b] : tensor<1xf32>
+        %k = arith.cmpf oeq, %e, %e : f32
+        attn.yield %k : i1
+      }
+  return
+}
+
+// -----
+
+func.func @dcaptures(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>, %x: memref<?xf32>) {
+  // expected-error @below {{'attn.attention_grad' op gradients of captured arrays have no kernel yet}}
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>,
+          memref<1x1x?x64xf32>, memref<1x1x?xf32>, memref<1x1x?x64xf32>)
+      outs(%q, %q, %q, %x : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<?xf32>)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        attn.yield %s : f32
+      } score_grad {
+      ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index, %dx: memref<?xf32>):
+        attn.accumulate %ds into %dx[%h] : memref<?xf32>
+        attn.yield %ds : f32
+      }
+  return
+}

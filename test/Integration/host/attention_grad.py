@@ -1,0 +1,283 @@
+# ===- attention_grad.py - Numerics of gradients on the host ---------------===#
+#
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+#
+# Compiles gradients of attention in many variants for the host, runs each with
+# several shapes, and compares dq, dk and dv with f64. What attention itself
+# gives, out and lse, is computed here in f64 and rounded. An error may be twice
+# that of the same computation by NumPy operations that round to the element
+# type after each step, plus one rounding of the output.
+#
+# ===----------------------------------------------------------------------===#
+# REQUIRES: host-cc, numpy
+# RUN: %python %s --cc %host_cc --library %attn_libs_dir --work %t
+
+import argparse
+import concurrent.futures
+import ctypes
+import os
+import sys
+
+import numpy as np
+
+sys.path.insert(0, os.path.dirname(__file__))
+import attention
+from attention import CAPTURES, EPSILON, F64, KEEPS, MASKS, SCORES
+
+# Gradients of score regions: MLIR body (%s and %ds to %r), and the factor of ds.
+SCORE_GRADS = {
+    "none": ("", None),
+    "alibi": ("%r = arith.addf %ds, %zero : f32", lambda s: 1),
+    "softcap": (
+        """%cap = arith.constant 2.0 : f32
+           %one = arith.constant 1.0 : f32
+           %d = arith.divf %s, %cap : f32
+           %t = math.tanh %d : f32
+           %t2 = arith.mulf %t, %t : f32
+           %f = arith.subf %one, %t2 : f32
+           %r = arith.mulf %ds, %f : f32""",
+        lambda s: 1 - np.tanh(s / 2) ** 2,
+    ),
+    "bias": ("%r = arith.addf %ds, %zero : f32", lambda s: 1),
+    # Not a number where the score is far from 0: only pairs that do not attend
+    # are, or have no weight.
+    "branch": ("%r = arith.addf %ds, %zero : f32", lambda s: 1),
+}
+
+
+class Variant(attention.Variant):
+    def __init__(self, *args, dlse=False, spread=1.0, parts="keys queries", **options):
+        self.dlse, self.spread, self.parts = dlse, spread, parts
+        super().__init__(*args, **options)
+
+    def module(self):
+        q = self.memref(self.hq, self.d, self.dtype)
+        k = self.memref(self.hkv, self.d, self.dtype)
+        v = self.memref(self.hkv, self.dv, self.dtype)
+        o = self.memref(self.hq, self.dv, self.out)
+        lse = f"memref<?x{self.hq}x?xf32>"
+        captures = "".join(f", %{c}: {CAPTURES[c][0]}" for c in self.captures)
+        scale = "" if self.scale_given is None else f"scale({float(self.scale)})"
+        mask = MASKS[self.mask][0]
+        regions = ""
+        if self.score != "none":
+            regions += f"""score {{
+          ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+            {SCORES[self.score][1]}
+            attn.yield %r : f32
+          }}"""
+        if self.keep != "none":
+            regions += f""" keep {{
+          ^bb0(%b: index, %h: index, %i: index, %j: index):
+            {KEEPS[self.keep][1]}
+            attn.yield %r : i1
+          }}"""
+        if self.score != "none":
+            regions += f""" score_grad {{
+          ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index):
+            %zero = arith.constant 0.0 : f32
+            {SCORE_GRADS[self.score][0]}
+            attn.yield %r : f32
+          }}"""
+        dlse, dlse_type = (", %dlse", f", {lse}") if self.dlse else ("", "")
+        tiles = f"#attn_tile.sequential<query_tile = {self.tile[0]}, key_tile = {self.tile[1]}>"
+        parts = ", ".join(f"{part} = {tiles}" for part in ("rows " + self.parts).split())
+        return f"""func.func @run(%q: {q}, %k: {k}, %v: {v}, %o: {o}, %lse: {lse}, %do: {o},
+            %dlse: {lse}, %dq: {q}, %dk: {k}, %dv: {v}{captures}) {{
+          attn.attention_grad
+              ins(%q, %k, %v, %o, %lse, %do{dlse} : {q}, {k}, {v}, {o}, {lse}, {o}{dlse_type})
+              outs(%dq, %dk, %dv : {q}, {k}, {v})
+              {scale} {mask}
+              schedule(#attn_tile.gradient<{parts}>)
+              {regions}
+          return
+        }}"""
+
+
+VARIANTS = [
+    Variant("f32", 64),
+    Variant("f32", 8, mask="causal", tile=(16, 40)),
+    Variant("f32", 128, hq=4, hkv=1, mask="causal"),
+    Variant("f32", 72, dv=40, mask="causal_top_left", layout="bshd", dlse=True),
+    Variant("f32", 16, mask="window", tile=(8, 16)),
+    Variant("f32", 96, mask="window_both", tile=(32, 32), hq=6, hkv=2),
+    Variant("f32", 40, mask="window_left", layout="bhds"),
+    Variant("f32", 64, score="alibi", mask="causal", hq=4, hkv=2),
+    Variant("f32", 64, score="softcap", scale=0.3, dlse=True),
+    Variant("f32", 32, score="bias", mask="causal"),
+    Variant("f32", 32, score="branch", mask="window"),
+    Variant("f32", 64, keep="docs"),
+    Variant("f32", 64, keep="docs", mask="causal", score="alibi", layout="bshd"),
+    Variant("f32", 64, keep="lengths", tile=(8, 24), dlse=True),
+    Variant("f32", 64, scale=-0.2),
+    # Kernels of their own for the gradients of values, and none for queries:
+    # sums with a row for each channel, or for each query.
+    Variant("f32", 64, mask="causal", hq=4, hkv=2, parts="keys queries values", dlse=True),
+    Variant("f32", 64, mask="causal", hq=4, hkv=2, parts="keys", tile=(32, 64)),
+    Variant("f32", 72, dv=40, mask="window", parts="keys", tile=(16, 64), dlse=True),
+    Variant("f32", 40, score="softcap", keep="docs", parts="keys", tile=(32, 32)),
+    Variant("bf16", 64, mask="window_both", parts="keys", tile=(64, 32), layout="bshd"),
+    Variant("f16", 128, hq=4, hkv=1, parts="keys", tile=(16, 64)),
+    # Log-sum-exps below -88, so that exp(-lse) is no f32.
+    Variant("f32", 64, keep="lengths", spread=8.0),
+    Variant("f32", 64, mask="causal", spread=8.0, tile=(64, 128)),
+    Variant("bf16", 128, mask="causal", hq=4, hkv=2),
+    Variant("bf16", 64, layout="bshd"),
+    Variant("bf16", 192, dv=128, mask="causal", out="f32"),
+    Variant("bf16", 64, keep="lengths", score="softcap"),
+    Variant("bf16", 64, mask="window", spread=4.0),
+    Variant("f16", 64, mask="causal", layout="bshd", dlse=True),
+    Variant("f16", 104, dv=24, mask="window_both"),
+    Variant("f16", 64, score="alibi", keep="docs", hq=6, hkv=2),
+]
+
+
+def gradient(variant, q, k, v, dout, dlse, captures, step, results=None):
+    """Gradients of q, k and v, and out and lse; `step` rounds after each operation.
+    `results` are the out and lse that the kernel gets, if they are to be used."""
+    group = variant.hq // variant.hkv
+    b, hkv, skv = k.shape[:3]
+    k, v = np.repeat(k, group, 1), np.repeat(v, group, 1)
+    bi, h, i, j = np.ogrid[: q.shape[0], : q.shape[1], : q.shape[2], :skv]
+    x = step(step(q @ k.transpose(0, 1, 3, 2)) * variant.scale)
+    s = x
+    if variant.score != "none":
+        s = step(SCORES[variant.score][2](x, bi, h, i, j, captures))
+    keep = MASKS[variant.mask][1](i, j, q.shape[2], skv)
+    if variant.keep != "none":
+        keep = keep & KEEPS[variant.keep][2](bi, h, i, j, captures)
+    s = np.where(keep, s, -np.inf)
+    m = s.max(-1, keepdims=True)
+    m = np.where(np.isneginf(m), 0, m)
+    p = np.exp(s - m)
+    total = p.sum(-1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        lse = (m + np.log(total))[..., 0]
+    p = step(p / np.where(total == 0, 1, total))
+    out = step(p @ v)
+    if results is not None:
+        out, lse = results
+        with np.errstate(invalid="ignore"):
+            p = np.where(np.isneginf(s), 0, np.exp(s - lse[..., None]))
+    delta = (out * dout).sum(-1) - np.where(np.isneginf(lse), 0, dlse)
+    dp = step(dout @ v.transpose(0, 1, 3, 2))
+    ds = step(p * (dp - delta[..., None]))
+    if variant.score != "none":
+        ds = step(np.where(p == 0, 0, ds * SCORE_GRADS[variant.score][1](x)))
+    reduce = lambda g: g.reshape(b, hkv, group, *g.shape[2:]).sum(2)
+    dq = step(ds @ k * variant.scale)
+    dk = step(reduce(ds.transpose(0, 1, 3, 2) @ q * variant.scale))
+    dv = step(reduce(p.transpose(0, 1, 3, 2) @ dout))
+    return (dq, dk, dv), out, lse
+
+
+def run(variant, library, shape, rng):
+    """Returns a message if the results are wrong."""
+    def make(heads, length, dim, dtype, spread=1.0):
+        return variant.array(
+            shape.b, heads, length, dim,
+            lambda s: attention.to_memory(spread * rng.standard_normal(s), dtype))
+
+    q = make(variant.hq, shape.sq, variant.d, variant.dtype, variant.spread)
+    k = make(variant.hkv, shape.skv, variant.d, variant.dtype, variant.spread)
+    v = make(variant.hkv, shape.skv, variant.dv, variant.dtype)
+    dout = make(variant.hq, shape.sq, variant.dv, variant.out)
+    dlse = rng.standard_normal((shape.b, variant.hq, shape.sq)).astype(np.float32)
+    if not variant.dlse:
+        dlse[:] = 0
+    captures = {}
+    for name in variant.captures:
+        _, numpy_type, make_capture = CAPTURES[name]
+        captures[name] = np.ascontiguousarray(make_capture(shape, rng), numpy_type)
+
+    read = lambda x, dtype=variant.dtype: attention.from_memory(x, dtype)
+    values = [read(q), read(k), read(v), read(dout, variant.out), dlse]
+    wide = [x.astype(F64) for x in values]
+    exact, exact_out, exact_lse = gradient(variant, *wide, captures, lambda x: x)
+    out = variant.array(shape.b, variant.hq, shape.sq, variant.dv,
+                        lambda s: np.zeros(s, to_numpy(variant.out)))
+    out[...] = attention.to_memory(exact_out, variant.out)
+    lse = exact_lse.astype(np.float32)
+    # In f32, the rounding of large scores and of their lse is what counts.
+    given = (read(out, variant.out), lse) if variant.dtype == "f32" else None
+    rounded, _, _ = gradient(variant, *values, captures,
+                             lambda x: attention.round_to(x, variant.dtype), given)
+
+    element = to_numpy(variant.dtype)
+    results = [variant.array(shape.b, heads, length, dim, lambda s: np.full(s, 7, element))
+               for heads, length, dim in ((variant.hq, shape.sq, variant.d),
+                                          (variant.hkv, shape.skv, variant.d),
+                                          (variant.hkv, shape.skv, variant.dv))]
+    arrays = [q, k, v, out, lse, dout, dlse, *results,
+              *(captures[c] for c in variant.captures)]
+    descriptors = [attention.descriptor(array) for array in arrays]
+    library._mlir_ciface_run(*(ctypes.byref(d) for d in descriptors))
+
+    # Scores and their lse are rounded to f32, which moves weights in proportion.
+    finite = np.abs(np.where(np.isfinite(exact_lse), exact_lse, 0)).max()
+    weight_error = 4 * EPSILON["f32"] * finite
+    # Gradients of weights may cancel with the row's delta.
+    q64, k64, v64, dout64 = wide[:4]
+    group = variant.hq // variant.hkv
+    largest_dp = np.abs(dout64 @ np.repeat(v64, group, 1).transpose(0, 1, 3, 2)).max()
+    cancelled = (8 * EPSILON["f32"] * abs(variant.scale) * largest_dp
+                 * max(np.abs(q64).max(), np.abs(k64).max()))
+    for name, result, expected, other in zip(("dq", "dk", "dv"), results, exact, rounded):
+        result = read(result).astype(F64)
+        if not np.isfinite(result).all():
+            return f"{name} is not finite"
+        largest = np.abs(expected).max()
+        allowed = (2 * np.abs(other - expected).max() + EPSILON[variant.dtype] * largest
+                   + weight_error * largest + cancelled + 2e-6 * max(1, largest))
+        error = np.abs(result - expected).max()
+        if error > allowed:
+            return f"{name}: error {error:.3g}, allowed {allowed:.3g}"
+    empty = np.isneginf(lse)
+    if (read(results[0])[empty] != 0).any():
+        return "dq of a row with nothing to attend is not 0"
+    return None
+
+
+def to_numpy(dtype):
+    return {"bf16": np.uint16, "f16": np.float16, "f32": np.float32}[dtype]
+
+
+def make_shapes(variant, rng, count):
+    # 1 query of 128 keys, and 64 more queries than whole tiles of 128.
+    fixed = [attention.Shape(variant, *s) for s in ((2, 1, 128), (1, 192, 192))]
+    return fixed + attention.make_shapes(variant, rng, count - len(fixed))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cc", required=True, help="clang")
+    parser.add_argument("--library", required=True, help="folder of libattn_runtime")
+    parser.add_argument("--work", required=True, help="folder for what is compiled")
+    parser.add_argument("--shapes", type=int, default=9, help="shapes of each variant")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    os.makedirs(args.work, exist_ok=True)
+
+    paths = [os.path.join(args.work, f"variant{n}") for n in range(len(VARIANTS))]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        libraries = list(pool.map(lambda x: attention.compile_variant(*x, args),
+                                  zip(VARIANTS, paths)))
+    rng = np.random.default_rng(args.seed)
+    cases = failures = 0
+    for variant, library in zip(VARIANTS, libraries):
+        for shape in make_shapes(variant, rng, args.shapes):
+            cases += 1
+            message = run(variant, library, shape, rng)
+            if message:
+                failures += 1
+                print(f"{variant}\n  b={shape.b} sq={shape.sq} skv={shape.skv}: {message}")
+    print(f"{cases} cases, {failures} failures")
+    return failures != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
