@@ -77,10 +77,10 @@ func.func @given(%q: memref<1x4x?x64xbf16>, %k: memref<1x4x?x64xbf16>, %v: memre
   return
 }
 
-// Sequences are walked in the order of their plan, the heads of a group together.
+// Sequences are walked in the order of their plan, all heads together.
 
 // CHECK-LABEL: @packed(
-// CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, ping_pong = true, interleave = 4, query_stages = 2>
+// CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, ping_pong = true, traversal = paired, interleave = 0, query_stages = 2>
 func.func @packed(%q: memref<1x8x?x128xbf16>, %k: memref<1x2x?x128xbf16>, %cu: memref<?xi32>, %o: memref<1x8x?x128xbf16>) {
   attn.attention ins(%q, %k, %k : memref<1x8x?x128xbf16>, memref<1x2x?x128xbf16>, memref<1x2x?x128xbf16>)
       outs(%o : memref<1x8x?x128xbf16>) sequences packed(%cu, %cu : memref<?xi32>, memref<?xi32>) mask(#attn.causal)

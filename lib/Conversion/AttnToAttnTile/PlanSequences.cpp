@@ -10,7 +10,10 @@
 // 1 + i is item i, in the order of `Field`. Items of sequences with few keys
 // come first, those of one sequence are neighbours, and the walk goes from the
 // last item to the first: groups then end with the shortest items, and share
-// keys and values in the second level cache on the way.
+// keys and values in the second level cache on the way. Within a sequence late
+// and early query tiles alternate, so that under a causal mask any two items in
+// a row have much the same work. Where the number of items is odd the first one
+// is there twice, and is done twice.
 //
 // The kernel has one work item for each sequence and one more. Each of them
 // goes over all sequences: the place of its own tiles is the number of tiles of
@@ -56,6 +59,9 @@ struct PlanBuilder : ImplicitLocOpBuilder {
   }
   Value add(Value lhs, Value rhs) {
     return arith::AddIOp::create(*this, lhs, rhs);
+  }
+  Value mul(Value lhs, Value rhs) {
+    return arith::MulIOp::create(*this, lhs, rhs);
   }
   Value sub(Value lhs, Value rhs) {
     return arith::SubIOp::create(*this, lhs, rhs);
@@ -223,11 +229,11 @@ void PlanWriter::writeSequence(Value sequence) {
     Value isBefore = arith::OrIOp::create(b, isShorter, isTie);
     return SmallVector<Value>{b.select(isBefore, tiles, zero), tiles};
   });
-  Value place = b.add(places[0], one);
+  Value isOdd = arith::AndIOp::create(b, places[1], one);
+  Value place = b.add(b.add(places[0], one), isOdd);
   Value tiles = b.select(isBad, zero, countTiles(queryLength));
-  b.each(tiles, [&](Value tile) {
-    Value row = b.add(place, tile);
-    Value firstQuery = arith::MulIOp::create(b, tile, b.constant(queryTile));
+  auto writeItem = [&](Value row, Value tile) {
+    Value firstQuery = b.mul(tile, b.constant(queryTile));
     auto store = [&](Field field, Value value) {
       b.storeIndex(value, plan, {row, b.constant(field)});
     };
@@ -237,11 +243,28 @@ void PlanWriter::writeSequence(Value sequence) {
     store(KeyLength, keyLength);
     store(FirstQueryRow, b.add(firstQueryRow, firstQuery));
     store(FirstKeyRow, firstKeyRow);
+  };
+  // From the last row of the sequence: the last tile, the first one, the last
+  // but one, the second one, ...
+  Value lastTile = b.sub(tiles, one);
+  b.each(tiles, [&](Value tile) {
+    Value fromEnd = b.mul(b.sub(lastTile, tile), b.constant(2));
+    Value fromStart = b.add(b.mul(tile, b.constant(2)), one);
+    Value isLate = b.compare(CmpIPredicate::sle, fromEnd, lastTile);
+    Value turn = b.select(isLate, fromEnd, fromStart);
+    writeItem(b.add(place, b.sub(lastTile, turn)), tile);
+  });
+  // The first item of all, which is the middle tile of its sequence, again.
+  Value isFirst = b.both(b.compare(CmpIPredicate::eq, places[0], zero),
+                         b.compare(CmpIPredicate::ne, tiles, zero));
+  Value again = b.select(isFirst, isOdd, zero);
+  b.each(again, [&](Value) {
+    writeItem(one, arith::DivUIOp::create(b, lastTile, b.constant(2)));
   });
 
   Value isLast = b.compare(CmpIPredicate::eq, sequence, numSequences);
   b.each(b.toIndex(isLast), [&](Value) {
-    Value count = b.select(isBad, zero, places[1]);
+    Value count = b.select(isBad, zero, b.add(places[1], isOdd));
     b.storeIndex(count, plan, {zero, zero});
   });
   b.each(b.toIndex(b.both(isLast, isBad)), [&](Value) {
@@ -250,21 +273,23 @@ void PlanWriter::writeSequence(Value sequence) {
   });
 }
 
-/// Emits the most items that sequences can have.
+/// Emits the most items that sequences can have: one more than they have tiles,
+/// so that their number can be even.
 static Value emitCapacity(PlanBuilder &b, AttentionOp attention) {
-  Value query = attention.getQuery();
   Value entries = b.size(attention.getQuerySequences(), 0);
-  Value stored = b.size(query, 2);
+  Value stored = b.size(attention.getQuery(), 2);
   Value tile = b.constant(attention.getChosenSchedule().getQueryTile());
   Value zero = b.constant(0), one = b.constant(1);
+  Value capacity;
   if (attention.getSequenceLayout() == SequenceLayout::Padded) {
     Value rounded = b.add(stored, b.sub(tile, one));
     Value tiles = arith::DivUIOp::create(b, rounded, tile);
-    return arith::MulIOp::create(b, entries, tiles);
+    capacity = b.add(b.mul(entries, tiles), one);
+  } else {
+    // Each sequence adds less than one tile to those that its rows fill.
+    Value full = arith::DivUIOp::create(b, stored, tile);
+    capacity = b.add(full, entries);
   }
-  // Each sequence adds less than one tile to those that its rows fill.
-  Value full = arith::DivUIOp::create(b, stored, tile);
-  Value capacity = b.add(full, b.sub(entries, one));
   Value isNone = b.compare(arith::CmpIPredicate::eq, entries, zero);
   return b.select(isNone, zero, capacity);
 }

@@ -50,8 +50,8 @@ Value attn::emitRuntimeCall(OpBuilder &builder, Location loc, ModuleOp module,
 }
 
 attn::RuntimeMemRef attn::emitFaultWord(OpBuilder &builder, Location loc,
-                                  ModuleOp module, MemRefType type,
-                                  int32_t deviceKind, Block *entry) {
+                                        ModuleOp module, MemRefType type,
+                                        int32_t deviceKind, Block *entry) {
   Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
   Type i32 = builder.getI32Type(), i64 = builder.getI64Type();
   Value slot;

@@ -140,13 +140,9 @@ static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
   // Under a mask, long and short work items are paired to equal amounts.
   auto traversal = isMasked ? attn_tile::TraversalKind::Paired
                             : attn_tile::TraversalKind::Persistent;
-  int64_t interleave = 1;
-  // Sequences are planned in the order of their lengths. The heads of a group
-  // go along together, since they read the same keys and values.
-  if (op.hasSequences()) {
-    traversal = attn_tile::TraversalKind::Persistent;
-    interleave = op.getGroupSize();
-  }
+  // Sequences are planned in the order of their work, which holds over all
+  // heads only if they go along together.
+  int64_t interleave = op.hasSequences() ? 0 : 1;
   // Rescaling is worth skipping where it takes long beside the products.
   constexpr int64_t minValueHeadDimLazy = 192;
   bool lazyRescale = op.getValueHeadDim() >= minValueHeadDimLazy;

@@ -167,6 +167,8 @@ struct Walk {
   static Walk overItems(IndexBuilder &builder, ArrayRef<OpFoldResult> sizes,
                         int64_t interleave);
   static Walk overPairs(IndexBuilder &builder, ArrayRef<OpFoldResult> sizes);
+  static Walk overNeighbours(IndexBuilder &builder,
+                             ArrayRef<OpFoldResult> sizes, int64_t interleave);
 };
 } // namespace
 
@@ -186,7 +188,8 @@ Walk Walk::overItems(IndexBuilder &builder, ArrayRef<OpFoldResult> sizes,
   Value total = emitProduct(builder, sizes);
   Value program = ProgramIdOp::create(builder, 0);
   Value programs = NumProgramsOp::create(builder, 0);
-  auto emit = [=](IndexBuilder &builder, Value round) {
+  auto emit = [=, sizes = SmallVector<OpFoldResult>(sizes)](
+                  IndexBuilder &builder, Value round) {
     Value first = builder.mul(round, programs);
     Value backwards = arith::CmpIOp::create(
         builder, arith::CmpIPredicate::ne,
@@ -351,6 +354,116 @@ Walk Walk::overPairs(IndexBuilder &builder, ArrayRef<OpFoldResult> sizes) {
   return {builder.add(beforeRest, myRest), emit};
 }
 
+/// Whoever counts the items at run time has put long and short ones next to one
+/// another, an even number of them: items `2 * i` and `2 * i + 1` are a unit.
+Walk Walk::overNeighbours(IndexBuilder &builder, ArrayRef<OpFoldResult> sizes,
+                          int64_t interleave) {
+  SmallVector<OpFoldResult> units(sizes);
+  units.back() =
+      builder.div(emitSize(builder, sizes.back()), builder.constant(2));
+  Walk walk = overItems(builder, units, interleave);
+  auto emit = [=](IndexBuilder &builder, Value step) {
+    Value two = builder.constant(2);
+    SmallVector<Value> indices =
+        walk.emitIndices(builder, builder.div(step, two));
+    Value first =
+        builder.add(builder.mul(indices.back(), two), builder.constant(1));
+    indices.back() = builder.sub(first, builder.rem(step, two));
+    return indices;
+  };
+  return {builder.mul(walk.count, builder.constant(2)), emit};
+}
+
+/// Adds what `value` depends on in the body of `loop`, in order, to `slice`;
+/// fails if that is more than loads and computation on the number of the step.
+static LogicalResult collectItemSlice(Value value, scf::ForOp loop,
+                                      SetVector<Operation *> &slice) {
+  Operation *op = value.getDefiningOp();
+  if (value.getParentBlock() != loop.getBody() || slice.contains(op))
+    return success();
+  if (!op)
+    return success(value == loop.getInductionVar());
+  if (op->getNumRegions() != 0 ||
+      (!isMemoryEffectFree(op) && !isa<memref::LoadOp>(op)))
+    return failure();
+  for (Value operand : op->getOperands())
+    if (failed(collectItemSlice(operand, loop, slice)))
+      return failure();
+  slice.insert(op);
+  return success();
+}
+
+/// Makes each step find out early which item the next step has, `indices`, and
+/// load what describes it, so that no step begins by waiting for memory.
+/// `count` is the number of steps.
+static void loadItemsEarly(IndexBuilder &builder, scf::ForOp loop, Value count,
+                           ValueRange indices) {
+  SmallVector<Value> values;
+  SetVector<Operation *> slice;
+  auto add = [&](Value value) {
+    SetVector<Operation *> longer = slice;
+    if (value.getParentBlock() != loop.getBody() ||
+        llvm::is_contained(values, value) ||
+        failed(collectItemSlice(value, loop, longer)))
+      return;
+    slice = std::move(longer);
+    values.push_back(value);
+  };
+  for (auto load : loop.getBody()->getOps<memref::LoadOp>())
+    add(load.getResult());
+  if (values.empty())
+    return;
+  for (Value index : indices)
+    add(index);
+  auto emitValues = [&](OpBuilder &inner, Value step) {
+    IRMapping map;
+    map.map(loop.getInductionVar(), step);
+    for (Operation *op : slice)
+      inner.clone(*op, map);
+    return llvm::map_to_vector(values,
+                               [&](Value value) { return map.lookup(value); });
+  };
+
+  // The item of the first step, if there is one.
+  builder.setInsertionPoint(loop);
+  Value zero = builder.constant(0), one = builder.constant(1);
+  Value exists =
+      arith::CmpIOp::create(builder, arith::CmpIPredicate::ugt, count, zero);
+  auto first = scf::IfOp::create(
+      builder, exists,
+      [&](OpBuilder &inner, Location loc) {
+        scf::YieldOp::create(inner, loc, emitValues(inner, zero));
+      },
+      [&](OpBuilder &inner, Location loc) {
+        SmallVector<Value> zeros;
+        for (Value value : values)
+          zeros.push_back(arith::ConstantOp::create(
+              inner, loc, inner.getZeroAttr(value.getType())));
+        scf::YieldOp::create(inner, loc, zeros);
+      });
+
+  // That of the next step, before the loop over key tiles; in the last step,
+  // its own again.
+  auto nested = loop.getBody()->getOps<scf::ForOp>();
+  builder.setInsertionPoint(nested.empty() ? loop.getBody()->getTerminator()
+                                           : *nested.begin());
+  Value step = builder.min(builder.add(loop.getInductionVar(), one),
+                           builder.sub(count, one));
+  SmallVector<Value> next = emitValues(builder, step);
+
+  IRRewriter rewriter(builder);
+  FailureOr<LoopLikeOpInterface> longer = loop.replaceWithAdditionalYields(
+      rewriter, first.getResults(), /*replaceInitOperandUsesInLoop=*/false,
+      [&](OpBuilder &, Location, ArrayRef<BlockArgument>) { return next; });
+  assert(succeeded(longer) && "every scf.for takes more values");
+  ValueRange carried = longer->getRegionIterArgs().take_back(values.size());
+  for (auto [value, argument] : llvm::zip_equal(values, carried))
+    rewriter.replaceAllUsesWith(value, argument);
+  for (Operation *op : llvm::reverse(slice))
+    if (op->use_empty())
+      rewriter.eraseOp(op);
+}
+
 /// Replaces `forall` by what group number `program_id 0` does of it.
 static LogicalResult emitWalk(scf::ForallOp forall, TraversalKind kind,
                               int64_t interleave) {
@@ -377,9 +490,13 @@ static LogicalResult emitWalk(scf::ForallOp forall, TraversalKind kind,
           "length of the stream must be known at the end of the work item");
   }
 
-  Walk walk = kind == TraversalKind::Paired
-                  ? Walk::overPairs(builder, sizes)
-                  : Walk::overItems(builder, sizes, interleave);
+  Walk walk;
+  if (kind != TraversalKind::Paired)
+    walk = Walk::overItems(builder, sizes, interleave);
+  else if (isCountBounded)
+    walk = Walk::overNeighbours(builder, sizes, interleave);
+  else
+    walk = Walk::overPairs(builder, sizes);
   Value zero = builder.constant(0), one = builder.constant(1);
   SmallVector<Value> bases(streams.size(), zero);
   auto loop = scf::ForOp::create(builder, zero, walk.count, one, bases);
@@ -407,6 +524,7 @@ static LogicalResult emitWalk(scf::ForallOp forall, TraversalKind kind,
   if (!next.empty())
     scf::YieldOp::create(builder, next);
   forall.erase();
+  loadItemsEarly(builder, loop, walk.count, indices);
   return success();
 }
 

@@ -129,23 +129,34 @@ func.func @launches(%a: memref<?x?x?x8xf16>, %count: index) {
 }
 
 // The number of items is found by the kernel; launches are made for the bound.
-// Even with one group for each item of the bound some groups may have none.
+// Even with one group for each item of the bound some groups may have none. A
+// step loads what describes the item of the next one; pairs are neighbours.
 
 // CHECK-LABEL: attn_tile.kernel @bounded
-// CHECK-SAME:    %[[LIST:[a-z0-9]+]]: memref<?xi32>
-attn_tile.kernel @bounded(%list: memref<?xi32>) {
+// CHECK-SAME:    %[[LIST:[a-z0-9]+]]: memref<?xi32>, %[[OUT:[a-z0-9]+]]: memref<?xi32>
+attn_tile.kernel @bounded(%list: memref<?xi32>, %out: memref<?xi32>) {
   %c0 = arith.constant 0 : index
   %size = memref.dim %list, %c0 : memref<?xi32>
   %found = memref.load %list[%c0] : memref<?xi32>
   %n = arith.index_cast %found : i32 to index
   %items = attn_tile.at_most %n, %size
   // CHECK:      %[[N:.*]] = attn_tile.at_most
+  // PAIRED:     %[[UNITS:.*]] = arith.divui %[[N]], %{{.*}}
   // CHECK:      %[[SHARE:.*]] = arith.divui
-  // LONGEST:    scf.for %{{.*}} = %{{.*}} to %[[SHARE]] step
-  // CHECK:      memref.store
+  // PAIRED:     %[[STEPS:.*]] = arith.muli %[[SHARE]], %{{.*}}
+  // CHECK:      %[[EXISTS:.*]] = arith.cmpi ugt
+  // CHECK:      %[[FIRST:.*]]:2 = scf.if %[[EXISTS]] -> (i32, index) {
+  // CHECK:        %[[X0:.*]] = memref.load %[[LIST]]
+  // CHECK:        scf.yield %[[X0]], %{{.*}} : i32, index
+  // CHECK:      } else {
+  // CHECK:        scf.yield %{{.*}}, %{{.*}} : i32, index
+  // CHECK:      scf.for {{.*}} iter_args(%[[X:.*]] = %[[FIRST]]#0, %[[I:.*]] = %[[FIRST]]#1)
+  // CHECK:        memref.store %[[X]], %[[OUT]][%[[I]]]
+  // CHECK:        %[[NEXT:.*]] = arith.minui
+  // CHECK:        memref.load %[[LIST]]
   scf.forall (%i) in (%items) {
-    %x = arith.index_cast %i : index to i32
-    memref.store %x, %list[%i] : memref<?xi32>
+    %x = memref.load %list[%i] : memref<?xi32>
+    memref.store %x, %out[%i] : memref<?xi32>
   }
   attn_tile.return
 }
@@ -157,7 +168,7 @@ attn_tile.kernel @bounded(%list: memref<?xi32>) {
 // CHECK:         attn_tile.launch @bounded grid(%[[SIZE]],
 // GRID-NOT:      groups_per_multiprocessor
 // WALK-SAME:     groups_per_multiprocessor(1)
-func.func @launch_bounded(%list: memref<?xi32>) {
-  attn_tile.launch @bounded args(%list : memref<?xi32>)
+func.func @launch_bounded(%list: memref<?xi32>, %out: memref<?xi32>) {
+  attn_tile.launch @bounded args(%list, %out : memref<?xi32>, memref<?xi32>)
   return
 }

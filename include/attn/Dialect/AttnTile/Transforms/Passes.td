@@ -80,7 +80,14 @@ def AttnTileSetTraversalPass
     walks all together, so that the last items to run are the shortest.
 
     The sizes of the grid are computed from the operands of the launch, by the
-    operations with which the kernel computes the bounds of its loop.
+    operations with which the kernel computes the bounds of its loop. A bound
+    that the kernel finds out itself, `attn_tile.at_most`, counts with what it
+    is at most; groups that then have no item do nothing. Such items are in an
+    order already: with `kind = paired`, items `2 * i` and `2 * i + 1` are a
+    pair, and there must be an even number of them.
+
+    What a step of a walk loads to describe its item is loaded in the step
+    before.
   }];
   let options = [
     Option<"kind", "kind", "::mlir::attn_tile::TraversalKind",
