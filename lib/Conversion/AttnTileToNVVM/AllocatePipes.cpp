@@ -25,26 +25,31 @@ using namespace mlir::attn;
 using attn_tile::CreatePipeOp;
 using attn_tile::KernelOp;
 
-FailureOr<int64_t> attn::allocatePipes(KernelOp kernel,
-                                       const TargetInfo &target) {
+/// Bytes of the barriers and of the stages of a pipe.
+static int64_t getBarrierBytes(CreatePipeOp pipe, const TargetInfo &target) {
+  return pipe.getPipe().getType().getStages() * target.getBarrierBytes();
+}
+
+static int64_t getStageBytes(CreatePipeOp pipe, const TargetInfo &target) {
+  attn_tile::PipeType type = pipe.getPipe().getType();
+  return type.getStages() * target.getStageBytes(type.getBufferType());
+}
+
+FailureOr<int64_t> attn::getSharedBytes(KernelOp kernel,
+                                        const TargetInfo &target) {
   SmallVector<CreatePipeOp> pipes;
   kernel.walk([&](CreatePipeOp pipe) { pipes.push_back(pipe); });
-
-  Builder builder(kernel.getContext());
   int64_t bytes = 0;
   for (CreatePipeOp pipe : pipes) {
-    pipe.setBarriersAttr(builder.getI64IntegerAttr(bytes));
-    bytes += pipe.getPipe().getType().getStages() * target.getBarrierBytes();
-  }
-  for (CreatePipeOp pipe : pipes) {
-    attn_tile::PipeType type = pipe.getPipe().getType();
-    attn_tile::BufferType buffer = type.getBufferType();
-    if (failed(target.verifyStagedTile(buffer,
+    if (failed(target.verifyStagedTile(pipe.getPipe().getType().getBufferType(),
                                        [&] { return pipe.emitOpError(); })))
       return failure();
-    bytes = llvm::alignTo(bytes, target.getStageAlignment());
-    pipe.setOffsetAttr(builder.getI64IntegerAttr(bytes));
-    bytes += type.getStages() * target.getStageBytes(buffer);
+    if (!pipe.getOffset() || !pipe.getBarriers())
+      return pipe.emitOpError("has no place in shared memory; "
+                              "attn-tile-allocate-pipes gives it one");
+    int64_t barriersEnd = *pipe.getBarriers() + getBarrierBytes(pipe, target);
+    int64_t stagesEnd = *pipe.getOffset() + getStageBytes(pipe, target);
+    bytes = std::max({bytes, barriersEnd, stagesEnd});
   }
   if (bytes > target.getSharedMemoryBytes()) {
     InFlightDiagnostic diagnostic =
@@ -55,12 +60,24 @@ FailureOr<int64_t> attn::allocatePipes(KernelOp kernel,
     for (CreatePipeOp pipe : pipes)
       diagnostic.attachNote(pipe.getLoc())
           << pipe.getPipe().getType() << " takes "
-          << pipe.getPipe().getType().getStages() *
-                 target.getStageBytes(pipe.getPipe().getType().getBufferType())
-          << " bytes";
+          << getStageBytes(pipe, target) << " bytes";
     return diagnostic;
   }
   return bytes;
+}
+
+/// Gives all pipes their places: barriers first, then the stages.
+static void allocatePipes(KernelOp kernel, const TargetInfo &target) {
+  int64_t bytes = 0;
+  kernel.walk([&](CreatePipeOp pipe) {
+    pipe.setBarriers(bytes);
+    bytes += getBarrierBytes(pipe, target);
+  });
+  kernel.walk([&](CreatePipeOp pipe) {
+    bytes = llvm::alignTo(bytes, target.getStageAlignment());
+    pipe.setOffset(bytes);
+    bytes += getStageBytes(pipe, target);
+  });
 }
 
 namespace {
@@ -76,7 +93,8 @@ struct AttnTileAllocatePipesPass
           << targetName << "'";
       return signalPassFailure();
     }
-    FailureOr<int64_t> bytes = allocatePipes(getOperation(), *target);
+    allocatePipes(getOperation(), *target);
+    FailureOr<int64_t> bytes = getSharedBytes(getOperation(), *target);
     if (failed(bytes))
       return signalPassFailure();
     numBytes += *bytes;

@@ -216,7 +216,7 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
                                                      const TargetInfo &target) {
   if (failed(verifyKernel(kernel)))
     return failure();
-  FailureOr<int64_t> sharedBytes = allocatePipes(kernel, target);
+  FailureOr<int64_t> sharedBytes = getSharedBytes(kernel, target);
   if (failed(sharedBytes))
     return failure();
 

@@ -26,8 +26,6 @@ struct CreatePipeLowering : public KernelPattern<CreatePipeOp> {
                   ConversionPatternRewriter &rewriter) const override {
     Location loc = op.getLoc();
     PipeType type = op.getPipe().getType();
-    if (!op.getOffset() || !op.getBarriers())
-      return rewriter.notifyMatchFailure(op, "pipe has no place");
     Value stage = emitAdd(rewriter, loc, context.shared, *op.getOffset());
     Value barriers = emitAdd(rewriter, loc, context.shared, *op.getBarriers());
     Value isFirst =

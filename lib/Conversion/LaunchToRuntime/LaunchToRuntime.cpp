@@ -163,9 +163,19 @@ private:
   Value emitAlloca(Location loc, Type type, int64_t count = 1,
                    int64_t alignment = 0);
 
-  /// Returns from the function if `status` is not 0. The builder goes on after
-  /// the check.
+  /// Leaves the function if `status` is not 0. The builder goes on after the
+  /// check.
   void emitCheck(Location loc, Value status);
+
+  /// Fills the block by which functions leave that failed: it frees what
+  /// scratch memory there is.
+  void emitLeave();
+
+  /// Stores null at `slot`.
+  void emitClear(Location loc, Value slot) {
+    Value null = LLVM::ZeroOp::create(builder, loc, pointerType);
+    LLVM::StoreOp::create(builder, loc, null, slot);
+  }
 
   /// The address of the first element of a memref.
   Value emitAddress(Location loc, Value base, Value offset, Type elementType);
@@ -194,6 +204,10 @@ private:
   Value stream;
   /// Memory of each tensor map.
   llvm::DenseMap<Value, Value> tensorMaps;
+  /// Where the address of each allocation is kept, null if there is none.
+  llvm::MapVector<Value, Value> scratch;
+  /// Takes the status of what failed.
+  Block *leave = nullptr;
 };
 } // namespace
 
@@ -212,14 +226,30 @@ void FunctionConverter::emitCheck(Location loc, Value status) {
       LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::eq, status, zero);
   Block *current = builder.getInsertionBlock();
   Block *rest = current->splitBlock(builder.getInsertionPoint());
-  Block *leave = builder.createBlock(&func.getBody());
-  SmallVector<Value> results{status};
+  if (!leave) {
+    leave = builder.createBlock(&func.getBody());
+    leave->addArgument(builder.getI32Type(), func.getLoc());
+  }
+  builder.setInsertionPointToEnd(current);
+  cf::CondBranchOp::create(builder, loc, isOk, rest, ValueRange(), leave,
+                           status);
+  builder.setInsertionPointToStart(rest);
+}
+
+void FunctionConverter::emitLeave() {
+  if (!leave)
+    return;
+  Location loc = func.getLoc();
+  builder.setInsertionPointToEnd(leave);
+  // The status is of what failed first, whether or not freeing works.
+  for (auto [allocation, slot] : scratch)
+    emitRuntimeCall(
+        builder, loc, module, "attnrtFreeAsync",
+        {LLVM::LoadOp::create(builder, loc, pointerType, slot), stream});
+  SmallVector<Value> results{leave->getArgument(0)};
   for (Type type : func.getResultTypes().drop_front())
     results.push_back(ub::PoisonOp::create(builder, loc, type));
   func::ReturnOp::create(builder, loc, results);
-  builder.setInsertionPointToEnd(current);
-  cf::CondBranchOp::create(builder, loc, isOk, rest, leave);
-  builder.setInsertionPointToStart(rest);
 }
 
 Value FunctionConverter::emitAddress(Location loc, Value base, Value offset,
@@ -388,6 +418,12 @@ LogicalResult FunctionConverter::convertAlloc(memref::AllocOp op) {
   Value bytes =
       emitI64(loc, emitBytes(builder, loc, type, op.getDynamicSizes()));
   Value slot = emitAlloca(loc, pointerType);
+  {
+    // Null until it is allocated.
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointAfterValue(slot);
+    emitClear(loc, slot);
+  }
   emitCheck(loc, emitRuntimeCall(builder, loc, module, "attnrtMallocAsync",
                                  {slot, bytes, stream}));
   Value data = LLVM::LoadOp::create(builder, loc, pointerType, slot);
@@ -421,6 +457,7 @@ LogicalResult FunctionConverter::convertAlloc(memref::AllocOp op) {
   }
   auto cast =
       UnrealizedConversionCastOp::create(builder, loc, type, descriptor);
+  scratch[cast.getResult(0)] = slot;
   op.replaceAllUsesWith(cast.getResult(0));
   op.erase();
   return success();
@@ -437,6 +474,11 @@ LogicalResult FunctionConverter::convertDealloc(memref::DeallocOp op) {
       memref::ExtractAlignedPointerAsIndexOp::create(builder, loc, memref);
   Value data = LLVM::IntToPtrOp::create(builder, loc, pointerType,
                                         emitI64(loc, address));
+  // Freed once: not again if something fails later.
+  while (auto view = memref.getDefiningOp<ViewLikeOpInterface>())
+    memref = view.getViewSource();
+  if (Value slot = scratch.lookup(memref))
+    emitClear(loc, slot);
   emitCheck(loc, emitRuntimeCall(builder, loc, module, "attnrtFreeAsync",
                                  {data, stream}));
   op.erase();
@@ -520,6 +562,7 @@ LogicalResult FunctionConverter::convert() {
     if (failed(converted))
       return failure();
   }
+  emitLeave();
   for (Operation *map : maps) {
     if (!map->use_empty())
       return map->emitOpError("may be used by launches only");

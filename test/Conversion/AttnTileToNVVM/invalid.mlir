@@ -1,4 +1,4 @@
-// RUN: attn-opt %s -convert-attn-tile-to-nvvm=target=sm_90a -split-input-file -verify-diagnostics
+// RUN: attn-opt %s -attn-tile-allocate-pipes=target=sm_90a -convert-attn-tile-to-nvvm=target=sm_90a -split-input-file -verify-diagnostics
 
 // expected-error @below {{'attn_tile.kernel' op needs a 'layout' to be lowered for a GPU}}
 attn_tile.kernel @no_layout() {

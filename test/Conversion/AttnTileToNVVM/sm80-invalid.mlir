@@ -1,4 +1,4 @@
-// RUN: attn-opt %s -convert-attn-tile-to-nvvm=target=sm_80 -split-input-file -verify-diagnostics
+// RUN: attn-opt %s -attn-tile-allocate-pipes=target=sm_80 -convert-attn-tile-to-nvvm=target=sm_80 -split-input-file -verify-diagnostics
 
 attn_tile.kernel @copy_from_tensor_map(%m: !attn_tile.tensor_map<2, 64x64xbf16>)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {

@@ -1,4 +1,4 @@
-// RUN: attn-opt %s -convert-attn-tile-to-nvvm=target=sm_80 -split-input-file | FileCheck %s
+// RUN: attn-opt %s -attn-tile-allocate-pipes=target=sm_80 -convert-attn-tile-to-nvvm=target=sm_80 -split-input-file | FileCheck %s
 
 // All 64 threads fill a stage and release it.
 

@@ -1,4 +1,4 @@
-// RUN: attn-opt %s -convert-attn-tile-to-nvvm=target=sm_90a -split-input-file | FileCheck %s
+// RUN: attn-opt %s -attn-tile-allocate-pipes=target=sm_90a -convert-attn-tile-to-nvvm=target=sm_90a -split-input-file | FileCheck %s
 
 // Parameters: a memref is a pointer, its sizes and its strides; an index is
 // i64. Launches refer to the function.

@@ -28,11 +28,11 @@ func.func @launch(%a: memref<?x8xf32, strided<[?, 1], offset: ?>>, %n: index, %s
   // CHECK: %[[PERSISTENT:.*]] = llvm.mlir.constant(1 : i32) : i32
   // CHECK: %[[STATUS:.*]] = llvm.call @attnrtLaunchKernel(%[[HANDLE]], %[[GX]], %{{.*}}, %{{.*}}, %[[PERSISTENT]], %{{.*}}, %[[STREAM]])
   // CHECK: %[[OK:.*]] = llvm.icmp "eq" %[[STATUS]]
-  // CHECK: cf.cond_br %[[OK]], ^[[REST:.*]], ^[[LEAVE:.*]]
+  // CHECK: cf.cond_br %[[OK]], ^[[REST:.*]], ^[[LEAVE:.*]](%[[STATUS]] : i32)
   // CHECK: ^[[REST]]:
   // CHECK:   return %{{.*}} : i32
-  // CHECK: ^[[LEAVE]]:
-  // CHECK:   return %[[STATUS]] : i32
+  // CHECK: ^[[LEAVE]](%[[FAILED:.*]]: i32):
+  // CHECK-NEXT: return %[[FAILED]] : i32
   attn_tile.launch @k_module::@k grid(%n, %n, %n) groups_per_multiprocessor(1)
       args(%a, %n, %s : memref<?x8xf32, strided<[?, 1], offset: ?>>, index, f32)
   return
@@ -80,7 +80,8 @@ func.func @tensor_map(%k: memref<?x8x?x128xbf16>, %n: index) {
 
 // -----
 
-// Temporary buffers are scratch memory in stream order.
+// Temporary buffers are scratch memory in stream order. It is freed once,
+// whatever fails.
 
 gpu.binary @k_module [#gpu.object<#nvvm.target<chip = "sm_80">, kernels = <[
     #gpu.kernel_metadata<"k", !llvm.func<void ()>, metadata = {
@@ -90,12 +91,22 @@ gpu.binary @k_module [#gpu.object<#nvvm.target<chip = "sm_80">, kernels = <[
 // CHECK-LABEL: func.func @scratch
 // CHECK-SAME:    %[[N:[^ ]+]]: index, %[[STREAM:[^ ]+]]: !llvm.ptr
 func.func @scratch(%n: index) {
-  // CHECK: llvm.call @attnrtMallocAsync(%{{.*}}, %{{.*}}, %[[STREAM]])
+  // CHECK: %[[NULL:.*]] = llvm.mlir.zero
+  // CHECK-NEXT: llvm.store %[[NULL]], %[[SLOT:.*]] : !llvm.ptr, !llvm.ptr
+  // CHECK: llvm.call @attnrtMallocAsync(%[[SLOT]], %{{.*}}, %[[STREAM]])
   // CHECK: builtin.unrealized_conversion_cast
   %t = memref.alloc(%n) : memref<?x4xf32>
   // CHECK: llvm.call @attnrtLaunchKernel
   attn_tile.launch @k_module::@k grid(%n, %n, %n) args(%t : memref<?x4xf32>)
+  // CHECK: cf.cond_br %{{.*}}, ^{{.*}}, ^[[LEAVE:.*]](%{{.*}} : i32)
+  // CHECK: %[[NULL:.*]] = llvm.mlir.zero
+  // CHECK: llvm.store %[[NULL]], %[[SLOT]]
   // CHECK: llvm.call @attnrtFreeAsync(%{{.*}}, %[[STREAM]])
+  // CHECK: cf.cond_br %{{.*}}, ^{{.*}}, ^[[LEAVE]](%{{.*}} : i32)
+  // CHECK: ^[[LEAVE]](%[[FAILED:.*]]: i32):
+  // CHECK:   %[[LEFT:.*]] = llvm.load %[[SLOT]]
+  // CHECK:   llvm.call @attnrtFreeAsync(%[[LEFT]], %[[STREAM]])
+  // CHECK:   return %[[FAILED]] : i32
   memref.dealloc %t : memref<?x4xf32>
   return
 }

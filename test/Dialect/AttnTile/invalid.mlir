@@ -754,14 +754,6 @@ attn_tile.kernel @copy_rank(%k: memref<?xbf16>, %a: !attn_tile.buffer<64x64xbf16
 
 // -----
 
-attn_tile.kernel @copy_box(%k: !attn_tile.tensor_map<2, 64xbf16>, %a: !attn_tile.buffer<64x64xbf16>, %t: index) {
-  // expected-error @below {{'attn_tile.copy' op box of the tensor map must have two dimensions (has 1)}}
-  attn_tile.copy %k[%t, %t] to %a : !attn_tile.tensor_map<2, 64xbf16> to !attn_tile.buffer<64x64xbf16>
-  attn_tile.return
-}
-
-// -----
-
 attn_tile.kernel @copy_element_type(%k: memref<?x64xf16>, %a: !attn_tile.buffer<64x64xbf16>, %t: index) {
   // expected-error @below {{'attn_tile.copy' op source and buffer must have the same element type (found 'f16' and 'bf16')}}
   attn_tile.copy %k[%t, %t] to %a : memref<?x64xf16> to !attn_tile.buffer<64x64xbf16>
@@ -797,14 +789,6 @@ func.func @map_rank(%k: memref<?x64xbf16>) {
 func.func @map_element_type(%k: memref<?x64xbf16>) {
   // expected-error @below {{'attn_tile.make_tensor_map' op memref and tensor map must have the same element type (found 'bf16' and 'f16')}}
   %0 = attn_tile.make_tensor_map %k : memref<?x64xbf16> -> !attn_tile.tensor_map<2, 64x64xf16>
-  return
-}
-
-// -----
-
-func.func @map_box(%k: memref<?x64xbf16>) {
-  // expected-error @below {{'attn_tile.make_tensor_map' op box of the tensor map must have two dimensions (has 3)}}
-  %0 = attn_tile.make_tensor_map %k : memref<?x64xbf16> -> !attn_tile.tensor_map<2, 2x64x64xbf16>
   return
 }
 

@@ -76,3 +76,43 @@ func.func private @negative_stages(!attn_tile.pipe<64x64xbf16, stages = -1>)
 // expected-error @below {{invalid kind of type specified}}
 // expected-error @below {{failed to parse AttnTile_PendingType parameter 'valueType' which is to be a `::mlir::VectorType`}}
 func.func private @pending_scalar(!attn_tile.pending<f32>)
+
+// -----
+
+// expected-error @below {{products in flight must be vectors of two fixed dimensions (was 'vector<16xf32>')}}
+func.func private @pending_rank(!attn_tile.pending<vector<16xf32>>)
+
+// -----
+
+// expected-error @below {{products in flight must be vectors of two fixed dimensions (was 'vector<16x[8]xf32>')}}
+func.func private @pending_scalable(!attn_tile.pending<vector<16x[8]xf32>>)
+
+// -----
+
+// expected-error @below {{tensor maps must have 2 to 5 dimensions (was 1)}}
+func.func private @map_low_rank(!attn_tile.tensor_map<1, 16x64xbf16>)
+
+// -----
+
+// expected-error @below {{tensor maps must have 2 to 5 dimensions (was 6)}}
+func.func private @map_high_rank(!attn_tile.tensor_map<6, 16x64xbf16>)
+
+// -----
+
+// expected-error @below {{boxes of tensor maps must have two dimensions of 1 to 256}}
+func.func private @map_box_rank(!attn_tile.tensor_map<2, 64xbf16>)
+
+// -----
+
+// expected-error @below {{boxes of tensor maps must have two dimensions of 1 to 256}}
+func.func private @map_box_size(!attn_tile.tensor_map<4, 257x64xbf16>)
+
+// -----
+
+// expected-error @below {{boxes of tensor maps must have two dimensions of 1 to 256}}
+func.func private @map_empty_box(!attn_tile.tensor_map<4, 64x0xbf16>)
+
+// -----
+
+// expected-error @below {{tensor maps must be of integers or floats (was 'index')}}
+func.func private @map_element_type(!attn_tile.tensor_map<4, 64x64xindex>)

@@ -2,6 +2,16 @@
 // RUN: attn-compile %s --target=sm_90a -o - --emit=llvm --embed-ptx | FileCheck %s
 // RUN: not attn-compile %s --target=sm_90a -o %t.ptx 2>&1 | FileCheck %s --check-prefix=PTX
 
+// The driver that tests use cannot load these kernels, so that the first launch
+// fails: the temporary must be freed all the same.
+
+// RUN: %if host-cc %{ attn-compile %s --target=sm_90a -o %t.so --embed-ptx %}
+// RUN: %if host-cc %{ %host_cc -std=gnu11 -O1 -shared -fPIC %S/../../Unit/Runtime/FakeCuda.c -o %t.cuda.so %}
+// RUN: %if host-cc %{ not env ATTN_CUDA_DRIVER=%t.cuda.so FAKE_CUDA_REPORT=1 attn-run %t.so --shape=q=1x4x8x64 --shape=k=1x2x8x64 2>&1 | FileCheck %s --check-prefix=FAIL %}
+
+// FAIL: error: cannot load the module of kernel
+// FAIL: fake CUDA: 0 bytes not freed, after 0 launches
+
 // Two kernels with schedules of their own, and a temporary between them.
 
 // CHECK:     call i32 @attnrtMallocAsync(

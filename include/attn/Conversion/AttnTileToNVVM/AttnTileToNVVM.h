@@ -28,9 +28,10 @@ class TargetInfo;
 constexpr StringLiteral kBlockSizeAttrName = "attn_tile.block_size";
 constexpr StringLiteral kSharedBytesAttrName = "attn_tile.shared_bytes";
 
-/// Places the pipes of `kernel` in shared memory; returns the bytes used.
-FailureOr<int64_t> allocatePipes(attn_tile::KernelOp kernel,
-                                 const TargetInfo &target);
+/// The bytes of shared memory that the pipes of `kernel` take. Fails if one has
+/// no place, or a tile that `target` cannot stage, or if it is too much.
+FailureOr<int64_t> getSharedBytes(attn_tile::KernelOp kernel,
+                                  const TargetInfo &target);
 
 } // namespace attn
 } // namespace mlir

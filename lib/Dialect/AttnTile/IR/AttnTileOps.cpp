@@ -488,14 +488,6 @@ LogicalResult PartialSumOp::verify() {
 // Copies
 //===----------------------------------------------------------------------===//
 
-/// Checks the box of a tensor map, which is a part of a tile.
-static LogicalResult verifyBox(Operation *op, TensorMapType map) {
-  if (map.getBox().size() == 2)
-    return success();
-  return op->emitOpError("box of the tensor map must have two dimensions (has ")
-         << map.getBox().size() << ")";
-}
-
 LogicalResult CopyOp::verify() {
   Type source = getSource().getType();
   auto memref = dyn_cast<MemRefType>(source);
@@ -509,9 +501,6 @@ LogicalResult CopyOp::verify() {
   if (rank < 2)
     return emitOpError("source must have at least two dimensions (has ")
            << rank << ")";
-  if (auto map = dyn_cast<TensorMapType>(source);
-      map && failed(verifyBox(*this, map)))
-    return failure();
   if (element != getBuffer().getType().getElementType())
     return emitOpError("source and buffer must have the same element type "
                        "(found ")
@@ -530,7 +519,7 @@ LogicalResult MakeTensorMapOp::verify() {
     return emitOpError("memref and tensor map must have the same element type "
                        "(found ")
            << source.getElementType() << " and " << map.getElementType() << ")";
-  return verifyBox(*this, map);
+  return success();
 }
 
 //===----------------------------------------------------------------------===//

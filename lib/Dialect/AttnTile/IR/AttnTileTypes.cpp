@@ -69,6 +69,34 @@ LogicalResult PipeType::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+LogicalResult PendingType::verify(function_ref<InFlightDiagnostic()> emitError,
+                                  VectorType valueType) {
+  if (valueType.getRank() != 2 || valueType.isScalable())
+    return emitError() << "products in flight must be vectors of two fixed "
+                          "dimensions (was "
+                       << valueType << ")";
+  return success();
+}
+
+LogicalResult
+TensorMapType::verify(function_ref<InFlightDiagnostic()> emitError,
+                      int64_t rank, ArrayRef<int64_t> box, Type elementType) {
+  // CUDA Driver API, "Tensor Map Object Management".
+  constexpr int64_t maxRank = 5, maxBoxSize = 256;
+  if (rank < 2 || rank > maxRank)
+    return emitError() << "tensor maps must have 2 to " << maxRank
+                       << " dimensions (was " << rank << ")";
+  auto isBoxSize = [](int64_t size) { return size > 0 && size <= maxBoxSize; };
+  if (box.size() != 2 || !llvm::all_of(box, isBoxSize))
+    return emitError() << "boxes of tensor maps must have two dimensions of 1 "
+                          "to "
+                       << maxBoxSize;
+  if (!elementType.isIntOrFloat())
+    return emitError() << "tensor maps must be of integers or floats (was "
+                       << elementType << ")";
+  return success();
+}
+
 BufferType PipeType::getBufferType() {
   return BufferType::get(getContext(), getShape(), getElementType());
 }

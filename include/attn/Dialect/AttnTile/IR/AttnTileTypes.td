@@ -72,6 +72,7 @@ def AttnTile_PendingType : AttnTile_Type<"Pending", "pending"> {
   }];
   let parameters = (ins "::mlir::VectorType":$valueType);
   let assemblyFormat = "`<` $valueType `>`";
+  let genVerifyDecl = 1;
 }
 
 def AttnTile_TensorMapType : AttnTile_Type<"TensorMap", "tensor_map"> {
@@ -89,6 +90,7 @@ def AttnTile_TensorMapType : AttnTile_Type<"TensorMap", "tensor_map"> {
                         ArrayRefParameter<"int64_t">:$box,
                         "::mlir::Type":$elementType);
   let assemblyFormat = "`<` $rank `,` custom<TileShape>($box, $elementType) `>`";
+  let genVerifyDecl = 1;
 }
 
 def AttnTile_TileWalkType : AttnTile_Type<"TileWalk", "tile_walk"> {
