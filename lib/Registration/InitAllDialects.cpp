@@ -13,6 +13,7 @@
 #include "attn/InitAllDialects.h"
 #include "attn/Dialect/Attn/IR/AttnDialect.h"
 #include "attn/Dialect/Attn/Transforms/BufferizableOpInterfaceImpl.h"
+#include "attn/Dialect/Attn/Transforms/Differentiation.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
 #include "attn/Dialect/AttnTile/Transforms/ScheduleInterfaceImpl.h"
 #include "mlir/IR/DialectRegistry.h"
@@ -22,5 +23,6 @@ using namespace mlir;
 void attn::registerAllDialects(DialectRegistry &registry) {
   registry.insert<AttnDialect, attn_tile::AttnTileDialect>();
   registerBufferizableOpInterfaceExternalModels(registry);
+  registerDifferentiableOpInterfaceExternalModels(registry);
   attn_tile::registerScheduleInterfaceExternalModels(registry);
 }

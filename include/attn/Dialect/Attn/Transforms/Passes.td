@@ -54,4 +54,86 @@ def DispatchSchedulesPass
                            "::mlir::tensor::TensorDialect"];
 }
 
+def AttnDeriveScoreGradPass : Pass<"attn-derive-score-grad"> {
+  let summary = "write out the gradient of each score region";
+  let description = [{
+    Gives each `attn.attention_grad` that has a score region and no `score_grad`
+    region the derivative of the former, operation by operation, through
+    `DifferentiableOpInterface`. An operation that cannot be differentiated is an
+    error. A region that is there already is left alone.
+
+    ```mlir
+    score {
+    ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+      %t = math.tanh %s : f32
+      attn.yield %t : f32
+    }
+    ```
+
+    gets
+
+    ```mlir
+    score_grad {
+    ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index):
+      %one = arith.constant 1.0 : f32
+      %t = math.tanh %s : f32
+      %t2 = arith.mulf %t, %t : f32
+      %slope = arith.subf %one, %t2 : f32
+      %dx = arith.mulf %ds, %slope : f32
+      attn.yield %dx : f32
+    }
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::attn::AttnDialect",
+    "::mlir::math::MathDialect", "::mlir::scf::SCFDialect"];
+}
+
+def AttnDifferentiatePass : Pass<"attn-differentiate", "::mlir::ModuleOp"> {
+  let summary = "add functions that compute gradients";
+  let description = [{
+    For a function `@f` of one block on tensors, adds in mode `pair`
+
+    ```mlir
+    func.func @f_fwd(args...) -> (results..., saved...)
+    func.func @f_bwd(args..., results..., saved..., dresults...) -> (dargs...)
+    ```
+
+    and in mode `combined`
+
+    ```mlir
+    func.func @f_grad(args..., dresults...) -> (results..., dargs...)
+    ```
+
+    `dresults` are the gradients of all results that are tensors of floats,
+    `dargs` those of the arguments that were asked for, both of the types of
+    what they are gradients of. `saved` are the values of the forward function
+    that the backward one uses, such as the log-sum-exp of attention; sizes,
+    constants and empty tensors are computed again instead. A pair is what
+    frameworks want that keep tensors from one call to the next: arguments of
+    `@f_bwd` that it does not use are marked `attn.unused` and need not be kept.
+    The combined function is for compilers and tests. `@f` stays as it is.
+
+    Differentiation is in reverse mode, through `DifferentiableOpInterface`.
+    Values that do not depend on the wanted arguments have no gradient. An
+    operation in the way that does not implement the interface is an error, as
+    is a second derivative of attention.
+  }];
+  let options = [
+    Option<"function", "function", "std::string", /*default=*/"\"\"",
+           "Function to differentiate; all public ones if empty">,
+    ListOption<"arguments", "arguments", "unsigned",
+               "Numbers of the arguments to compute gradients of; all tensors "
+               "of floats if empty">,
+    Option<"mode", "mode", "std::string", /*default=*/"\"pair\"",
+           "What to add: pair or combined">,
+  ];
+  let statistics = [Statistic<"numFunctions", "num-functions",
+                              "Number of functions differentiated">];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::attn::AttnDialect",
+    "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect",
+    "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
+}
+
 #endif // ATTN_DIALECT_ATTN_TRANSFORMS_PASSES_TD

@@ -1,0 +1,74 @@
+//===- DifferentiableOpInterface.h - Differentiation ---------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Reverse-mode differentiation: the interface of operations that take part, and
+// the gradients that they exchange.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_INTERFACES_DIFFERENTIABLEOPINTERFACE_H
+#define ATTN_INTERFACES_DIFFERENTIABLEOPINTERFACE_H
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/PatternMatch.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+
+namespace mlir::attn {
+
+/// Gradients of values, as far as they are known, and which values have one.
+///
+/// A value is active if it depends on a value that gradients are wanted of. The
+/// gradient of a scalar may be of a wider floating point type than the scalar,
+/// so that sums are rounded once; that of a tensor has the tensor's type.
+class GradientState {
+public:
+  virtual ~GradientState();
+
+  /// Whether gradients of `value` are needed.
+  bool isActive(Value value) const { return active.contains(value); }
+  void setActive(Value value) { active.insert(value); }
+  /// Makes the floating point results of `op` active if it uses an active
+  /// value.
+  void propagateActivity(Operation *op);
+
+  /// The gradient of `value`; null for zero.
+  Value getGradient(Value value) const { return gradients.lookup(value); }
+  /// Adds to the gradient of `value`, if it is active.
+  void addGradient(OpBuilder &builder, Location loc, Value value,
+                   Value gradient);
+  /// Adds to the gradient of one element of `tensor`, which `op` reads. Fails,
+  /// with a diagnostic, where that is not supported. By default, the gradient is
+  /// a tensor that is zero elsewhere.
+  virtual LogicalResult addElementGradient(OpBuilder &builder, Operation *op,
+                                           Value tensor, ValueRange indices,
+                                           Value gradient);
+
+private:
+  llvm::DenseSet<Value> active;
+  llvm::DenseMap<Value, Value> gradients;
+};
+
+/// Whether values of `type` can have gradients: floats, and tensors and vectors
+/// of them.
+bool isDifferentiableType(Type type);
+
+/// Converts a float, or a tensor or vector of floats, to another element type.
+Value convertFloat(OpBuilder &builder, Location loc, Value value, Type element);
+
+/// Emits the gradients of `ops`, which are in order, last to first. Fails, with
+/// a diagnostic, at an operation that cannot be differentiated.
+LogicalResult emitGradients(OpBuilder &builder, ArrayRef<Operation *> ops,
+                            GradientState &state);
+
+} // namespace mlir::attn
+
+#include "attn/Interfaces/DifferentiableOpInterface.h.inc"
+
+#endif // ATTN_INTERFACES_DIFFERENTIABLEOPINTERFACE_H

@@ -1,0 +1,285 @@
+//===- DifferentiateAttention.cpp - Gradients of attention ----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Attention becomes `attn.attention_grad`; the gradient of its score region is
+// derived operation by operation.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Differentiation.h"
+#include "attn/Dialect/Attn/Transforms/Differentiation.h"
+#include "attn/Dialect/Attn/Transforms/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Transforms/RegionUtils.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace mlir::attn {
+#define GEN_PASS_DEF_ATTNDERIVESCOREGRADPASS
+#include "attn/Dialect/Attn/Transforms/Passes.h.inc"
+} // namespace mlir::attn
+
+using namespace mlir;
+using namespace mlir::attn;
+
+//===----------------------------------------------------------------------===//
+// Score regions
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Gradients in a score region. Those of elements of captured tensors are added
+/// to destinations.
+class ScoreState : public GradientState {
+public:
+  void setDestination(Value captured, Value destination) {
+    setActive(captured);
+    destinations[captured] = destination;
+  }
+
+  LogicalResult addElementGradient(OpBuilder &builder, Operation *op,
+                                   Value tensor, ValueRange indices,
+                                   Value gradient) override {
+    Value destination = destinations.lookup(tensor);
+    if (!destination)
+      return op->emitError("cannot differentiate '")
+             << op->getName()
+             << "' of a tensor that is made in the score region";
+    emitAccumulate(builder, op->getLoc(), gradient, destination, indices);
+    return success();
+  }
+
+  /// Adds what was found for captured scalars to their destinations.
+  void flushScalars(OpBuilder &builder, Location loc) {
+    for (auto [captured, destination] : destinations)
+      if (isa<FloatType>(captured.getType()))
+        if (Value gradient = getGradient(captured))
+          emitAccumulate(builder, loc, gradient, destination, {});
+  }
+
+private:
+  static void emitAccumulate(OpBuilder &builder, Location loc, Value gradient,
+                             Value destination, ValueRange indices) {
+    gradient = convertFloat(builder, loc, gradient, builder.getF32Type());
+    AccumulateOp::create(builder, loc, gradient, destination, indices);
+  }
+
+  llvm::MapVector<Value, Value> destinations;
+};
+} // namespace
+
+LogicalResult attn::deriveScoreGrad(OpBuilder &builder, Region &score,
+                                    Region &scoreGrad, ValueRange captured,
+                                    TypeRange destinationTypes) {
+  MLIRContext *context = builder.getContext();
+  Location loc = score.getLoc();
+  SmallVector<Type> types(2, Float32Type::get(context));
+  types.append(4, IndexType::get(context));
+  unsigned numScalars = types.size();
+  llvm::append_range(types, destinationTypes);
+  OpBuilder::InsertionGuard guard(builder);
+  Block *block = builder.createBlock(&scoreGrad, scoreGrad.end(), types,
+                                     SmallVector<Location>(types.size(), loc));
+  Value result = block->getArgument(1);
+  if (score.empty()) {
+    YieldOp::create(builder, loc, result);
+    return success();
+  }
+
+  IRMapping mapping;
+  mapping.map(score.getArgument(0), block->getArgument(0));
+  for (unsigned i = 1, e = score.getNumArguments(); i < e; ++i)
+    mapping.map(score.getArgument(i), block->getArgument(i + 1));
+  ScoreState state;
+  state.setActive(block->getArgument(0));
+  for (auto [value, destination] :
+       llvm::zip_equal(captured, block->getArguments().drop_front(numScalars)))
+    state.setDestination(value, destination);
+  SmallVector<Operation *> ops;
+  for (Operation &op : score.front().without_terminator()) {
+    ops.push_back(builder.clone(op, mapping));
+    state.propagateActivity(ops.back());
+  }
+  auto yield = cast<YieldOp>(score.front().getTerminator());
+  state.addGradient(builder, loc, mapping.lookupOrDefault(yield.getValue()),
+                    result);
+  if (failed(emitGradients(builder, ops, state)))
+    return failure();
+  state.flushScalars(builder, loc);
+  Value gradient = state.getGradient(block->getArgument(0));
+  if (!gradient)
+    gradient =
+        arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
+  YieldOp::create(builder, loc,
+                  convertFloat(builder, loc, gradient, builder.getF32Type()));
+  eraseDeadOps(*block);
+  return success();
+}
+
+namespace {
+struct AttnDeriveScoreGradPass
+    : public attn::impl::AttnDeriveScoreGradPassBase<AttnDeriveScoreGradPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    WalkResult result = getOperation()->walk([](AttentionGradOp op) {
+      if (op.getScoreRegion().empty() || op.statesScoreGrad())
+        return WalkResult::advance();
+      OpBuilder builder(op);
+      return WalkResult(deriveScoreGrad(builder, op.getScoreRegion(),
+                                        op.getScoreGradRegion(), {}, {}));
+    });
+    if (result.wasInterrupted())
+      signalPassFailure();
+  }
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct AttentionModel
+    : public DifferentiableOpInterface::ExternalModel<AttentionModel,
+                                                      AttentionOp> {
+  /// The gradient needs the log-sum-exp.
+  Operation *prepareForGradient(Operation *op, RewriterBase &rewriter) const {
+    auto attention = cast<AttentionOp>(op);
+    if (attention.getLse() || attention.isBufferized())
+      return op;
+    OpBuilder::InsertionGuard guard(rewriter);
+    rewriter.setInsertionPoint(op);
+    Location loc = op->getLoc();
+    SmallVector<OpFoldResult> sizes =
+        tensor::getMixedSizes(rewriter, loc, attention.getQuery());
+    Value lse = tensor::EmptyOp::create(
+        rewriter, loc, ArrayRef<OpFoldResult>(sizes).drop_back(),
+        rewriter.getF32Type());
+    SmallVector<Type> types(op->getResultTypes());
+    types.push_back(lse.getType());
+    auto replacement = AttentionOp::create(
+        rewriter, loc, types, attention.getQuery(), attention.getKey(),
+        attention.getValue(), attention.getOut(), lse,
+        attention.getQuerySequences(), attention.getKeySequences(),
+        attention.getSequenceLayoutAttr(), attention.getScaleAttr(),
+        attention.getMaskAttr(), attention.getScheduleAttr());
+    replacement->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+    for (auto [from, to] :
+         llvm::zip_equal(op->getRegions(), replacement->getRegions()))
+      rewriter.inlineRegionBefore(from, to, to.end());
+    rewriter.replaceOp(op, replacement->getResults().drop_back());
+    return replacement;
+  }
+
+  LogicalResult emitGradients(Operation *op, OpBuilder &builder,
+                              GradientState &state) const {
+    auto attention = cast<AttentionOp>(op);
+    if (attention.isBufferized())
+      return op->emitError("cannot differentiate '")
+             << op->getName() << "' on memrefs";
+    Location loc = op->getLoc();
+    Value out = op->getResult(0), lse = op->getResult(1);
+    Value dout = state.getGradient(out);
+    if (!dout)
+      dout = emitZeros(builder, loc, out, getElementTypeOrSelf(out));
+    Value dlse = state.getGradient(lse);
+
+    // What the score region reads and needs a gradient.
+    SetVector<Value> used;
+    getUsedValuesDefinedAbove(attention.getScoreRegion(), used);
+    SmallVector<Value> captured, destinations;
+    for (Value value : used) {
+      if (!state.isActive(value))
+        continue;
+      captured.push_back(value);
+      Type f32 = builder.getF32Type();
+      if (isa<FloatType>(value.getType())) {
+        Value init =
+            tensor::EmptyOp::create(builder, loc, ArrayRef<int64_t>(), f32);
+        destinations.push_back(emitZeros(builder, loc, init, f32));
+      } else {
+        destinations.push_back(emitZeros(builder, loc, value, f32));
+      }
+    }
+
+    SmallVector<Value> inits;
+    for (Value value :
+         {attention.getQuery(), attention.getKey(), attention.getValue()}) {
+      Type element = getElementTypeOrSelf(value);
+      // Rows that belong to no sequence have a gradient of 0.
+      if (attention.hasSequences())
+        inits.push_back(emitZeros(builder, loc, value, element));
+      else
+        inits.push_back(tensor::EmptyOp::create(
+            builder, loc, tensor::getMixedSizes(builder, loc, value), element));
+    }
+    SmallVector<Type> types(ValueRange(inits).getTypes());
+    llvm::append_range(types, ValueRange(destinations).getTypes());
+    auto grad = AttentionGradOp::create(
+        builder, loc, types, attention.getQuery(), attention.getKey(),
+        attention.getValue(), out, lse, dout, dlse, inits[0], inits[1],
+        inits[2], destinations, attention.getQuerySequences(),
+        attention.getKeySequences(), attention.getSequenceLayoutAttr(),
+        attention.getScaleAttr(), attention.getMaskAttr(),
+        /*schedule=*/Attribute(), /*deterministic=*/UnitAttr());
+    IRMapping mapping;
+    attention.getScoreRegion().cloneInto(&grad.getScoreRegion(), mapping);
+    attention.getKeepRegion().cloneInto(&grad.getKeepRegion(), mapping);
+    if (!attention.getScoreRegion().empty() &&
+        failed(deriveScoreGrad(builder, grad.getScoreRegion(),
+                               grad.getScoreGradRegion(), captured,
+                               ValueRange(destinations).getTypes())))
+      return failure();
+
+    state.addGradient(builder, loc, attention.getQuery(), grad->getResult(0));
+    state.addGradient(builder, loc, attention.getKey(), grad->getResult(1));
+    state.addGradient(builder, loc, attention.getValue(), grad->getResult(2));
+    for (auto [value, gradient] :
+         llvm::zip_equal(captured, grad->getResults().drop_front(3))) {
+      Value result = gradient;
+      if (isa<FloatType>(value.getType()))
+        result = tensor::ExtractOp::create(builder, loc, result, ValueRange());
+      state.addGradient(builder, loc, value, result);
+    }
+    return success();
+  }
+};
+
+struct AttentionGradModel
+    : public DifferentiableOpInterface::ExternalModel<AttentionGradModel,
+                                                      AttentionGradOp> {
+  LogicalResult emitGradients(Operation *op, OpBuilder &,
+                              GradientState &) const {
+    return op->emitError("cannot differentiate '")
+           << op->getName()
+           << "': second derivatives of attention are not supported";
+  }
+};
+} // namespace
+
+void attn::registerAttentionGradientModels(DialectRegistry &registry) {
+  registry.addExtension(+[](MLIRContext *context, AttnDialect *) {
+    AttentionOp::attachInterface<AttentionModel>(*context);
+    AttentionGradOp::attachInterface<AttentionGradModel>(*context);
+  });
+}
+
+void attn::registerDifferentiableOpInterfaceExternalModels(
+    DialectRegistry &registry) {
+  registerScalarGradientModels(registry);
+  registerTensorGradientModels(registry);
+  registerAttentionGradientModels(registry);
+}

@@ -1,0 +1,148 @@
+// RUN: attn-opt %s --attn-differentiate="function=f arguments=0 mode=combined" --split-input-file --verify-diagnostics
+
+// expected-error @below {{no function 'f' to differentiate}}
+module {
+  func.func @g(%x: tensor<4xf32>) -> tensor<4xf32> {
+    return %x : tensor<4xf32>
+  }
+}
+
+// -----
+
+// expected-error @below {{'func.func' op has no argument #0 to compute a gradient of}}
+func.func @f() {
+  return
+}
+
+// -----
+
+// expected-error @below {{'func.func' op argument #0 must be a ranked tensor of floats to compute a gradient of (was 'tensor<4xi32>')}}
+func.func @f(%x: tensor<4xi32>) {
+  return
+}
+
+// -----
+
+// expected-error @below {{'func.func' op must have one block to be differentiated}}
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  cf.br ^bb1
+^bb1:
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+// expected-error @below {{'func.func' op cannot be differentiated: 'f_grad' exists already}}
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}
+func.func private @f_grad()
+
+// -----
+
+func.func private @g(tensor<4xf32>) -> tensor<4xf32>
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @below {{cannot differentiate 'func.call': it does not implement DifferentiableOpInterface}}
+  %y = func.call @g(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<2x4x8x16xf32>, %lse: tensor<2x4x8xf32>) -> tensor<2x4x8x16xf32> {
+  // expected-error @below {{cannot differentiate 'attn.attention_grad': second derivatives of attention are not supported}}
+  %0:3 = attn.attention_grad
+      ins(%x, %x, %x, %x, %lse, %x : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>,
+          tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x16xf32>)
+      outs(%x, %x, %x : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>,
+           tensor<2x4x8x16xf32>)
+      -> tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
+  return %0#0 : tensor<2x4x8x16xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
+  %0 = attn.attention
+      ins(%x, %x, %x : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>,
+          tensor<2x4x8x16xf32>)
+      outs(%x : tensor<2x4x8x16xf32>)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        // expected-error @below {{cannot differentiate 'arith.remf': it does not implement DifferentiableOpInterface}}
+        %t = arith.remf %s, %s : f32
+        attn.yield %t : f32
+      } -> tensor<2x4x8x16xf32>
+  return %0 : tensor<2x4x8x16xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<3x4xf32>) -> tensor<3xf32> {
+  %e = tensor.empty() : tensor<3xf32>
+  // expected-error @below {{cannot differentiate 'linalg.reduce': its reduction is not a sum}}
+  %m = linalg.reduce { arith.maximumf } ins(%x : tensor<3x4xf32>)
+      outs(%e : tensor<3xf32>) dimensions = [1]
+  return %m : tensor<3xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<5xf32>) -> tensor<4xf32> {
+  %e = tensor.empty() : tensor<4xf32>
+  // expected-error @below {{cannot differentiate 'linalg.generic': indexing map of operand #0 is not a projected permutation}}
+  %m = linalg.generic {
+      indexing_maps = [affine_map<(i) -> (i + 1)>, affine_map<(i) -> (i)>],
+      iterator_types = ["parallel"]} ins(%x : tensor<5xf32>) outs(%e : tensor<4xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    linalg.yield %a : f32
+  } -> tensor<4xf32>
+  return %m : tensor<4xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %c0 = arith.constant 0 : index
+  %a = tensor.extract %x[%c0] : tensor<4xf32>
+  %e = tensor.empty() : tensor<4xf32>
+  // expected-error @below {{cannot differentiate 'linalg.fill' with respect to the scalar operand #0}}
+  %y = linalg.fill ins(%a : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %e = tensor.empty() : tensor<4xf32>
+  // expected-error @below {{cannot differentiate 'linalg.generic': its body uses a value from outside of it that gradients are wanted of}}
+  %y = linalg.generic {
+      indexing_maps = [affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+      outs(%e : tensor<4xf32>) {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %a = tensor.extract %x[%i] : tensor<4xf32>
+    linalg.yield %a : f32
+  } -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
+  %0 = attn.attention
+      ins(%x, %x, %x : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>,
+          tensor<2x4x8x16xf32>)
+      outs(%x : tensor<2x4x8x16xf32>)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %c0 = arith.constant 0 : index
+        %t = arith.constant dense<[1.0, 2.0]> : tensor<2xf32>
+        %m = tensor.insert %s into %t[%c0] : tensor<2xf32>
+        // expected-error @below {{cannot differentiate 'tensor.extract' of a tensor that is made in the score region}}
+        %y = tensor.extract %m[%c0] : tensor<2xf32>
+        attn.yield %y : f32
+      } -> tensor<2x4x8x16xf32>
+  return %0 : tensor<2x4x8x16xf32>
+}
