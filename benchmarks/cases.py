@@ -51,6 +51,34 @@ class Case:
 }}
 """
 
+    def grad_mlir(self, deterministic: bool = False) -> str:
+        """The module of the gradient: query, key, value, out, its log-sum-exp and its gradient in; dq, dk, dv back."""
+        assert not self.score, "gradients of scores are not stated"
+        q = f"tensor<?x{self.heads}x?x{self.qk_dim}x{self.dtype}>"
+        k = f"tensor<?x{self.kv_heads}x?x{self.qk_dim}x{self.dtype}>"
+        v = f"tensor<?x{self.kv_heads}x?x{self.v_dim}x{self.dtype}>"
+        o = f"tensor<?x{self.heads}x?x{self.v_dim}x{self.dtype}>"
+        lse = f"tensor<?x{self.heads}x?xf32>"
+        options = f" mask({self.mask})" if self.mask else ""
+        if self.schedule:
+            options += f" schedule({self.schedule})"
+        if deterministic:
+            options += " deterministic"
+        return f"""func.func @{self.name}(%query: {q}, %key: {k}, %value: {v}, %out: {o}, %lse: {lse}, %dout: {o}) -> ({q}, {k}, {v}) {{
+  %c0 = arith.constant 0 : index
+  %c2 = arith.constant 2 : index
+  %batch = tensor.dim %query, %c0 : {q}
+  %queries = tensor.dim %query, %c2 : {q}
+  %keys = tensor.dim %key, %c2 : {k}
+  %dq = tensor.empty(%batch, %queries) : {q}
+  %dk = tensor.empty(%batch, %keys) : {k}
+  %dv = tensor.empty(%batch, %keys) : {v}
+  %r:3 = attn.attention_grad ins(%query, %key, %value, %out, %lse, %dout : {q}, {k}, {v}, {o}, {lse}, {o})
+      outs(%dq, %dk, %dv : {q}, {k}, {v}){options} -> {q}, {k}, {v}
+  return %r#0, %r#1, %r#2 : {q}, {k}, {v}
+}}
+"""
+
 
 SCORES = {
     "": "",

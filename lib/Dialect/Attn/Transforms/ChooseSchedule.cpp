@@ -225,15 +225,119 @@ static std::optional<Choice> chooseMultistage(AttentionOp op) {
 }
 
 /// Tiles of a few registers' width whose operands stay in the first cache.
-static std::optional<Choice> chooseSequential(AttentionOp op) {
+static std::optional<Choice> chooseSequential(AttentionOpInterface op) {
   constexpr int64_t queryTile = 16, keyTile = 64;
   auto schedule =
-      attn_tile::SequentialAttr::get(op.getContext(), queryTile, keyTile);
+      attn_tile::SequentialAttr::get(op->getContext(), queryTile, keyTile);
   return Choice{schedule, "tiles fit the first level cache"};
 }
 
+//===----------------------------------------------------------------------===//
+// Gradients
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What bounds the tile that a kernel of a gradient walks over. Sizes are in
+/// units of one row of that tile, or fixed.
+struct WalkedTileBounds {
+  /// Registers of accumulators, and of scores, weights and their gradients for
+  /// one row, of each thread.
+  int64_t accumulators;
+  double registersPerRow;
+  /// Bytes of tiles that stay, and of all stages for one row.
+  int64_t fixedBytes;
+  int64_t bytesPerRow;
+};
+} // namespace
+
+/// Registers of a consumer for register tiles: what it has (240) less what
+/// addresses and the operands of instructions take.
+static constexpr int64_t gradTileRegisters = 224;
+static constexpr int64_t gradConsumers = 2;
+static constexpr int64_t gradStages = 2;
+static constexpr int64_t maxWalkedTile = 128;
+
+/// The largest tile within `bounds`, or 0.
+static int64_t getWalkedTile(const WalkedTileBounds &bounds) {
+  int64_t best = 0;
+  for (int64_t tile = keyTileUnit; tile <= maxWalkedTile; tile += keyTileUnit)
+    if (bounds.accumulators + bounds.registersPerRow * tile <=
+            gradTileRegisters &&
+        bounds.fixedBytes + bounds.bytesPerRow * tile <= sharedBytesSm90)
+      best = tile;
+  return best;
+}
+
+/// Warp-specialized kernels for rows of keys and of queries.
+static std::optional<Choice> chooseGradientWarpSpecialized(AttentionGradOp op) {
+  constexpr int64_t elementBytes = 2, rows = gradConsumers * warpgroupRows;
+  int64_t keyChannels = llvm::alignTo(op.getQueryHeadDim(), channelBlock);
+  int64_t valueChannels = llvm::alignTo(op.getValueHeadDim(), channelBlock);
+  int64_t bothBytes = elementBytes * (keyChannels + valueChannels);
+  // A thread has half a register for each channel, and for each column of a
+  // tile of f32; weights and their gradients are kept in 16 bits, too, and
+  // there are two values for each column.
+  int64_t keyAccumulators =
+      llvm::alignTo(op.getQueryHeadDim(), channelStep) / 2;
+  int64_t valueAccumulators =
+      llvm::alignTo(op.getValueHeadDim(), channelStep) / 2;
+  constexpr double scoresAndGradients = 1.5, scoresAlone = 1.0;
+  int64_t stagedRow = gradStages * bothBytes, fixed = rows * bothBytes;
+  WalkedTileBounds together{keyAccumulators + valueAccumulators,
+                            scoresAndGradients, fixed, stagedRow};
+  WalkedTileBounds keysAlone{keyAccumulators, scoresAndGradients, fixed,
+                             stagedRow};
+  WalkedTileBounds valuesAlone{valueAccumulators, scoresAlone,
+                               rows * elementBytes * keyChannels, stagedRow};
+
+  bool isMasked = op.getMaskAttr() || !op.getKeepRegion().empty();
+  auto traversal = isMasked ? attn_tile::TraversalKind::Paired
+                            : attn_tile::TraversalKind::Persistent;
+  MLIRContext *context = op.getContext();
+  auto makeKeys = [&](int64_t queryTile) {
+    return cast<ScheduleAttrInterface>(Attribute(
+        attn_tile::KeyStationaryAttr::get(context, queryTile, rows, gradStages,
+                                          gradConsumers, traversal,
+                                          /*interleave=*/1)));
+  };
+
+  // Small tiles read more from shared memory than products take; two kernels
+  // with large ones are better.
+  constexpr int64_t minWalkedTile = 48;
+  int64_t queryTile = getWalkedTile(together);
+  ScheduleAttrInterface values;
+  if (queryTile < minWalkedTile) {
+    queryTile = getWalkedTile(keysAlone);
+    int64_t tile = getWalkedTile(valuesAlone);
+    if (queryTile == 0 || tile == 0)
+      return std::nullopt;
+    values = makeKeys(tile);
+  }
+  int64_t keyTile = getWalkedTile(keysAlone);
+  if (keyTile == 0)
+    return std::nullopt;
+  auto queries =
+      cast<ScheduleAttrInterface>(Attribute(attn_tile::WarpSpecializedAttr::get(
+          context, rows, keyTile, gradStages, gradConsumers,
+          /*ping_pong=*/false, traversal, /*interleave=*/1,
+          /*lazy_rescale=*/false, /*query_stages=*/1)));
+  auto ofRows = cast<ScheduleAttrInterface>(
+      Attribute(attn_tile::MultistageAttr::get(context, /*query_tile=*/128,
+                                               /*key_tile=*/64, /*stages=*/2,
+                                               /*warps=*/4 * gradConsumers)));
+  auto schedule = attn_tile::GradientAttr::get(
+      context, ofRows, makeKeys(queryTile), queries, values);
+  std::string reason =
+      ("tiles of " + Twine(queryTile) + " queries and " + Twine(keyTile) +
+       " keys fit registers and shared memory")
+          .str();
+  if (values)
+    reason += "; gradients of keys and values do not fit one kernel";
+  return Choice{schedule, reason, keyTile};
+}
+
 /// Checks what the matrix instructions of GPUs can do.
-static LogicalResult verifyForGPU(AttentionOp op, StringRef target) {
+static LogicalResult verifyForGPU(AttentionOpInterface op, StringRef target) {
   Type element = cast<ShapedType>(op.getQuery().getType()).getElementType();
   if (!element.isBF16() && !element.isF16())
     return op.emitOpError("element type on ")
@@ -249,6 +353,21 @@ static LogicalResult verifyForGPU(AttentionOp op, StringRef target) {
   return success();
 }
 
+static LogicalResult verifyForGPU(AttentionGradOp op, StringRef target) {
+  if (failed(
+          verifyForGPU(cast<AttentionOpInterface>(op.getOperation()), target)))
+    return failure();
+  if (target != "sm_90a")
+    return op.emitOpError("has no kernels for ") << target;
+  Type element = getElementTypeOrSelf(op.getQuery().getType());
+  Type other = getElementTypeOrSelf(op.getDout().getType());
+  if (element != other)
+    return op.emitOpError("gradient of the output on ")
+           << target << " must have the element type of the query (expected "
+           << element << ", found " << other << ")";
+  return success();
+}
+
 namespace {
 struct ChooseSchedulePass
     : public attn::impl::ChooseSchedulePassBase<ChooseSchedulePass> {
@@ -257,7 +376,11 @@ struct ChooseSchedulePass
   void runOnOperation() override {
     std::optional<Choice> (*choose)(AttentionOp) =
         llvm::StringSwitch<std::optional<Choice> (*)(AttentionOp)>(target)
-            .Case("host", chooseSequential)
+            .Case("host",
+                  [](AttentionOp op) {
+                    return chooseSequential(
+                        cast<AttentionOpInterface>(op.getOperation()));
+                  })
             .Case("sm_80", chooseMultistage)
             .Case("sm_90a", chooseWarpSpecialized)
             .Default(nullptr);
@@ -266,7 +389,7 @@ struct ChooseSchedulePass
                                  << "' (expected host, sm_80 or sm_90a)";
       return signalPassFailure();
     }
-    WalkResult result = getOperation().walk([&](AttentionOp op) {
+    auto chooseFor = [&](auto op, auto choose) -> WalkResult {
       if (target != "host" && failed(verifyForGPU(op, target)))
         return WalkResult::interrupt();
       if (op.getScheduleAttr())
@@ -285,6 +408,17 @@ struct ChooseSchedulePass
           op.getLoc(),
           remark::RemarkOpts::name("schedule").category("attn-choose-schedule"))
           << text;
+      return WalkResult::advance();
+    };
+    WalkResult result = getOperation().walk([&](Operation *op) {
+      if (auto attention = dyn_cast<AttentionOp>(op))
+        return chooseFor(attention, choose);
+      if (auto gradient = dyn_cast<AttentionGradOp>(op))
+        return chooseFor(gradient, [&](AttentionGradOp gradient) {
+          if (target == "host")
+            return chooseSequential(cast<AttentionOpInterface>(op));
+          return chooseGradientWarpSpecialized(gradient);
+        });
       return WalkResult::advance();
     });
     if (result.wasInterrupted())

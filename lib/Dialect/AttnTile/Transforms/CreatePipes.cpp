@@ -175,11 +175,16 @@ static WaitOp stageLoad(LoadOp load, Value pipe) {
 
 /// Starts the product `product` on the stages of its operands.
 static MmaStartOp startProduct(vector::ContractionOp product,
-                               const DenseMap<Value, Value> &stages) {
+                               const DenseMap<Value, Value> &stages,
+                               const DenseMap<Value, Value> &shared) {
   OpBuilder builder(product);
-  auto lookup = [&](Value operand) -> Value {
-    Value stage = stages.lookup(operand);
-    return stage ? stage : operand;
+  OpOperand *sharedOperand = getSharedOperand(product);
+  auto lookup = [&](unsigned number) -> Value {
+    OpOperand &operand = product->getOpOperand(number);
+    // A tile that others read from memory may stay in registers here.
+    Value stage =
+        (&operand == sharedOperand ? shared : stages).lookup(operand.get());
+    return stage ? stage : operand.get();
   };
   Value acc = product.getAcc();
   if (matchPattern(acc, m_AnyZeroFloat()))
@@ -187,9 +192,9 @@ static MmaStartOp startProduct(vector::ContractionOp product,
   auto pending = PendingType::get(product.getContext(),
                                   cast<VectorType>(product.getResultType()));
   std::optional<ProductForm> form = getForm(product);
-  return MmaStartOp::create(builder, product.getLoc(), pending,
-                            lookup(product.getLhs()), lookup(product.getRhs()),
-                            acc, form->transposeLhs, form->transposeRhs);
+  return MmaStartOp::create(builder, product.getLoc(), pending, lookup(0),
+                            lookup(1), acc, form->transposeLhs,
+                            form->transposeRhs);
 }
 
 /// The position in its stream of a load whose stage is waited for in `block`.
@@ -263,10 +268,10 @@ static void keepRegistersInFlight(ArrayRef<MmaWaitOp> waits) {
 /// until the products that read it have been waited for.
 static LogicalResult shareOperand(vector::ContractionOp product,
                                   const DenseMap<Value, WaitOp> &waits,
-                                  DenseMap<Value, Value> &buffers) {
+                                  DenseMap<Value, Value> &shared) {
   constexpr int64_t sharedStages = 2;
   OpOperand *operand = getSharedOperand(product);
-  if (!operand || buffers.contains(operand->get()))
+  if (!operand || shared.contains(operand->get()))
     return success();
   Value position = getPositionIn(product->getBlock(), waits);
   if (!position)
@@ -281,7 +286,7 @@ static LogicalResult shareOperand(vector::ContractionOp product,
                                     /*offset=*/IntegerAttr(),
                                     /*barriers=*/IntegerAttr());
   builder.setInsertionPoint(product);
-  buffers[operand->get()] =
+  shared[operand->get()] =
       ShareOp::create(builder, product.getLoc(), type.getBufferType(),
                       operand->get(), pipe, position);
   return success();
@@ -355,9 +360,10 @@ void AttnTileCreatePipesPass::runOnOperation() {
     waitsOfLoads[load.getResult()] = wait;
     buffers[load.getResult()] = wait.getBuffer();
   }
+  DenseMap<Value, Value> shared;
   for (auto &[block, contractions] : products)
     for (vector::ContractionOp product : contractions)
-      if (failed(shareOperand(product, waitsOfLoads, buffers)))
+      if (failed(shareOperand(product, waitsOfLoads, shared)))
         return signalPassFailure();
 
   DenseMap<Value, SmallVector<Operation *>> readers;
@@ -365,7 +371,7 @@ void AttnTileCreatePipesPass::runOnOperation() {
   for (auto &[block, contractions] : products) {
     SmallVector<MmaStartOp> &started = starts.emplace_back();
     for (vector::ContractionOp product : contractions)
-      started.push_back(startProduct(product, buffers));
+      started.push_back(startProduct(product, buffers, shared));
   }
   for (auto [entry, started] : llvm::zip(products, starts)) {
     SmallVector<MmaWaitOp> waits = waitForProducts(entry.second, started);

@@ -1,0 +1,33 @@
+// RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=sm_90a}))' --split-input-file | FileCheck %s
+// RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=host}))' --split-input-file | FileCheck %s --check-prefix=HOST
+
+// CHECK-LABEL: func @d128
+// CHECK:         schedule(#attn_tile.gradient<rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>,
+// CHECK-SAME:      queries = #attn_tile.warp_specialized<query_tile = 128, key_tile = 96, stages = 2, consumers = 2>>)
+// HOST-LABEL:  func @d128
+// HOST:          schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
+func.func @d128(%q: memref<?x8x?x128xbf16>, %lse: memref<?x8x?xf32>) {
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>,
+          memref<?x8x?x128xbf16>, memref<?x8x?xf32>, memref<?x8x?x128xbf16>)
+      outs(%q, %q, %q : memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>)
+  return
+}
+
+// -----
+
+// Gradients of keys and values do not fit one kernel.
+
+// CHECK-LABEL: func @d256
+// CHECK:         keys = #attn_tile.key_stationary<query_tile = 48, key_tile = 128, stages = 2, consumers = 2, traversal = paired>,
+// CHECK-SAME:    queries = #attn_tile.warp_specialized<query_tile = 128, key_tile = 48, stages = 2, consumers = 2, traversal = paired>,
+// CHECK-SAME:    values = #attn_tile.key_stationary<query_tile = 80, key_tile = 128, stages = 2, consumers = 2, traversal = paired>
+func.func @d256(%q: memref<?x8x?x256xf16>, %lse: memref<?x8x?xf32>) {
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x8x?x256xf16>, memref<?x8x?x256xf16>, memref<?x8x?x256xf16>,
+          memref<?x8x?x256xf16>, memref<?x8x?xf32>, memref<?x8x?x256xf16>)
+      outs(%q, %q, %q : memref<?x8x?x256xf16>, memref<?x8x?x256xf16>, memref<?x8x?x256xf16>)
+      mask(#attn.causal)
+  return
+}
