@@ -8,6 +8,7 @@ artifact serves all of its sizes.
 """
 
 from dataclasses import dataclass
+from typing import Callable, Dict
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,12 @@ class Case:
     score: str = ""
 
     @property
+    def captures(self):
+        """Names and types of the tensors that the score change reads."""
+        types = SCORES[self.score].captures if self.score else {}
+        return {name: type.replace("HEADS", str(self.heads)) for name, type in types.items()}
+
+    @property
     def name(self) -> str:
         mask = "".join(c if c.isalnum() else "_" for c in self.mask.replace("#attn.", "")).strip("_")
         return "_".join(filter(None, (f"h{self.heads}_{self.kv_heads}_d{self.qk_dim}_{self.v_dim}", self.dtype, mask or "full", self.score)))
@@ -35,10 +42,13 @@ class Case:
         v = f"tensor<?x{self.kv_heads}x?x{self.v_dim}x{self.dtype}>"
         o = f"tensor<?x{self.heads}x?x{self.v_dim}x{self.dtype}>"
         lse = f"tensor<?x{self.heads}x?xf32>"
+        captures = "".join(f", %{name}: {type}" for name, type in self.captures.items())
         options = f" mask({self.mask})" if self.mask else ""
         if self.schedule:
             options += f" schedule({self.schedule})"
-        return f"""func.func @{self.name}(%query: {q}, %key: {k}, %value: {v}) -> ({o}, {lse}) {{
+        if self.score:
+            options += SCORES[self.score].region.replace("HEADS", str(self.heads))
+        return f"""func.func @{self.name}(%query: {q}, %key: {k}, %value: {v}{captures}) -> ({o}, {lse}) {{
   %c0 = arith.constant 0 : index
   %c2 = arith.constant 2 : index
   %batch = tensor.dim %query, %c0 : {q}
@@ -46,7 +56,7 @@ class Case:
   %out = tensor.empty(%batch, %length) : {o}
   %lse = tensor.empty(%batch, %length) : {lse}
   %r:2 = attn.attention ins(%query, %key, %value : {q}, {k}, {v})
-      outs(%out, %lse : {o}, {lse}){options}{SCORES[self.score]} -> {o}, {lse}
+      outs(%out, %lse : {o}, {lse}){options} -> {o}, {lse}
   return %r#0, %r#1 : {o}, {lse}
 }}
 """
@@ -80,15 +90,99 @@ class Case:
 """
 
 
-SCORES = {
-    "": "",
-    "softcap": """
-      score {
+@dataclass(frozen=True)
+class Score:
+    """A score change: what it reads, its body, which computes %r from %s, and the same on torch tensors."""
+
+    captures: Dict[str, str]
+    body: str
+    apply: Callable
+
+    @property
+    def region(self) -> str:
+        lines = "".join(f"        {line.strip()}\n" for line in self.body.strip().splitlines())
+        return f"""
+      score {{
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
-        %cap = arith.constant 30.0 : f32
+{lines}        attn.yield %r : f32
+      }}"""
+
+
+DISTANCE = """%d = arith.subi %j, %i : index
+    %di = arith.index_cast %d : index to i32
+    %df = arith.sitofp %di : i32 to f32
+    """
+MAX_DISTANCE = 1023
+
+SCORES = {
+    "softcap": Score(
+        {},
+        """%cap = arith.constant 30.0 : f32
         %u = arith.divf %s, %cap : f32
         %t = math.tanh %u : f32
-        %r = arith.mulf %t, %cap : f32
-        attn.yield %r : f32
-      }""",
+        %r = arith.mulf %t, %cap : f32""",
+        lambda s, b, h, i, j, c: 30.0 * (s / 30.0).tanh(),
+    ),
+    "alibi": Score(
+        {"slopes": "tensor<HEADSxf32>"},
+        "%slope = tensor.extract %slopes[%h] : tensor<HEADSxf32>\n"
+        + DISTANCE
+        + """%a = arith.mulf %df, %slope : f32
+        %r = arith.addf %s, %a : f32""",
+        lambda s, b, h, i, j, c: s + c["slopes"][h] * (j - i),
+    ),
+    "rel_bias": Score(
+        {},
+        DISTANCE
+        + """%factor = arith.constant 0.01 : f32
+        %a = arith.mulf %df, %factor : f32
+        %r = arith.addf %s, %a : f32""",
+        lambda s, b, h, i, j, c: s + (j - i) * 0.01,
+    ),
+    "table": Score(
+        {"table": f"tensor<HEADSx{2 * MAX_DISTANCE + 1}xf32>"},
+        f"""%d = arith.subi %j, %i : index
+        %most = arith.constant {MAX_DISTANCE} : index
+        %least = arith.constant -{MAX_DISTANCE} : index
+        %low = arith.minsi %d, %most : index
+        %high = arith.maxsi %low, %least : index
+        %place = arith.addi %high, %most : index
+        %x = tensor.extract %table[%h, %place] : tensor<HEADSx{2 * MAX_DISTANCE + 1}xf32>
+        %r = arith.addf %s, %x : f32""",
+        lambda s, b, h, i, j, c: s + c["table"][h, (j - i).clamp(-MAX_DISTANCE, MAX_DISTANCE) + MAX_DISTANCE],
+    ),
+    "full_bias": Score(
+        {"bias": "tensor<HEADSx?x?xbf16>"},
+        """%x = tensor.extract %bias[%h, %i, %j] : tensor<HEADSx?x?xbf16>
+        %y = arith.extf %x : bf16 to f32
+        %r = arith.addf %s, %y : f32""",
+        lambda s, b, h, i, j, c: s + c["bias"][h, i, j],
+    ),
+    "temperature": Score(
+        {"temperature": "tensor<HEADSxf32>"},
+        """%t = tensor.extract %temperature[%h] : tensor<HEADSxf32>
+        %r = arith.mulf %s, %t : f32""",
+        lambda s, b, h, i, j, c: s * c["temperature"][h],
+    ),
+    "graph": Score(
+        {"paths": "tensor<?x?x?xi32>", "embedding": "tensor<512xHEADSxf32>"},
+        """%x = tensor.extract %paths[%b, %i, %j] : tensor<?x?x?xi32>
+        %place = arith.index_cast %x : i32 to index
+        %y = tensor.extract %embedding[%place, %h] : tensor<512xHEADSxf32>
+        %r = arith.addf %s, %y : f32""",
+        lambda s, b, h, i, j, c: s + c["embedding"][c["paths"][b, i, j].long(), h],
+    ),
 }
+
+
+def make_captures(torch, case, batch, length):
+    """Tensors for the captures of a case, by name."""
+    make = {
+        "slopes": lambda: torch.exp2(-(torch.arange(case.heads, device="cuda") + 1) * 0.5),
+        "table": lambda: torch.randn(case.heads, 2 * MAX_DISTANCE + 1, device="cuda"),
+        "bias": lambda: torch.randn(case.heads, length, length, device="cuda", dtype=torch.bfloat16),
+        "temperature": lambda: torch.rand(case.heads, device="cuda") + 0.5,
+        "paths": lambda: torch.randint(512, (batch, length, length), device="cuda", dtype=torch.int32),
+        "embedding": lambda: torch.randn(512, case.heads, device="cuda"),
+    }
+    return {name: make[name]() for name in case.captures}

@@ -8,7 +8,7 @@
     python3 benchmarks/forward.py --artifacts DIR [--groups dense,gqa] [--out FILE]
 
 The first form compiles the artifacts and needs no GPU; the second runs them
-beside cuDNN and FlashAttention-2 (through torch) in one process and needs no
+beside cuDNN, FlashAttention-2 and FlexAttention (through torch) in one process and needs no
 compiler. Each case is first checked: some rows of the output, which is filled
 with NaN before, against float64. FLOPs: 4*B*H*D*area, area S*S or half of it
 when causal. Times are medians of CUDA events behind a sleep kernel.
@@ -25,7 +25,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from cases import Case  # noqa: E402
+from cases import SCORES, Case, make_captures  # noqa: E402
 
 LENGTHS = (1024, 2048, 4096, 8192, 16384)
 
@@ -43,7 +43,13 @@ def gqa_cases():
     yield Case(32, 8, 128, 128, mask="#attn.causal"), 2, 8192
 
 
-GROUPS = {"dense": dense_cases, "gqa": gqa_cases}
+def mods_cases():
+    """Score changes, beside no change."""
+    for score in ("", *SCORES):
+        yield Case(16, 16, 128, 128, score=score), 4, 4096
+
+
+GROUPS = {"dense": dense_cases, "gqa": gqa_cases, "mods": mods_cases}
 
 
 def compile_artifacts(compiler, directory, groups, extra):
@@ -75,7 +81,7 @@ def median_ms(torch, fn, repeats, warmup=3):
     return sorted(times)[len(times) // 2]
 
 
-def check_rows(torch, case, q, k, v, out, lse, count=64):
+def check_rows(torch, case, captures, q, k, v, out, lse, count=64):
     """Relative error of some rows of the output, and largest error of their log-sum-exp, against float64."""
     B, H, Sq, D = q.shape
     Skv = k.shape[2]
@@ -88,8 +94,12 @@ def check_rows(torch, case, q, k, v, out, lse, count=64):
     b, h, i = b.to(q.device), h.to(q.device), i.to(q.device)
     qr, kr, vr = q[b, h, i].double(), k[b, h // group].double(), v[b, h // group].double()
     scores = torch.einsum("nd,nsd->ns", qr, kr) / math.sqrt(D)
+    j = torch.arange(Skv, device=q.device)
+    if case.score:
+        wide = {name: x.double() if x.is_floating_point() else x for name, x in captures.items() if x.numel() < 1 << 24}
+        at = b[:, None], h[:, None], i[:, None], j[None, :]
+        scores = SCORES[case.score].apply(scores, *at, {**captures, **wide})
     if case.mask:
-        j = torch.arange(Skv, device=q.device)
         scores.masked_fill_(j[None, :] > i[:, None] + (Skv - Sq), float("-inf"))
     expected = torch.einsum("ns,nsd->nd", scores.softmax(-1), vr)
     actual = out[b, h, i].double()
@@ -111,7 +121,7 @@ def main():
     parser.add_argument("--groups", default="dense,gqa", help="groups of cases: " + ",".join(GROUPS))
     parser.add_argument("--only", default="", help="only cases whose name contains this")
     parser.add_argument("--lengths", default="", help="only these lengths, joined by commas")
-    parser.add_argument("--peers", default="cudnn", help="cudnn,fa2 or empty")
+    parser.add_argument("--peers", default="cudnn", help="cudnn,fa2,flex or empty")
     parser.add_argument("--runtime", default="libattn_runtime.so", help="the runtime library")
     parser.add_argument("--out", help="file to append rows to")
     parser.add_argument("--commit", default="", help="commit that the artifacts were built from")
@@ -152,8 +162,10 @@ def main():
                 continue
             H, Hkv, D = case.heads, case.kv_heads, case.qk_dim
             causal = bool(case.mask)
+            captures = make_captures(torch, case, B, S)
             q = torch.randn(B, H, S, D, device="cuda", dtype=torch.bfloat16)
             k, v = (torch.randn(B, Hkv, S, D, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+            stream = torch.cuda.current_stream().cuda_stream
             out, lse = torch.empty_like(q), torch.empty(B, H, S, device="cuda")
             runs = {}
             error, lse_error = 0.0, 0.0
@@ -164,15 +176,17 @@ def main():
                 op = "attn" if directory == options.artifacts else os.path.basename(directory.rstrip("/"))
                 out.fill_(float("nan"))
                 lse.fill_(float("nan"))
-                runs[op] = artifact[case.name].bind(q, k, v, out, lse, stream=torch.cuda.current_stream().cuda_stream)
+                runs[op] = artifact[case.name].bind(q, k, v, *captures.values(), out, lse, stream=stream)
                 runs[op]()
                 torch.cuda.synchronize()
-                errors = check_rows(torch, case, q, k, v, out, lse)
+                errors = check_rows(torch, case, captures, q, k, v, out, lse)
                 error, lse_error = max(error, errors[0]), max(lse_error, errors[1])
             good = error < 6e-3 and lse_error < 2e-3
             failures += not good
             flops = 4.0 * B * H * S * S * D * (0.5 if causal else 1.0)
             row = dict(mode="fwd", B=B, H=H, Hkv=Hkv, S=S, D=D, causal=causal, p=0.0, mask="causal" if causal else "full")
+            if group == "mods":
+                row["mask"] = f"mod:{case.score or 'none'}"
 
             def make_peer(backend):
                 def run_peer():
@@ -181,8 +195,25 @@ def main():
 
                 return run_peer
 
+            def make_flex():
+                from torch.nn.attention.flex_attention import flex_attention
+
+                torch._dynamo.reset()
+                compiled = torch.compile(flex_attention, dynamic=False)
+                score = None
+                if case.score:
+
+                    def score(s, b, h, i, j):
+                        return SCORES[case.score].apply(s, b, h, i, j, captures)
+
+                return lambda: compiled(q, k, v, score_mod=score, enable_gqa=H != Hkv)
+
             # Two rounds in turn, the better one of each: nobody has the cooler GPU.
-            runs.update((peer, make_peer(backends[peer])) for peer in peers)
+            for peer in peers:
+                if peer == "flex":
+                    runs[peer] = make_flex()
+                elif not case.score:
+                    runs[peer] = make_peer(backends[peer])
             times = {}
             for _ in range(2):
                 for op, fn in runs.items():
@@ -203,7 +234,7 @@ def main():
                     for r in rows:
                         if r["op"] == "attn" or r["op"] in peers:
                             file.write(json.dumps(r) + "\n")
-            del q, k, v, out, lse, runs
+            del q, k, v, captures, out, lse, runs
     if ratios:
         mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
         print(f"{len(ratios)} dense cases: geometric mean {mean:.3f}x cuDNN, worst {min(ratios):.3f}x")

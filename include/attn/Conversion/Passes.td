@@ -140,7 +140,11 @@ def ConvertAttnTileToNVVMPass
     (threads) and `attn_tile.shared_bytes`.
 
     Index arithmetic is done in 32 bits, addresses are computed in 64 bits.
-    Remaining `scf` and `arith` operations are left to upstream conversions.
+    Regions of maps and masks are run for whole tiles, and so at positions
+    beyond the lengths: reads in them must be guarded, as
+    `attn-tile-split-regions` does. Elements of an empty memref are zero.
+    Products and sums in regions are contracted, and `exp`, `exp2`, `log` and
+    `tanh` of f32 values are approximated by instructions. Remaining `scf` and `arith` operations are left to upstream conversions.
   }];
   let options = [
     Option<"targetName", "target", "std::string", /*default=*/"\"sm_90a\"",

@@ -153,9 +153,22 @@ static LogicalResult verifyKernel(KernelOp kernel) {
   return failure(result.wasInterrupted());
 }
 
+/// Declares zeros in global memory, as many as the largest element has bytes.
+static LLVM::GlobalOp declareZeros(OpBuilder &builder,
+                                   gpu::GPUModuleOp gpuModule) {
+  constexpr int64_t bytes = 8;
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(gpuModule.getBody());
+  return LLVM::GlobalOp::create(
+      builder, gpuModule.getLoc(), builder.getI64Type(), /*isConstant=*/true,
+      LLVM::Linkage::Internal, "attn_zeros", builder.getI64IntegerAttr(0),
+      /*alignment=*/bytes,
+      static_cast<unsigned>(NVVM::NVVMMemorySpace::Global));
+}
+
 /// Emits, at the entry of `kernel`, what all of its code refers to.
 static void emitEntryValues(KernelOp kernel, KernelContext &context,
-                            LLVM::GlobalOp shared) {
+                            LLVM::GlobalOp shared, LLVM::GlobalOp zeros) {
   Location loc = kernel.getLoc();
   OpBuilder builder = OpBuilder::atBlockBegin(&kernel.getBody().front());
   Type i32 = builder.getI32Type();
@@ -173,6 +186,12 @@ static void emitEntryValues(KernelOp kernel, KernelContext &context,
   Value base =
       LLVM::AddressOfOp::create(builder, loc, pointer, shared.getSymName());
   context.shared = LLVM::PtrToIntOp::create(builder, loc, i32, base);
+  auto global = LLVM::LLVMPointerType::get(
+      builder.getContext(),
+      static_cast<unsigned>(NVVM::NVVMMemorySpace::Global));
+  context.zeros = LLVM::AddrSpaceCastOp::create(
+      builder, loc, LLVM::LLVMPointerType::get(builder.getContext()),
+      LLVM::AddressOfOp::create(builder, loc, global, zeros.getSymName()));
 
   SmallVector<CreatePipeOp> pipes(kernel.getOps<CreatePipeOp>());
   if (pipes.empty())
@@ -212,6 +231,12 @@ static void populatePatterns(RewritePatternSet &patterns,
       converter, patterns.getContext());
 }
 
+/// Functions that an instruction computes well enough; see docs/Numerics.md.
+static bool isApproximated(Operation *op) {
+  return isa<math::Exp2Op, math::ExpOp, math::LogOp, math::TanhOp>(op) &&
+         getElementTypeOrSelf(op->getResult(0).getType()).isF32();
+}
+
 LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
                                                      const TargetInfo &target) {
   if (failed(verifyKernel(kernel)))
@@ -247,7 +272,7 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
   auto gpuModule =
       gpu::GPUModuleOp::create(rewriter, kernel.getLoc(), moduleName);
   LLVM::GlobalOp shared = declareSharedMemory(rewriter, gpuModule, target);
-  emitEntryValues(kernel, context, shared);
+  emitEntryValues(kernel, context, shared, declareZeros(rewriter, gpuModule));
 
   TileTypeConverter converter(context);
   LLVM::LLVMFuncOp function =
@@ -306,7 +331,7 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
   conversionTarget
       .addDynamicallyLegalDialect<arith::ArithDialect, math::MathDialect>(
           [&](Operation *op) -> std::optional<bool> {
-            return converter.isLegal(op) && !isa<math::Exp2Op>(op);
+            return converter.isLegal(op) && !isApproximated(op);
           });
   conversionTarget.addLegalOp<UnrealizedConversionCastOp>();
   if (failed(applyPartialConversion(function, conversionTarget,

@@ -44,6 +44,8 @@ struct KernelContext {
   Value warpgroup;
   /// First byte of shared memory, `i32`.
   Value shared;
+  /// Pointer to zeros in global memory, for reads that must not be done.
+  Value zeros;
   /// First warpgroup of each role.
   DenseMap<Operation *, int64_t> firstWarpgroup;
   /// Products started after the one that is waited for.
@@ -184,6 +186,20 @@ inline void emitIf(OpBuilder &builder, Location loc, Value condition,
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPoint(ifOp.thenYield());
   emitBody(builder);
+}
+
+/// The values of pairs of 16-bit values.
+inline SmallVector<Value> unpackPairs(OpBuilder &builder, Location loc,
+                                      Type element, ValueRange words) {
+  SmallVector<Value> results;
+  auto halves = VectorType::get(2, element);
+  for (Value word : words) {
+    Value pair = LLVM::BitcastOp::create(builder, loc, halves, word);
+    for (int64_t half : {0, 1})
+      results.push_back(LLVM::ExtractElementOp::create(
+          builder, loc, pair, createI32(builder, loc, half)));
+  }
+  return results;
 }
 
 /// A butterfly exchange of an f32 between threads of a warp.

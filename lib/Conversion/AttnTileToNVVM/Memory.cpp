@@ -46,7 +46,10 @@ struct ElementLoadLowering : public KernelPattern<memref::LoadOp> {
     SmallVector<Value> indices;
     for (ValueRange index : adaptor.getIndices())
       indices.push_back(index.front());
-    LoweredMemRef memref(op.getMemRefType(), adaptor.getMemref());
+    SmallVector<Value> values(adaptor.getMemref());
+    values.front() =
+        emitReadable(rewriter, op.getLoc(), op.getMemRefType(), values);
+    LoweredMemRef memref(op.getMemRefType(), values);
     Value address = memref.emitAddress(rewriter, op.getLoc(), indices);
     // Booleans and indices are stored as bytes and 64-bit words.
     Type type = op.getType();
@@ -61,6 +64,31 @@ struct ElementLoadLowering : public KernelPattern<memref::LoadOp> {
       value = arith::TruncIOp::create(rewriter, op.getLoc(), converted, value);
     rewriter.replaceOp(op, value);
     return success();
+  }
+
+private:
+  /// The pointer of a memref, or one to zeros if the memref has no element and
+  /// its pointer therefore may be any.
+  Value emitReadable(OpBuilder &builder, Location loc, MemRefType type,
+                     ValueRange values) const {
+    LoweredMemRef memref(type, values);
+    Value isEmpty;
+    for (int64_t dim = 0, e = type.getRank(); dim < e; ++dim) {
+      if (!type.isDynamicDim(dim))
+        continue;
+      Value size = memref.getSize(builder, loc, dim);
+      Value zero = arith::ConstantIntOp::create(builder, loc, 0, 64);
+      Value none = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq,
+                                         size, zero);
+      isEmpty =
+          isEmpty
+              ? arith::OrIOp::create(builder, loc, isEmpty, none).getResult()
+              : none;
+    }
+    if (!isEmpty)
+      return memref.getPointer();
+    return LLVM::SelectOp::create(builder, loc, isEmpty, context.zeros,
+                                  memref.getPointer());
   }
 };
 
@@ -93,8 +121,251 @@ static SmallVector<Value> getElementIndices(ValueRange first, unsigned tileRank,
   return indices;
 }
 
-/// Loads a tile to registers. Loads whose elements may lie outside of the
-/// source read an element that exists instead, and drop it.
+/// Loads an unaligned tile to registers. Where it lies within the source, and
+/// pairs of neighbours can be loaded at once, it is; each element by itself
+/// elsewhere.
+struct UnalignedLoadLowering : public KernelPattern<LoadOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(LoadOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    if (!op.getUnaligned())
+      return rewriter.notifyMatchFailure(op, "rows are aligned");
+    if (op.getFirst())
+      return op.emitOpError("within a sequence must be staged for a GPU");
+    auto type = cast<VectorType>(op.getResult().getType());
+    Type element = type.getElementType();
+    if (!element.isIntOrFloat() || element.getIntOrFloatBitWidth() % 8 != 0)
+      return rewriter.notifyMatchFailure(op, "elements are not whole bytes");
+    SmallVector<Type> types;
+    if (failed(typeConverter->convertType(type, types)))
+      return rewriter.notifyMatchFailure(op, "tile does not fit the layout");
+    Place place(rewriter, op, adaptor, context);
+    SmallVector<Value> results;
+    if (type.getRank() == 2 && context.getColumns(type) % 2 == 0) {
+      auto ifOp = scf::IfOp::create(rewriter, op.getLoc(), types,
+                                    emitIsWholePairs(rewriter, op, place),
+                                    /*addThenBlock=*/true,
+                                    /*addElseBlock=*/true);
+      OpBuilder::InsertionGuard guard(rewriter);
+      rewriter.setInsertionPointToStart(ifOp.thenBlock());
+      scf::YieldOp::create(rewriter, op.getLoc(),
+                           emitPairs(rewriter, op, place));
+      rewriter.setInsertionPointToStart(ifOp.elseBlock());
+      scf::YieldOp::create(rewriter, op.getLoc(),
+                           emitElements(rewriter, op, place));
+      results.append(ifOp.result_begin(), ifOp.result_end());
+    } else {
+      results = emitElements(rewriter, op, place);
+    }
+    rewriter.replaceOpWithMultiple(op,
+                                   SmallVector<SmallVector<Value>>{results});
+    return success();
+  }
+
+private:
+  /// Where the thread's elements of a tile are.
+  struct Place {
+    Place(OpBuilder &builder, LoadOp op, OneToNOpAdaptor adaptor,
+          const KernelContext &context)
+        : type(cast<VectorType>(op.getResult().getType())),
+          memref(cast<MemRefType>(op.getSource().getType()),
+                 adaptor.getSource()),
+          first(getSingleValues(adaptor.getIndices())) {
+      Value thread = context.getPosition(builder, op).thread;
+      baseRow = context.layout.emitBaseRow(builder, op.getLoc(), thread);
+      baseColumn = context.layout.emitBaseColumn(builder, op.getLoc(), thread);
+    }
+
+    /// Size of a dimension of the source, `i32`.
+    Value getSize(OpBuilder &builder, Location loc, int64_t dim) const {
+      return arith::TruncIOp::create(builder, loc, builder.getI32Type(),
+                                     memref.getSize(builder, loc, dim));
+    }
+    int64_t getRowDim() const { return first.size() - type.getRank(); }
+
+    VectorType type;
+    LoweredMemRef memref;
+    SmallVector<Value> first;
+    Value baseRow;
+    Value baseColumn;
+  };
+
+  static Value emitAnd(OpBuilder &builder, Location loc, Value lhs, Value rhs) {
+    return lhs ? arith::AndIOp::create(builder, loc, lhs, rhs).getResult()
+               : rhs;
+  }
+
+  /// Whether the indices before those of the tile are within the source.
+  static Value emitIsInside(OpBuilder &builder, Location loc,
+                            const Place &place) {
+    Value inside;
+    for (int64_t dim = 0, e = place.getRowDim(); dim < e; ++dim)
+      inside = emitAnd(builder, loc, inside,
+                       arith::CmpIOp::create(
+                           builder, loc, arith::CmpIPredicate::ult,
+                           place.first[dim], place.getSize(builder, loc, dim)));
+    return inside;
+  }
+
+  /// Whether the whole tile is within the source, and its pairs are aligned.
+  static Value emitIsWholePairs(OpBuilder &builder, LoadOp op,
+                                const Place &place) {
+    Location loc = op.getLoc();
+    Value whole = emitIsInside(builder, loc, place);
+    int64_t rowDim = place.getRowDim();
+    for (int64_t d : {0, 1}) {
+      Value end = emitAdd(builder, loc, place.first[rowDim + d],
+                          place.type.getDimSize(d));
+      whole = emitAnd(
+          builder, loc, whole,
+          arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, end,
+                                place.getSize(builder, loc, rowDim + d)));
+      whole = emitAnd(builder, loc, whole,
+                      arith::CmpIOp::create(
+                          builder, loc, arith::CmpIPredicate::sge,
+                          place.first[rowDim + d], createI32(builder, loc, 0)));
+    }
+    // Bits below the size of a pair in the address of the tile or in the bytes
+    // from row to row.
+    Type i64 = builder.getI64Type();
+    int64_t bytes = place.type.getElementTypeBitWidth() / 8;
+    auto constant = [&](int64_t value) {
+      return arith::ConstantIntOp::create(builder, loc, value, 64);
+    };
+    Value address = LLVM::PtrToIntOp::create(
+        builder, loc, i64, place.memref.emitAddress(builder, loc, place.first));
+    Value stride = arith::MulIOp::create(
+        builder, loc, place.memref.getStride(builder, loc, rowDim),
+        constant(bytes));
+    Value low = arith::AndIOp::create(
+        builder, loc, arith::OrIOp::create(builder, loc, address, stride),
+        constant(2 * bytes - 1));
+    return emitAnd(builder, loc, whole,
+                   arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq,
+                                         low, constant(0)));
+  }
+
+  /// Address of the thread's first element of a row; columns are offsets of
+  /// the instructions. The row itself goes to `row`.
+  Value emitRowAddress(OpBuilder &builder, Location loc, const Place &place,
+                       int64_t r, Value &row) const {
+    SmallVector<Value> indices(place.first);
+    int64_t rowDim = place.getRowDim();
+    row = arith::AddIOp::create(
+        builder, loc, indices[rowDim],
+        emitAdd(builder, loc, place.baseRow, context.layout.getRowOffset(r)));
+    indices[rowDim] = row;
+    if (place.type.getRank() == 2)
+      indices.back() =
+          arith::AddIOp::create(builder, loc, indices.back(), place.baseColumn);
+    return place.memref.emitAddress(builder, loc, indices);
+  }
+
+  Value emitLoad(OpBuilder &builder, Location loc, const Place &place,
+                 Value rowAddress, int64_t c, Type type) const {
+    Type element = place.type.getElementType();
+    int64_t offset =
+        place.type.getRank() == 2 ? context.layout.getColumnOffset(c) : 0;
+    Value address = LLVM::GEPOp::create(
+        builder, loc, rowAddress.getType(), element, rowAddress,
+        ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset)});
+    int64_t bytes = place.type.getElementTypeBitWidth() / 8;
+    return LLVM::LoadOp::create(builder, loc, type, address,
+                                type == element ? bytes : 2 * bytes);
+  }
+
+  SmallVector<Value> emitPairs(OpBuilder &builder, LoadOp op,
+                               const Place &place) const {
+    Location loc = op.getLoc();
+    bool packed = context.isPacked(place.type);
+    Type type = VectorType::get(2, place.type.getElementType());
+    if (packed)
+      type = builder.getI32Type();
+    SmallVector<Value> results;
+    int64_t columns = context.getColumns(place.type);
+    for (int64_t r = 0, e = context.getRows(place.type); r < e; ++r) {
+      Value row;
+      Value address = emitRowAddress(builder, loc, place, r, row);
+      for (int64_t c = 0; c < columns; c += 2) {
+        Value pair = emitLoad(builder, loc, place, address, c, type);
+        if (packed) {
+          results.push_back(pair);
+          continue;
+        }
+        for (int64_t half : {0, 1})
+          results.push_back(LLVM::ExtractElementOp::create(
+              builder, loc, pair, createI32(builder, loc, half)));
+      }
+    }
+    return results;
+  }
+
+  /// Elements outside of the source are not read.
+  SmallVector<Value> emitElements(OpBuilder &builder, LoadOp op,
+                                  const Place &place) const {
+    Location loc = op.getLoc();
+    Type element = place.type.getElementType();
+    bool packed = context.isPacked(place.type);
+    auto pairType = VectorType::get(2, element);
+    Value zero =
+        arith::ConstantOp::create(builder, loc, builder.getZeroAttr(element));
+    Value outer = emitIsInside(builder, loc, place);
+    int64_t rank = place.type.getRank(), rowDim = place.getRowDim();
+    Value numRows = place.getSize(builder, loc, rowDim);
+    auto emitBelow = [&](Value index, Value size) {
+      return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult,
+                                   index, size);
+    };
+    SmallVector<Value> results;
+    for (int64_t r = 0, e = context.getRows(place.type); r < e; ++r) {
+      Value row, pair;
+      Value address = emitRowAddress(builder, loc, place, r, row);
+      Value insideRow = emitAnd(builder, loc, outer, emitBelow(row, numRows));
+      for (int64_t c = 0, n = context.getColumns(place.type); c < n; ++c) {
+        Value inside = insideRow;
+        if (rank == 2) {
+          Value column =
+              emitAdd(builder, loc,
+                      arith::AddIOp::create(builder, loc, place.first.back(),
+                                            place.baseColumn),
+                      context.layout.getColumnOffset(c));
+          inside = emitAnd(
+              builder, loc, inside,
+              emitBelow(column, place.getSize(builder, loc, rowDim + 1)));
+        }
+        auto ifOp = scf::IfOp::create(builder, loc, element, inside,
+                                      /*addThenBlock=*/true,
+                                      /*addElseBlock=*/true);
+        {
+          OpBuilder::InsertionGuard guard(builder);
+          builder.setInsertionPointToStart(ifOp.thenBlock());
+          scf::YieldOp::create(
+              builder, loc, emitLoad(builder, loc, place, address, c, element));
+          builder.setInsertionPointToStart(ifOp.elseBlock());
+          scf::YieldOp::create(builder, loc, zero);
+        }
+        Value value = ifOp.getResult(0);
+        if (!packed) {
+          results.push_back(value);
+          continue;
+        }
+        if (c % 2 == 0)
+          pair = LLVM::PoisonOp::create(builder, loc, pairType);
+        pair = LLVM::InsertElementOp::create(builder, loc, pair, value,
+                                             createI32(builder, loc, c % 2));
+        if (c % 2 == 1)
+          results.push_back(LLVM::BitcastOp::create(
+              builder, loc, builder.getI32Type(), pair));
+      }
+    }
+    return results;
+  }
+};
+
+/// Loads an aligned tile to registers. Loads whose elements may lie outside of
+/// the source read an element that exists instead, and drop it.
 struct LoadLowering : public KernelPattern<attn_tile::LoadOp> {
   using KernelPattern::KernelPattern;
 
@@ -102,6 +373,8 @@ struct LoadLowering : public KernelPattern<attn_tile::LoadOp> {
   matchAndRewrite(attn_tile::LoadOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Location loc = op.getLoc();
+    if (op.getUnaligned())
+      return rewriter.notifyMatchFailure(op, "rows are not aligned");
     if (op.getFirst())
       return op.emitOpError("within a sequence must be staged for a GPU");
     auto type = cast<VectorType>(op.getResult().getType());
@@ -496,8 +769,8 @@ private:
 void attn::populateMemoryPatterns(RewritePatternSet &patterns,
                                   const TypeConverter &converter,
                                   const KernelContext &context) {
-  patterns
-      .add<DimLowering, ElementLoadLowering, ElementStoreLowering, LoadLowering,
-           StoreLowering, AddPackedLowering, LoadPackedLowering>(
-          converter, patterns.getContext(), context);
+  patterns.add<DimLowering, ElementLoadLowering, ElementStoreLowering,
+               LoadLowering, StoreLowering, UnalignedLoadLowering,
+               AddPackedLowering, LoadPackedLowering>(
+      converter, patterns.getContext(), context);
 }

@@ -11,8 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelLowering.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/IR/IRMapping.h"
+#include "RegionEmitter.h"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -51,6 +50,26 @@ struct TilePositions {
     return transposed ? k * columns + q : q * columns + k;
   }
 
+  /// Sets the arguments batch, head, query and key of a region.
+  template <typename OpTy>
+  void setArguments(RegionEmitter &emitter, ArrayRef<BlockArgument> arguments,
+                    OpTy op) {
+    SmallVector<int64_t> rowOffsets, columnOffsets;
+    for (int64_t r = 0; r < rows; ++r)
+      rowOffsets.push_back(context.layout.getRowOffset(r));
+    for (int64_t c = 0; c < columns; ++c)
+      columnOffsets.push_back(context.layout.getColumnOffset(c));
+    emitter.setUniform(arguments[0], op.getBatch());
+    emitter.setUniform(arguments[1], op.getHead());
+    BlockArgument byRow = arguments[2], byColumn = arguments[3];
+    if (transposed)
+      std::swap(byRow, byColumn);
+    emitter.setRowPositions(byRow, transposed ? baseKey : baseQuery,
+                            rowOffsets);
+    emitter.setColumnPositions(byColumn, transposed ? baseQuery : baseKey,
+                               columnOffsets);
+  }
+
 private:
   int64_t getOffset(int64_t i, bool isRow) const {
     return isRow ? context.layout.getRowOffset(i)
@@ -77,57 +96,38 @@ private:
   Value baseKey;
 };
 
-/// Clones the body of a scalar region; returns what it yields.
-static Value inlineScalarRegion(OpBuilder &builder, Region &region,
-                                ValueRange arguments) {
-  IRMapping mapping;
-  mapping.map(region.getArguments(), arguments);
-  for (Operation &op : region.front().without_terminator())
-    builder.clone(op, mapping);
-  auto yield = cast<attn_tile::YieldOp>(region.front().getTerminator());
-  return mapping.lookupOrDefault(yield.getValue());
-}
-
-/// Positions beyond the lengths must not be read from captured arrays; they
-/// stand for the last valid position instead, whose element is not used.
-static Value clampPosition(OpBuilder &builder, Location loc, Region &region,
-                           Value position, Value length) {
-  bool reads =
-      region.walk([](memref::LoadOp) { return WalkResult::interrupt(); })
-          .wasInterrupted();
-  if (!reads)
-    return position;
-  Value one = arith::ConstantIndexOp::create(builder, loc, 1);
-  Value last = arith::SubIOp::create(builder, loc, length, one);
-  return arith::MinSIOp::create(builder, loc, position, last);
-}
-
 struct MapLowering : public KernelPattern<MapOp> {
   using KernelPattern::KernelPattern;
 
   LogicalResult
   matchAndRewrite(MapOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    Location loc = op.getLoc();
+    auto type = cast<VectorType>(op.getResult().getType());
+    int64_t rows = context.getRows(type), columns = context.getColumns(type);
     TilePositions positions(rewriter, op, context);
-    SmallVector<ValueRange> sources(adaptor.getSources());
-    SmallVector<Value> results(sources.front().size());
-    for (int64_t q = 0, e = positions.getNumQueries(); q < e; ++q) {
-      Value query = clampPosition(rewriter, loc, op.getBody(),
-                                  positions.getQuery(q), op.getQueryLength());
-      for (int64_t k = 0, e = positions.getNumKeys(); k < e; ++k) {
-        Value key = clampPosition(rewriter, loc, op.getBody(),
-                                  positions.getKey(k), op.getKeyLength());
-        int64_t i = positions.getRegister(q, k);
-        SmallVector<Value> arguments;
-        for (ValueRange source : sources)
-          arguments.push_back(source[i]);
-        arguments.append({op.getBatch(), op.getHead(), query, key});
-        results[i] = inlineScalarRegion(rewriter, op.getBody(), arguments);
-      }
+    Block &body = op.getBody().front();
+    RegionEmitter emitter(rewriter, body, rows, columns);
+    ArrayRef<BlockArgument> arguments = body.getArguments();
+    for (ValueRange source : adaptor.getSources()) {
+      emitter.setElements(arguments.front(), source);
+      arguments = arguments.drop_front();
     }
-    rewriter.replaceOpWithMultiple(op,
-                                   SmallVector<SmallVector<Value>>{results});
+    positions.setArguments(emitter, arguments.take_front(4), op);
+    for (auto [argument, tile, registers] :
+         llvm::zip(arguments.drop_front(4), op.getOthers().getTypes(),
+                   adaptor.getOthers())) {
+      auto tileType = cast<VectorType>(tile);
+      if (tileType.getRank() == 1)
+        emitter.setRows(argument, registers);
+      else if (context.isPacked(tileType))
+        emitter.setElements(argument,
+                            unpackPairs(rewriter, op.getLoc(),
+                                        tileType.getElementType(), registers));
+      else
+        emitter.setElements(argument, registers);
+    }
+    rewriter.replaceOpWithMultiple(
+        op, SmallVector<SmallVector<Value>>{emitter.run()});
     return success();
   }
 };
@@ -147,7 +147,14 @@ struct MaskLowering : public KernelPattern<MaskOp> {
         APFloat::getInf(floatType.getFloatSemantics(), /*Negative=*/true));
     MaskAttrInterface mask = op.getMaskAttr();
     bool isInterval = op.getKeep().empty() && (!mask || mask.isInterval());
-    SmallVector<Value> results(adaptor.getSource().size());
+    SmallVector<Value> results(adaptor.getSource().size()), kept;
+    if (!op.getKeep().empty()) {
+      Block &body = op.getKeep().front();
+      RegionEmitter emitter(rewriter, body, context.getRows(type),
+                            context.getColumns(type));
+      positions.setArguments(emitter, body.getArguments(), op);
+      kept = emitter.run();
+    }
     for (int64_t q = 0, e = positions.getNumQueries(); q < e; ++q) {
       Value query = positions.getQuery(q);
       KeyRange range;
@@ -159,6 +166,8 @@ struct MaskLowering : public KernelPattern<MaskOp> {
                 ? emitWithin(rewriter, loc, range, positions.getKeyOffset(k))
                 : emitKeep(rewriter, op, query, positions.getKey(k));
         int64_t i = positions.getRegister(q, k);
+        if (!kept.empty())
+          keep = arith::AndIOp::create(rewriter, loc, keep, kept[i]);
         results[i] = arith::SelectOp::create(rewriter, loc, keep,
                                              adaptor.getSource()[i], masked);
       }
@@ -199,25 +208,18 @@ private:
     return arith::AndIOp::create(builder, loc, keep, after);
   }
 
-  /// Evaluates length, attribute and region for one pair.
+  /// Evaluates length and attribute for one pair.
   static Value emitKeep(OpBuilder &builder, MaskOp op, Value query, Value key) {
     Location loc = op.getLoc();
     Value keep = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt,
                                        key, op.getKeyLength());
-    auto restrict = [&](Value condition) {
-      keep = arith::AndIOp::create(builder, loc, keep, condition);
-    };
-    if (MaskAttrInterface mask = op.getMaskAttr())
-      restrict(mask.emitPredicate(builder, loc,
-                                  {op.getBatch(), op.getHead(), query, key,
-                                   op.getQueryLength(), op.getKeyLength()}));
-    if (!op.getKeep().empty())
-      restrict(inlineScalarRegion(
-          builder, op.getKeep(),
-          {op.getBatch(), op.getHead(),
-           clampPosition(builder, loc, op.getKeep(), query,
-                         op.getQueryLength()),
-           clampPosition(builder, loc, op.getKeep(), key, op.getKeyLength())}));
+    if (MaskAttrInterface mask = op.getMaskAttr()) {
+      Value attended =
+          mask.emitPredicate(builder, loc,
+                             {op.getBatch(), op.getHead(), query, key,
+                              op.getQueryLength(), op.getKeyLength()});
+      keep = arith::AndIOp::create(builder, loc, keep, attended);
+    }
     return keep;
   }
 };

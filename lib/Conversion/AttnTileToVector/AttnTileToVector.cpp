@@ -103,7 +103,7 @@ private:
   LogicalResult emitBroadcast(vector::BroadcastOp op);
   LogicalResult emitShapeCast(vector::ShapeCastOp op);
   LogicalResult emitConstant(arith::ConstantOp op);
-  void emitMap(MapOp op);
+  LogicalResult emitMap(MapOp op);
   void emitMask(MaskOp op);
 
   //===--------------------------------------------------------------------===//
@@ -720,7 +720,10 @@ RowPiece TileEmitter::getRowPiece(OpTy op, Value row, Value column,
   return piece;
 }
 
-void TileEmitter::emitMap(MapOp op) {
+LogicalResult TileEmitter::emitMap(MapOp op) {
+  if (!op.getOthers().empty())
+    return op.emitOpError("must map one tile alone for the host (has ")
+           << op.getOthers().size() << " more)";
   setTile(op->getResult(0),
           {[this, op](Value row, Value column, int64_t lanes) mutable {
              SmallVector<Value> elements;
@@ -734,6 +737,7 @@ void TileEmitter::emitMap(MapOp op) {
                                     mapping);
            },
            Value(), Value()});
+  return success();
 }
 
 /// Writes the predicate of `mask` as a block with the arguments of a keep
@@ -1176,7 +1180,7 @@ LogicalResult TileEmitter::emitOp(Operation &op) {
   if (auto packed = dyn_cast<LoadPackedOp>(op))
     return emitLoadPacked(packed);
   if (auto map = dyn_cast<MapOp>(op))
-    return emitMap(map), success();
+    return emitMap(map);
   if (auto mask = dyn_cast<MaskOp>(op))
     return emitMask(mask), success();
   if (auto sum = dyn_cast<PartialSumOp>(op))

@@ -48,6 +48,9 @@ static constexpr int64_t headDimMultiple = 16;
 /// How far the maximum of a row may exceed its reference, as a power of two:
 /// weights stay below 2^8, far from the limits of f16 and of the f32 sums.
 static constexpr double maxExponentGrowth = 8;
+/// The smallest factor, and the inverse of the largest one, that is taken out
+/// of scores and left to the exponent.
+static constexpr double minTileScale = 1e-9;
 static constexpr double log2e = 1.4426950408889634074;
 
 namespace {
@@ -89,6 +92,10 @@ private:
 
   /// Clones the keep region of the attention, if any, to `target`.
   void cloneKeepRegion(Region &target);
+
+  /// Of a score region that yields a product with a positive constant: the
+  /// other factor and the constant. The yielded value and 1 of all others.
+  static std::pair<Value, double> splitFactor(Region &region);
 
   Value index(int64_t value) {
     return arith::ConstantIndexOp::create(b, value);
@@ -140,6 +147,8 @@ private:
   /// scale in.
   bool mapsScores;
   bool isRescaleLazy;
+  /// A score is this times what the tile holds, positive.
+  double tileScale;
   /// exp(x) of a score is exp2(exponentScale * x) of what the tile holds.
   double exponentScale;
 };
@@ -157,7 +166,10 @@ KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
 
   double scale = attention.getScaleOrDefault();
   mapsScores = !attention.getScoreRegion().empty() || !(scale > 0);
-  exponentScale = mapsScores ? log2e : scale * log2e;
+  tileScale = mapsScores ? 1 : scale;
+  if (!attention.getScoreRegion().empty())
+    tileScale = splitFactor(attention.getScoreRegion()).second;
+  exponentScale = tileScale * log2e;
 
   Block &entry = kernel.getBody().front();
   auto next = entry.args_begin();
@@ -367,6 +379,24 @@ void KernelWriter::cloneKeepRegion(Region &target) {
   cloneRegion(attention.getKeepRegion(), body, body->getArguments());
 }
 
+std::pair<Value, double> KernelWriter::splitFactor(Region &region) {
+  auto yield = cast<YieldOp>(region.front().getTerminator());
+  auto product = yield.getValue().getDefiningOp<arith::MulFOp>();
+  if (!product || product->getBlock() != &region.front())
+    return {yield.getValue(), 1};
+  for (auto [value, other] : {std::pair(product.getLhs(), product.getRhs()),
+                              std::pair(product.getRhs(), product.getLhs())}) {
+    FloatAttr factor;
+    if (!matchPattern(other, m_Constant(&factor)))
+      continue;
+    // Far from where products of it would not be numbers any more.
+    double number = factor.getValueAsDouble();
+    if (number >= minTileScale && number <= 1 / minTileScale)
+      return {value, number};
+  }
+  return {yield.getValue(), 1};
+}
+
 void KernelWriter::cloneRegion(Region &source, Block *target,
                                ValueRange arguments) {
   IRMapping mapping(captured);
@@ -374,8 +404,10 @@ void KernelWriter::cloneRegion(Region &source, Block *target,
   b.setInsertionPointToEnd(target);
   for (Operation &op : source.front().without_terminator())
     b.clone(op, mapping);
-  auto yield = cast<YieldOp>(source.front().getTerminator());
-  attn_tile::YieldOp::create(b, mapping.lookup(yield.getValue()));
+  Value result = cast<YieldOp>(source.front().getTerminator()).getValue();
+  if (&source == &attention.getScoreRegion())
+    result = splitFactor(source).first;
+  attn_tile::YieldOp::create(b, mapping.lookupOrDefault(result));
 }
 
 void KernelWriter::writeResults(const WorkItem &item, const State &state) {
@@ -400,9 +432,9 @@ void KernelWriter::writeResults(const WorkItem &item, const State &state) {
   // The maximum is kept before scaling. A row with nothing attended has a
   // maximum of -inf and a sum of 0, which give -inf.
   Value scaledMax = state.rowMax;
-  if (!mapsScores)
-    scaledMax = arith::MulFOp::create(
-        b, scaledMax, splat(queryTileSize, attention.getScaleOrDefault()));
+  if (tileScale != 1)
+    scaledMax =
+        arith::MulFOp::create(b, scaledMax, splat(queryTileSize, tileScale));
   Value logSum = math::LogOp::create(b, sum);
   storeTile(item, arith::AddFOp::create(b, scaledMax, logSum), lse,
             {item.batch, item.head, item.firstQueryRow});

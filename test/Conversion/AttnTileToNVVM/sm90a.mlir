@@ -127,14 +127,16 @@ attn_tile.kernel @partial_sum(%out: memref<64xf32>)
 
 // -----
 
-// The region runs once for each register, at the register's position. Captured
-// arrays are read at the last valid position where it is beyond the lengths.
+// What depends on the column alone is done once for both rows of a thread.
 
 // CHECK-LABEL: llvm.func @map
 attn_tile.kernel @map(%bias: memref<?xf32>, %out: memref<64x8xf32>, %first: index, %n: index)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
-  // CHECK-COUNT-4: llvm.load %{{.*}} : !llvm.ptr<1> -> f32
+  // CHECK:         %[[ZEROS:.*]] = llvm.addrspacecast %{{.*}} : !llvm.ptr<1> to !llvm.ptr
+  // CHECK:         %[[P:.*]] = llvm.select %{{.*}}, %[[ZEROS]], %{{.*}} : i1, !llvm.ptr
+  // CHECK-COUNT-2: llvm.load %{{.*}} : !llvm.ptr<1> -> f32
   // CHECK-NOT:     llvm.load
+  // CHECK-COUNT-4: arith.addf %{{.*}}, %{{.*}} fastmath<contract> : f32
   %c0 = arith.constant 0 : index
   %x = arith.constant dense<1.0> : vector<64x8xf32>
   %r = attn_tile.map %x at(%c0, %c0, %first, %first) lengths(%n, %n) : vector<64x8xf32> {
@@ -142,6 +144,117 @@ attn_tile.kernel @map(%bias: memref<?xf32>, %out: memref<64x8xf32>, %first: inde
     %v = memref.load %bias[%k] : memref<?xf32>
     %y = arith.addf %e, %v : f32
     attn_tile.yield %y : f32
+  }
+  attn_tile.store %r, %out[%c0, %c0] : vector<64x8xf32>, memref<64x8xf32>
+  attn_tile.return
+}
+
+// -----
+
+// A distance is one subtraction and one conversion; registers differ by the
+// constants of fused multiplications: columns 0 and 1, and rows 0 and 8.
+
+// CHECK-LABEL: llvm.func @map_distance
+// CHECK-SAME:    %[[SLOPE:[a-z0-9]+]]: f32
+attn_tile.kernel @map_distance(%slope: f32, %out: memref<64x8xf32>, %first: index, %n: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  // CHECK-NOT:  arith.sitofp
+  // CHECK:      arith.sitofp
+  // CHECK:      math.fma %[[SLOPE]], %[[R8:.*]], %[[BASE:.*]] : f32
+  // CHECK:      math.fma %[[SLOPE]], %{{.*}}, %[[BASE]] : f32
+  // CHECK:      math.fma %[[SLOPE]], %{{.*}}, %[[BASE]] : f32
+  // CHECK-NOT:  math.fma
+  // CHECK:      llvm.return
+  %c0 = arith.constant 0 : index
+  %x = arith.constant dense<1.0> : vector<64x8xf32>
+  %r = attn_tile.map %x at(%c0, %c0, %first, %first) lengths(%n, %n) : vector<64x8xf32> {
+  ^bb0(%e: f32, %b: index, %h: index, %q: index, %k: index):
+    %d = arith.subi %k, %q : index
+    %i = arith.index_cast %d : index to i32
+    %f = arith.sitofp %i : i32 to f32
+    %m = arith.mulf %f, %slope : f32
+    %y = arith.addf %e, %m : f32
+    attn_tile.yield %y : f32
+  }
+  attn_tile.store %r, %out[%c0, %c0] : vector<64x8xf32>, memref<64x8xf32>
+  attn_tile.return
+}
+
+// -----
+
+// 32-bit arithmetic of the user's may wrap around: the sum is converted for each
+// register.
+
+// CHECK-LABEL: llvm.func @map_wraps
+// CHECK-COUNT-4: arith.sitofp
+attn_tile.kernel @map_wraps(%start: i32, %out: memref<64x8xf32>, %first: index, %n: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %x = arith.constant dense<1.0> : vector<64x8xf32>
+  %r = attn_tile.map %x at(%c0, %c0, %first, %first) lengths(%n, %n) : vector<64x8xf32> {
+  ^bb0(%e: f32, %b: index, %h: index, %q: index, %k: index):
+    %d = arith.subi %k, %q : index
+    %i = arith.index_cast %d : index to i32
+    %j = arith.addi %i, %start : i32
+    %f = arith.sitofp %j : i32 to f32
+    %y = arith.addf %e, %f : f32
+    attn_tile.yield %y : f32
+  }
+  attn_tile.store %r, %out[%c0, %c0] : vector<64x8xf32>, memref<64x8xf32>
+  attn_tile.return
+}
+
+// -----
+
+// Functions that are approximated; one that the library computes.
+
+// CHECK-LABEL: llvm.func @map_functions
+// CHECK:         llvm.intr.tanh(%{{.*}}) {fastmathFlags = #llvm.fastmath<afn>}
+// CHECK:         nvvm.ex2.approx
+// CHECK:         nvvm.lg2.approx
+// CHECK:         math.sin
+attn_tile.kernel @map_functions(%out: memref<64x8xf32>, %n: index, %v: f32)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %x = vector.broadcast %v : f32 to vector<64x8xf32>
+  %r = attn_tile.map %x at(%c0, %c0, %c0, %c0) lengths(%n, %n) : vector<64x8xf32> {
+  ^bb0(%e: f32, %b: index, %h: index, %q: index, %k: index):
+    %0 = math.tanh %e : f32
+    %1 = math.exp %0 : f32
+    %2 = math.log %1 : f32
+    %3 = math.sin %2 : f32
+    attn_tile.yield %3 : f32
+  }
+  attn_tile.store %r, %out[%c0, %c0] : vector<64x8xf32>, memref<64x8xf32>
+  attn_tile.return
+}
+
+// -----
+
+// A tile in registers: pairs at once where it is whole and aligned, else each
+// element by itself if it is inside. Rows are loaded one by one.
+
+// CHECK-LABEL: llvm.func @load
+attn_tile.kernel @load(%bias: memref<4x?x?xbf16>, %rows: memref<?xf32>, %out: memref<64x8xf32>, %b: index, %i: index, %j: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  // CHECK:         scf.if %{{.*}} -> (i32, i32) {
+  // CHECK-COUNT-2:   llvm.load %{{.*}} {alignment = 4 : i64} : !llvm.ptr<1> -> i32
+  // CHECK:         } else {
+  // CHECK-COUNT-4:   llvm.load %{{.*}} {alignment = 2 : i64} : !llvm.ptr<1> -> bf16
+  // CHECK:         }
+  // CHECK:         scf.if %{{.*}} -> (f32) {
+  // CHECK:           llvm.load %{{.*}} {alignment = 4 : i64} : !llvm.ptr<1> -> f32
+  // CHECK:         scf.if %{{.*}} -> (f32) {
+  // CHECK-COUNT-4: arith.extf %{{.*}} : bf16 to f32
+  %c0 = arith.constant 0 : index
+  %x = arith.constant dense<1.0> : vector<64x8xf32>
+  %t = attn_tile.load %bias[%b, %i, %j] unaligned : memref<4x?x?xbf16> -> vector<64x8xbf16>
+  %u = attn_tile.load %rows[%i] unaligned : memref<?xf32> -> vector<64xf32>
+  %r = attn_tile.map %x at(%c0, %c0, %i, %j) lengths(%i, %i) with(%t, %u : vector<64x8xbf16>, vector<64xf32>) : vector<64x8xf32> {
+  ^bb0(%e: f32, %bb: index, %h: index, %q: index, %k: index, %y: bf16, %z: f32):
+    %0 = arith.extf %y : bf16 to f32
+    %1 = arith.addf %0, %z : f32
+    attn_tile.yield %1 : f32
   }
   attn_tile.store %r, %out[%c0, %c0] : vector<64x8xf32>, memref<64x8xf32>
   attn_tile.return

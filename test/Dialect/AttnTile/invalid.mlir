@@ -337,6 +337,28 @@ attn_tile.kernel @map_rank(%s: vector<16xf32>, %c: index) {
 
 // -----
 
+attn_tile.kernel @map_other(%s: vector<16x8xf32>, %t: vector<8xf32>, %c: index) {
+  // expected-error @below {{'attn_tile.map' op other tiles must have the shape of the tile or be vectors of its rows (found 'vector<8xf32>' beside 'vector<16x8xf32>')}}
+  %0 = attn_tile.map %s at(%c, %c, %c, %c) lengths(%c, %c) with(%t : vector<8xf32>) : vector<16x8xf32> {
+  ^bb0(%x: f32, %b: index, %h: index, %i: index, %j: index, %y: f32):
+    attn_tile.yield %x : f32
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @map_other_argument(%s: vector<16x8xf32>, %t: vector<16xbf16>, %c: index) {
+  // expected-error @below {{'attn_tile.map' op region must have arguments ('f32', 'index', 'index', 'index', 'index', 'bf16'), found ('f32', 'index', 'index', 'index', 'index')}}
+  %0 = attn_tile.map %s at(%c, %c, %c, %c) lengths(%c, %c) with(%t : vector<16xbf16>) : vector<16x8xf32> {
+  ^bb0(%x: f32, %b: index, %h: index, %i: index, %j: index):
+    attn_tile.yield %x : f32
+  }
+  attn_tile.return
+}
+
+// -----
+
 attn_tile.kernel @map_arguments(%s: vector<16x8xf32>, %c: index) {
   // expected-error @below {{'attn_tile.map' op region must have arguments ('f32', 'index', 'index', 'index', 'index'), found ('f32', 'index')}}
   %0 = attn_tile.map %s at(%c, %c, %c, %c) lengths(%c, %c) : vector<16x8xf32> {
@@ -392,7 +414,7 @@ attn_tile.kernel @map_empty(%s: vector<16x8xf32>, %c: index) {
 
 attn_tile.kernel @map_no_block(%s: vector<16x8xf32>, %c: index) {
   // expected-error @below {{'attn_tile.map' op region #0 ('body') failed to verify constraint: region with 1 blocks}}
-  %0 = "attn_tile.map"(%s, %c, %c, %c, %c, %c, %c) ({
+  %0 = "attn_tile.map"(%s, %c, %c, %c, %c, %c, %c) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0>}> ({
   }) : (vector<16x8xf32>, index, index, index, index, index, index) -> vector<16x8xf32>
   attn_tile.return
 }
@@ -401,7 +423,7 @@ attn_tile.kernel @map_no_block(%s: vector<16x8xf32>, %c: index) {
 
 attn_tile.kernel @map_result(%s: vector<16x8xf32>, %c: index) {
   // expected-error @below {{'attn_tile.map' op sources must have the type of the result (expected 'vector<16x8xf16>', found 'vector<16x8xf32>')}}
-  %0 = "attn_tile.map"(%s, %c, %c, %c, %c, %c, %c) ({
+  %0 = "attn_tile.map"(%s, %c, %c, %c, %c, %c, %c) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0>}> ({
   ^bb0(%x: f32, %b: index, %h: index, %i: index, %j: index):
     attn_tile.yield %x : f32
   }) : (vector<16x8xf32>, index, index, index, index, index, index) -> vector<16x8xf16>
@@ -1050,7 +1072,7 @@ func.func @each_yield(%n: index) {
 
 attn_tile.kernel @map_no_source(%c: index) {
   // expected-error @below {{'attn_tile.map' op needs at least one source}}
-  %0 = "attn_tile.map"(%c, %c, %c, %c, %c, %c) ({
+  %0 = "attn_tile.map"(%c, %c, %c, %c, %c, %c) <{operandSegmentSizes = array<i32: 0, 1, 1, 1, 1, 1, 1, 0>}> ({
   ^bb0(%b: index, %h: index, %i: index, %j: index):
     %x = arith.constant 0.0 : f32
     attn_tile.yield %x : f32

@@ -218,6 +218,19 @@ attn_tile.kernel @map_two(%s: vector<64x48xf32>, %t: vector<64x48xf32>, %c: inde
   attn_tile.return
 }
 
+// CHECK-LABEL: attn_tile.kernel @map_with(
+// CHECK-SAME:    %[[S:.*]]: vector<64x48xf32>, %[[T:.*]]: vector<64x48xbf16>, %[[R:.*]]: vector<64xf32>, %[[I:.*]]: index)
+// CHECK-NEXT:    attn_tile.map %[[S]] at(%[[I]], %[[I]], %[[I]], %[[I]]) lengths(%[[I]], %[[I]]) with(%[[T]], %[[R]] : vector<64x48xbf16>, vector<64xf32>) : vector<64x48xf32> {
+// CHECK-NEXT:    ^bb0(%x: f32, %{{.*}}: index, %{{.*}}: index, %{{.*}}: index, %{{.*}}: index, %[[Y:.*]]: bf16, %[[Z:.*]]: f32):
+// CHECK-NEXT:      attn_tile.yield %[[Z]] : f32
+attn_tile.kernel @map_with(%s: vector<64x48xf32>, %t: vector<64x48xbf16>, %rows: vector<64xf32>, %c: index) {
+  %r = attn_tile.map %s at(%c, %c, %c, %c) lengths(%c, %c) with(%t, %rows : vector<64x48xbf16>, vector<64xf32>) : vector<64x48xf32> {
+  ^bb0(%e: f32, %batch: index, %head: index, %query: index, %key: index, %y: bf16, %z: f32):
+    attn_tile.yield %z : f32
+  }
+  attn_tile.return
+}
+
 // CHECK-LABEL: attn_tile.kernel @mask(
 // CHECK-SAME:    %[[S:.*]]: vector<64x48xf32>, %[[C:.*]]: index, %[[SQ:.*]]: index, %[[SKV:.*]]: index)
 // CHECK-NEXT:    %{{.*}} = attn_tile.mask %[[S]] at(%[[C]], %[[C]], %[[C]], %[[C]]) lengths(%[[SQ]], %[[SKV]]) : vector<64x48xf32>{{$}}

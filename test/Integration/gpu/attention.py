@@ -60,7 +60,7 @@ MASKS = {
 }
 
 # Captured tensors: MLIR type with HEADS for the number of heads.
-CAPTURES = {"slopes": "tensor<HEADSxf32>", "bias": "tensor<HEADSx?x?xf32>", "docs": "tensor<?x?xi32>"}
+CAPTURES = {"slopes": "tensor<HEADSxf32>", "bias": "tensor<HEADSx?x?xf32>", "bias16": "tensor<1xHEADSx?x?xbf16>", "table": "tensor<HEADSx401xf32>", "docs": "tensor<?x?xi32>"}
 
 # Name to captures, body of the region, and the same on torch tensors.
 SCORES = {
@@ -88,6 +88,32 @@ SCORES = {
         """%x = tensor.extract %bias[%h, %i, %j] : tensor<HEADSx?x?xf32>
         %r = arith.addf %s, %x : f32""",
         lambda s, h, i, j, c: s + c["bias"][h, i, j].to(s.dtype),
+    ),
+    # Of 16 bits, with a factor of each row and head.
+    "bias16": (
+        ("bias16", "slopes"),
+        """%first = arith.constant 0 : index
+        %x = tensor.extract %bias16[%first, %h, %i, %j] : tensor<1xHEADSx?x?xbf16>
+        %y = arith.extf %x : bf16 to f32
+        %slope = tensor.extract %slopes[%h] : tensor<HEADSxf32>
+        %z = arith.divf %y, %slope : f32
+        %r = arith.addf %s, %z : f32""",
+        lambda s, h, i, j, c: s + c["bias16"][0, h, i, j].to(s.dtype) / c["slopes"].to(s.dtype)[h],
+    ),
+    # Reads outside of the table are made inside.
+    "table": (
+        ("table",),
+        """%middle = arith.constant 200 : index
+        %most = arith.constant 400 : index
+        %least = arith.constant 0 : index
+        %d = arith.subi %j, %i : index
+        %p = arith.addi %d, %middle : index
+        %inside = arith.cmpi ule, %p, %most : index
+        %x = tensor.extract %table[%h, %p] : tensor<HEADSx401xf32>
+        %t = arith.addf %s, %x : f32
+        %r = arith.select %inside, %t, %s : f32""",
+        lambda s, h, i, j, c: s
+        + c["table"].to(s.dtype)[h, (j - i + 200).clamp(0, 400)] * ((j - i).abs() <= 200),
     ),
 }
 KEEPS = {
@@ -261,6 +287,10 @@ VARIANTS = [
     variant(128, score="bias"),
     variant(80, score="bias", mask="causal", dtype="f16", heads=(8, 2)),
     variant(192, 128, score="bias", mask="window_both_tl"),
+    variant(128, score="bias16", mask="causal"),
+    variant(64, score="bias16", dtype="f16", heads=(8, 2)),
+    variant(128, score="table"),
+    variant(64, score="table", keep="docs", mask="causal"),
     variant(128, score="softcap", keep="docs", mask="causal"),
     variant(64, score="bias", keep="docs", scale=-0.25),
     # Scales.
@@ -412,6 +442,9 @@ def make_cases(per_variant, per_schedule):
         Case(VARIANTS[0], 2, 65, 0, seed=9005),
         Case(VARIANTS[1], 2, 65, 0, seed=9006),
         Case(VARIANTS[0], 2, 0, 65, seed=9007),
+        Case(next(v for v in VARIANTS if v.score == "bias16"), 2, 65, 0, seed=9008),
+        Case(next(v for v in VARIANTS if v.score == "table"), 2, 65, 0, seed=9009),
+        Case(next(v for v in VARIANTS if v.keep == "docs"), 2, 0, 0, seed=9010),
     ]
     return cases
 
@@ -430,6 +463,8 @@ def make_sanitizer_cases():
         "d128_128_h2_2_bf16_window",
         "d64_64_h2_2_f16_causal_docs",
         "d128_128_h2_2_bf16_full_bias",
+        "d128_128_h2_2_bf16_causal_bias16",
+        "d128_128_h2_2_bf16_full_table",
         "d128_128_h8_2_bf16_causal_alibi",
         "d72_40_h2_2_bf16_full_docs_to_f32",
     ]
@@ -464,6 +499,10 @@ def make_capture(torch, case, name, generator):
     layout = case.layouts[4]
     if name == "slopes":
         values = 2.0 ** -torch.arange(1, case.variant.heads + 1, device="cuda", dtype=torch.float32)
+    elif name == "bias16":
+        values = torch.randn(1, case.variant.heads, case.queries, case.keys, device="cuda", generator=generator).bfloat16()
+    elif name == "table":
+        values = torch.randn(case.variant.heads, 401, device="cuda", generator=generator)
     elif name == "bias":
         # Made in place: it may be most of the memory.
         shape = (case.variant.heads, case.queries, case.keys)

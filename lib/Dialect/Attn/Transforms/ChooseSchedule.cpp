@@ -15,6 +15,9 @@
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/IR/Remarks.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
@@ -60,6 +63,7 @@ static constexpr int64_t keyTileUnit = 16;
 static constexpr int64_t maxHeadDim = 256;
 static constexpr int64_t headDimUnit = 8;
 static constexpr int64_t warpgroupRows = 64;
+static constexpr int64_t registerBytes = 4;
 
 /// Shared memory that a block may use, less room for barriers.
 static constexpr int64_t barrierBytes = 1024;
@@ -89,6 +93,52 @@ static int64_t getStagedBytes(AttentionOp op, const KeyTileBounds &bounds,
           bounds.stages * keyTile * (queryChannels + valueChannels));
 }
 
+/// Bytes that the score region reads for each pair, and that are held for a
+/// whole tile: elements of tensors at the query and the key.
+static int64_t getScoreBytes(AttentionOp op) {
+  if (op.getScoreRegion().empty())
+    return 0;
+  ValueRange position = op.getScoreRegion().getArguments().take_back(2);
+  int64_t bytes = 0;
+  op.getScoreRegion().walk([&](tensor::ExtractOp extract) {
+    if (extract.getIndices().size() >= 2 &&
+        extract.getIndices().take_back(2) == position &&
+        extract.getType().isIntOrFloat())
+      bytes += llvm::divideCeil(extract.getType().getIntOrFloatBitWidth(), 8);
+  });
+  return bytes;
+}
+
+/// Whether the score region reads elements that differ within a tile.
+static bool readsElements(AttentionOp op) {
+  Region &region = op.getScoreRegion();
+  auto isShared = [&](Value index) {
+    if (index.getParentRegion() != &region)
+      return true;
+    auto argument = dyn_cast<BlockArgument>(index);
+    return argument ? argument.getArgNumber() < 3
+                    : matchPattern(index, m_Constant());
+  };
+  return region
+      .walk([&](tensor::ExtractOp extract) {
+        return llvm::all_of(extract.getIndices(), isShared)
+                   ? WalkResult::advance()
+                   : WalkResult::interrupt();
+      })
+      .wasInterrupted();
+}
+
+/// Whether the score region calls mathematical functions.
+static bool hasFunction(AttentionOp op) {
+  return op.getScoreRegion()
+      .walk([](Operation *nested) {
+        return isa<math::MathDialect>(nested->getDialect())
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 /// The largest key tile within `bounds`, 0 if there is none, and what stopped
 /// it from being larger.
 static std::pair<int64_t, StringRef> getKeyTile(AttentionOp op,
@@ -97,12 +147,14 @@ static std::pair<int64_t, StringRef> getKeyTile(AttentionOp op,
   int64_t outputRegisters = bounds.queryTile *
                             llvm::alignTo(op.getValueHeadDim(), channelStep) /
                             bounds.threads;
+  int64_t scoreBytes = getScoreBytes(op);
   std::pair<int64_t, StringRef> best(0, "");
   for (int64_t tile = keyTileUnit; tile <= bounds.maxKeyTile;
        tile += keyTileUnit) {
     // Scores in f32, and the weights made of them in two bytes.
     int64_t scores = bounds.queryTile * tile / bounds.threads;
-    if (scores + scores / 2 + outputRegisters > bounds.registers)
+    int64_t read = scores * scoreBytes / registerBytes;
+    if (scores + scores / 2 + read + outputRegisters > bounds.registers)
       return {best.first, "registers"};
     if (getStagedBytes(op, bounds, tile, /*queryStages=*/1) >
         bounds.sharedBytes)
@@ -125,16 +177,20 @@ static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
   constexpr int64_t maxKeyTilePreload = 128;
   // Key tiles that a mask cuts are computed in full: smaller ones waste less.
   constexpr int64_t maxKeyTileMasked = 128;
+  // Where scores go through functions of their own, the softmax takes longer
+  // than the products; its dependent steps are shorter in smaller tiles.
+  constexpr int64_t maxKeyTileFunctions = 128;
   constexpr int64_t stages = 2;
 
+  // Tiles that a score change reads need addresses, too.
+  int64_t scoreRegisters = getScoreBytes(op) > 0 ? 24 : 0;
+
   auto getBounds = [&](int64_t consumers, int64_t maxKeyTile) {
-    return KeyTileBounds{consumers * warpgroupRows,
-                         consumers * 128,
-                         stages,
-                         consumers == 3 ? tileRegistersThreeConsumers
-                                        : tileRegistersTwoConsumers,
-                         sharedBytesSm90,
-                         maxKeyTile};
+    int64_t registers = consumers == 3 ? tileRegistersThreeConsumers
+                                       : tileRegistersTwoConsumers;
+    return KeyTileBounds{
+        consumers * warpgroupRows,  consumers * 128, stages,
+        registers - scoreRegisters, sharedBytesSm90, maxKeyTile};
   };
   bool isMasked = op.getMaskAttr() || !op.getKeepRegion().empty();
   // Under a mask, long and short work items are paired to equal amounts.
@@ -176,11 +232,15 @@ static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
   };
 
   std::optional<Choice> three = choose(3, minKeyTileThreeConsumers);
-  if (three && three->keyTile < minKeyTileThreeConsumers)
+  // They have too few registers for reads of a score change.
+  if (three && (three->keyTile < minKeyTileThreeConsumers || readsElements(op)))
     three = std::nullopt;
   if (three && !isMasked)
     return three;
-  std::optional<Choice> two = choose(2, isMasked ? maxKeyTileMasked : 256);
+  int64_t maxKeyTile = isMasked          ? maxKeyTileMasked
+                       : hasFunction(op) ? maxKeyTileFunctions
+                                         : 256;
+  std::optional<Choice> two = choose(2, maxKeyTile);
   // A choice at run time needs one number of queries.
   if (!two || op.hasSequences())
     return two;

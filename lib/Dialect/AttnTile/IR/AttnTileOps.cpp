@@ -412,7 +412,8 @@ void MapOp::build(OpBuilder &builder, OperationState &state, ValueRange sources,
                   Value batch, Value head, Value firstQuery, Value firstKey,
                   Value queryLength, Value keyLength, bool transposed) {
   build(builder, state, sources.front().getType(), sources, batch, head,
-        firstQuery, firstKey, queryLength, keyLength, transposed);
+        firstQuery, firstKey, queryLength, keyLength, /*others=*/ValueRange(),
+        transposed);
 }
 
 LogicalResult MapOp::verify() {
@@ -422,15 +423,25 @@ LogicalResult MapOp::verify() {
     if (type != getResult().getType())
       return emitOpError("sources must have the type of the result (expected ")
              << getResult().getType() << ", found " << type << ")";
+  if (failed(verifyScoreTile(*this, getResult().getType())))
+    return failure();
+  ArrayRef<int64_t> shape = cast<VectorType>(getResult().getType()).getShape();
+  for (Type type : getOthers().getTypes()) {
+    ArrayRef<int64_t> other = cast<VectorType>(type).getShape();
+    if (other != shape && other != shape.drop_back())
+      return emitOpError("other tiles must have the shape of the tile or be "
+                         "vectors of its rows (found ")
+             << type << " beside " << getResult().getType() << ")";
+  }
   return success();
 }
 
 LogicalResult MapOp::verifyRegions() {
-  if (failed(verifyScoreTile(*this, getResult().getType())))
-    return failure();
   Type element = cast<VectorType>(getResult().getType()).getElementType();
   SmallVector<Type> arguments(getSources().size(), element);
   arguments.append(4, IndexType::get(getContext()));
+  for (Type type : getOthers().getTypes())
+    arguments.push_back(cast<VectorType>(type).getElementType());
   return verifyScalarRegion(*this, getBody(), arguments, element);
 }
 

@@ -71,6 +71,7 @@ struct MultistageSchedule : TiledSchedule<MultistageSchedule, MultistageAttr> {
   void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
     auto schedule = cast<MultistageAttr>(attribute);
     pm.addNestedPass<KernelOp>(createAttnTilePeelMasksPass());
+    pm.addNestedPass<KernelOp>(createAttnTileSplitRegionsPass());
     pm.addPass(createAttnTileSetTraversalPass());
     AttnTileCreatePipesPassOptions pipes;
     pipes.stages = schedule.getStages();
@@ -95,6 +96,8 @@ struct WarpSpecializedSchedule
     // step must still be loops then.
     pm.addNestedPass<KernelOp>(createAttnTilePeelMasksPass());
     pm.addNestedPass<KernelOp>(createAttnTileRotateLoopsPass());
+    pm.addNestedPass<KernelOp>(createAttnTileSplitRegionsPass());
+    pm.addNestedPass<KernelOp>(createAttnTileLoadAheadPass());
     AttnTileSetTraversalPassOptions traversal;
     traversal.kind = schedule.getTraversal();
     traversal.interleave = schedule.getInterleave();
@@ -120,6 +123,10 @@ struct KeyStationarySchedule
     : TiledSchedule<KeyStationarySchedule, KeyStationaryAttr> {
   void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
     auto schedule = cast<KeyStationaryAttr>(attribute);
+    AttnTileSplitRegionsPassOptions split;
+    // The scores of both directions leave no registers for them.
+    split.loadTiles = false;
+    pm.addNestedPass<KernelOp>(createAttnTileSplitRegionsPass(split));
     AttnTileSetTraversalPassOptions traversal;
     traversal.kind = schedule.getTraversal();
     traversal.interleave = schedule.getInterleave();

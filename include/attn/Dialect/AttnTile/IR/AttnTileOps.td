@@ -233,6 +233,9 @@ def AttnTile_LoadOp : AttnTile_Op<"load", [
     `extent` rows; rows that are not of the sequence are zero, whatever the
     source holds there.
 
+    `unaligned` says that rows of the source may start at any element; else
+    two elements at an even place of a row can be read at once.
+
     `position` and `length` place the load in a stream of loads: this is tile
     number `position` (from 0) of the `length` that the work item reads from
     this source, in order. Pipes are built from streams.
@@ -245,19 +248,20 @@ def AttnTile_LoadOp : AttnTile_Op<"load", [
   let arguments = (ins AnyMemRef:$source, Variadic<Index>:$indices,
                        Optional<Index>:$first, Optional<Index>:$extent,
                        Optional<Index>:$position, Optional<Index>:$length,
-                       UnitAttr:$in_bounds);
+                       UnitAttr:$in_bounds, UnitAttr:$unaligned);
   let results = (outs AnyVectorOfNonZeroRank:$result);
   let builders = [OpBuilder<(ins
       "::mlir::Type":$type, "::mlir::Value":$source,
       "::mlir::ValueRange":$indices, "::mlir::Value":$position,
       "::mlir::Value":$length, CArg<"bool", "false">:$inBounds), [{
     build($_builder, $_state, type, source, indices, /*first=*/nullptr,
-          /*extent=*/nullptr, position, length, inBounds);
+          /*extent=*/nullptr, position, length, inBounds, /*unaligned=*/false);
   }]>];
   let assemblyFormat = [{
     $source `[` $indices `]` (`within` `(` $first^ `of` $extent `)`)?
     (`stream` `(` $position^ `of` $length `)`)?
-    (`in_bounds` $in_bounds^)? attr-dict `:` type($source) `->` type($result)
+    (`in_bounds` $in_bounds^)? (`unaligned` $unaligned^)? attr-dict
+    `:` type($source) `->` type($result)
   }];
   let hasVerifier = 1;
 }
@@ -398,7 +402,7 @@ def AttnTile_TileAtOp : AttnTile_Op<"tile_at", [
 }
 
 def AttnTile_MapOp : AttnTile_Op<"map", [
-    Pure, SingleBlock,
+    Pure, SingleBlock, AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
   let summary = "applies a scalar region to each element of a tile";
   let description = [{
@@ -410,6 +414,10 @@ def AttnTile_MapOp : AttnTile_Op<"map", [
     first_key + i)`. Elements whose query or key is beyond its length are not
     mapped; the result has any value there.
 
+    `others` are tiles of the same shape, of which the region gets the element
+    at the same place, and vectors of rows, of which it gets the element of the
+    row, as further arguments.
+
     ```mlir
     %r = attn_tile.map %s at(%b, %h, %i, %j) lengths(%sq, %skv)
         : vector<64x64xf32> {
@@ -417,20 +425,29 @@ def AttnTile_MapOp : AttnTile_Op<"map", [
       %y = math.tanh %x : f32
       attn_tile.yield %y : f32
     }
+    %t = attn_tile.map %s at(%b, %h, %i, %j) lengths(%sq, %skv)
+        with(%bias, %factor : vector<64x64xf32>, vector<64xf32>)
+        : vector<64x64xf32> {
+    ^bb0(%x: f32, %bb: index, %hh: index, %q: index, %k: index, %y: f32, %z: f32):
+      %w = math.fma %x, %z, %y : f32
+      attn_tile.yield %w : f32
+    }
     ```
   }];
   let arguments = (ins Variadic<AnyVectorOfNonZeroRank>:$sources,
                        Index:$batch, Index:$head,
                        Index:$first_query, Index:$first_key,
                        Index:$query_length, Index:$key_length,
+                       Variadic<AnyVectorOfNonZeroRank>:$others,
                        UnitAttr:$transposed);
   let results = (outs AnyVectorOfNonZeroRank:$result);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sources `at` `(` $batch `,` $head `,` $first_query `,` $first_key `)`
     `lengths` `(` $query_length `,` $key_length `)`
-    (`transposed` $transposed^)? attr-dict
-    `:` custom<MapTypes>(ref($sources), type($sources), type($result)) $body
+    (`with` `(` $others^ `:` type($others) `)`)? (`transposed` $transposed^)?
+    attr-dict `:` custom<MapTypes>(ref($sources), type($sources), type($result))
+    $body
   }];
   let builders = [OpBuilder<(ins "::mlir::ValueRange":$sources,
       "::mlir::Value":$batch, "::mlir::Value":$head,

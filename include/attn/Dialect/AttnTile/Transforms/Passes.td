@@ -15,6 +15,58 @@
 
 include "mlir/Pass/PassBase.td"
 
+def AttnTileSplitRegionsPass
+    : Pass<"attn-tile-split-regions", "::mlir::attn_tile::KernelOp"> {
+  let summary = "take out of scalar regions what all elements of a tile share";
+  let description = [{
+    Splits the regions of `attn_tile.map` and `attn_tile.mask`:
+
+    - A read of `source[..., query, key]`, or of `source[..., query]`, becomes an
+      `attn_tile.load` of a tile, or of a vector of rows, and an argument of the
+      region of a map.
+    - The indices of all other reads are bounded by the size of what they read,
+      unless their range is known to be within it: a read is never outside,
+      whatever the region computes. Positions may go beyond the lengths.
+    - What depends on the batch and the head alone moves out of the region, and
+      out of the loops around it.
+    - Divisions by such values become products, and chains of products one.
+
+    ```mlir
+    %r = attn_tile.map %s at(%b, %h, %i, %j) lengths(%sq, %skv)
+        : vector<64x64xf32> {
+    ^bb0(%x: f32, %bb: index, %hh: index, %q: index, %k: index):
+      %y = memref.load %bias[%hh, %q, %k] : memref<8x?x?xf32>
+      %z = arith.addf %x, %y : f32
+      attn_tile.yield %z : f32
+    }
+    ```
+
+    becomes
+
+    ```mlir
+    %t = attn_tile.load %bias[%h, %i, %j] unaligned
+        : memref<8x?x?xf32> -> vector<64x64xf32>
+    %r = attn_tile.map %s at(%b, %h, %i, %j) lengths(%sq, %skv)
+        with(%t : vector<64x64xf32>) : vector<64x64xf32> {
+    ^bb0(%x: f32, %bb: index, %hh: index, %q: index, %k: index, %y: f32):
+      %z = arith.addf %x, %y : f32
+      attn_tile.yield %z : f32
+    }
+    ```
+  }];
+  let options = [
+    Option<"loadTiles", "load-tiles", "bool", /*default=*/"true",
+           "Load tiles and rows; not in transposed maps">,
+  ];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::attn_tile::AttnTileDialect",
+                           "::mlir::memref::MemRefDialect"];
+  let statistics = [
+    Statistic<"numTiles", "num-tiles", "Reads that became loads of tiles or rows">,
+    Statistic<"numGuards", "num-guards", "Indices that were bounded">,
+    Statistic<"numHoisted", "num-hoisted", "Operations that left their region">,
+  ];
+}
+
 def AttnTilePeelMasksPass
     : Pass<"attn-tile-peel-masks", "::mlir::attn_tile::KernelOp"> {
   let summary = "split loops over key tiles so that full tiles carry no mask code";
@@ -55,6 +107,42 @@ def AttnTileRotateLoopsPass
     of its step reads, too, is left alone, since tiles are loaded once.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
+def AttnTileLoadAheadPass
+    : Pass<"attn-tile-load-ahead", "::mlir::attn_tile::KernelOp"> {
+  let summary = "load tiles to registers one step ahead";
+  let description = [{
+    A loop that loads a tile by itself, not as part of a stream, loads that of
+    the next step as soon as the tile of this step has been used. What the loads
+    of the last step give is not used; elements outside of a source are not
+    read.
+
+    ```mlir
+    scf.for %t = %c0 to %n step %c1 iter_args(...) {
+      %j = arith.muli %t, %c64 : index
+      %bias = attn_tile.load %source[%i, %j] : memref<?x?xf32> -> vector<64x64xf32>
+      use(%bias)
+    }
+    ```
+
+    becomes
+
+    ```mlir
+    %first = attn_tile.load %source[%i, %c0] : memref<?x?xf32> -> vector<64x64xf32>
+    scf.for %t = %c0 to %n step %c1 iter_args(..., %bias = %first) {
+      use(%bias)
+      %t1 = arith.addi %t, %c1 : index
+      %j1 = arith.muli %t1, %c64 : index
+      %next = attn_tile.load %source[%i, %j1] : memref<?x?xf32> -> vector<64x64xf32>
+      scf.yield ..., %next
+    }
+    ```
+  }];
+  let statistics = [
+    Statistic<"numLoads", "num-loads", "Loads that are a step ahead">,
+  ];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
 def AttnTileSetTraversalPass

@@ -1,0 +1,108 @@
+//===- RegionEmitter.h - Scalar regions on registers --------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Emits what a thread does to run a scalar region for its elements of a tile.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_LIB_CONVERSION_ATTNTILETONVVM_REGIONEMITTER_H
+#define ATTN_LIB_CONVERSION_ATTNTILETONVVM_REGIONEMITTER_H
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Value.h"
+#include "mlir/Interfaces/InferIntRangeInterface.h"
+
+namespace mlir::attn {
+
+/// Emits a region for the elements of a tile that a thread holds. What does not
+/// depend on the row or on the column is emitted once for all of them.
+///
+/// Positions are a base, which differs between threads, and an offset, which is
+/// a constant of the register. Both are kept apart as long as the value stays
+/// linear in the offset: sums and differences of positions, their conversion
+/// to floats, products with what is the same for all elements, and sums with
+/// it. So a distance is one subtraction of bases for all elements, and
+/// `slope * (key - query)` one fused multiplication with a constant for each.
+///
+/// Float operations may be contracted.
+class RegionEmitter {
+public:
+  RegionEmitter(OpBuilder &builder, Block &body, int64_t rows, int64_t columns)
+      : builder(builder), body(body), rows(rows), columns(columns) {}
+
+  /// Sets an argument that is the same for all elements.
+  void setUniform(BlockArgument argument, Value value) {
+    values[argument] = {Varies::Never, {Term{value}}};
+  }
+  /// Sets an argument with a value for each row or column register, or each
+  /// register of the tile.
+  void setRows(BlockArgument argument, ValueRange registers) {
+    set(argument, Varies::ByRow, registers);
+  }
+  void setElements(BlockArgument argument, ValueRange registers) {
+    set(argument, Varies::ByElement, registers);
+  }
+  /// Sets an argument to positions: a base and an offset for each register.
+  void setRowPositions(BlockArgument argument, Value base,
+                       ArrayRef<int64_t> offsets) {
+    setPositions(argument, Varies::ByRow, base, offsets);
+  }
+  void setColumnPositions(BlockArgument argument, Value base,
+                          ArrayRef<int64_t> offsets) {
+    setPositions(argument, Varies::ByColumn, base, offsets);
+  }
+
+  /// Emits the region; returns what it yields for each register of the tile.
+  SmallVector<Value> run();
+
+private:
+  /// What a value depends on; also a set of bits.
+  enum Varies : unsigned { Never = 0, ByRow = 1, ByColumn = 2, ByElement = 3 };
+
+  /// `base + offset * factor`; no factor stands for one. Where a float has an
+  /// offset but no factor, the factor is one, too.
+  struct Term {
+    Value base = nullptr;
+    int64_t offset = 0;
+    Value factor = nullptr;
+
+    bool isPlain() const { return offset == 0; }
+  };
+  struct Terms {
+    Varies varies;
+    SmallVector<Term> terms;
+  };
+  /// An operation on bases, of which one is enough.
+  using BaseKey = std::tuple<Operation *, Value, Value>;
+
+  void set(BlockArgument argument, Varies varies, ValueRange registers);
+  void setPositions(BlockArgument argument, Varies varies, Value base,
+                    ArrayRef<int64_t> offsets);
+  Varies getVariation(Operation *op);
+  int64_t getNumTerms(Varies varies) const;
+  Term &getTerm(Value value, int64_t row, int64_t column);
+  void emit(Operation *op, int64_t row, int64_t column);
+  std::optional<Term> emitLinear(Operation *op, ArrayRef<Term> operands);
+  Value emitOnBases(Operation *op, Value lhs, Value rhs = Value());
+  /// The value of a term.
+  Value materialize(Location loc, const Term &term);
+  /// Whether integer `value` is what it would be without a limit of bits.
+  bool isExact(Value value);
+  void inferRanges();
+
+  OpBuilder &builder;
+  Block &body;
+  int64_t rows, columns;
+  DenseMap<Value, Terms> values;
+  DenseMap<BaseKey, Value> bases;
+  DenseMap<Value, ConstantIntRanges> ranges;
+};
+
+} // namespace mlir::attn
+
+#endif // ATTN_LIB_CONVERSION_ATTNTILETONVVM_REGIONEMITTER_H

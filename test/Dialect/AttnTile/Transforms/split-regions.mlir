@@ -1,0 +1,135 @@
+// RUN: attn-opt %s --pass-pipeline='builtin.module(attn_tile.kernel(attn-tile-split-regions))' --split-input-file | FileCheck %s
+
+// A read at (query, key) is a tile before the map, a read at the query a vector
+// of rows before the loop; so is what it is indexed by.
+
+// CHECK-LABEL: attn_tile.kernel @tiles(
+// CHECK-SAME:    %[[S:.*]]: vector<64x48xf32>, %[[BIAS:.*]]: memref<?x8x?x?xbf16>, %[[ROWS:.*]]: memref<?x?xf32>, %[[B:.*]]: index, %[[H:.*]]: index, %[[I:.*]]: index, %[[N:.*]]: index)
+// CHECK:         %[[R:.*]] = attn_tile.load %[[ROWS]][%[[B]], %[[I]]] unaligned : memref<?x?xf32> -> vector<64xf32>
+// CHECK:         scf.for %[[J:.*]] =
+// CHECK-NEXT:      %[[T:.*]] = attn_tile.load %[[BIAS]][%{{.*}}, %[[H]], %[[I]], %[[J]]] unaligned : memref<?x8x?x?xbf16> -> vector<64x48xbf16>
+// CHECK-NEXT:      attn_tile.map %[[S]] at(%[[B]], %[[H]], %[[I]], %[[J]]) lengths(%[[N]], %[[N]]) with(%[[T]], %[[R]] : vector<64x48xbf16>, vector<64xf32>) : vector<64x48xf32> {
+// CHECK-NEXT:      ^bb0(%[[X:.*]]: f32, %{{.*}}: index, %{{.*}}: index, %{{.*}}: index, %{{.*}}: index, %[[Y:.*]]: bf16, %[[Z:.*]]: f32):
+// CHECK-NEXT:        %[[W:.*]] = arith.extf %[[Y]] : bf16 to f32
+// CHECK-NEXT:        %[[U:.*]] = arith.addf %[[X]], %[[W]] : f32
+// CHECK-NEXT:        %[[V:.*]] = arith.mulf %[[U]], %[[Z]] : f32
+// CHECK-NEXT:        attn_tile.yield %[[V]] : f32
+attn_tile.kernel @tiles(%s: vector<64x48xf32>, %bias: memref<?x8x?x?xbf16>, %rows: memref<?x?xf32>, %b0: index, %h0: index, %i0: index, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c48 = arith.constant 48 : index
+  scf.for %j0 = %c0 to %n step %c48 {
+    %r = attn_tile.map %s at(%b0, %h0, %i0, %j0) lengths(%n, %n) : vector<64x48xf32> {
+    ^bb0(%x: f32, %b: index, %h: index, %q: index, %k: index):
+      %zero = arith.constant 0 : index
+      %y = memref.load %bias[%zero, %h, %q, %k] : memref<?x8x?x?xbf16>
+      %z = memref.load %rows[%b, %q] : memref<?x?xf32>
+      %w = arith.extf %y : bf16 to f32
+      %u = arith.addf %x, %w : f32
+      %v = arith.mulf %u, %z : f32
+      attn_tile.yield %v : f32
+    }
+  }
+  attn_tile.return
+}
+
+// -----
+
+// What is the same for all elements is computed once for the work item; its
+// read is guarded only where its index may be outside.
+
+// CHECK-LABEL: attn_tile.kernel @uniform(
+// CHECK-SAME:    %[[S:.*]]: vector<64x48xf32>, %[[SLOPES:.*]]: memref<8xf32>, %[[FACTORS:.*]]: memref<?xf32>, %[[N:.*]]: index)
+// CHECK:         scf.forall (%[[B:.*]], %[[H:.*]], %[[I:.*]]) in (4, 8, %[[N]])
+// CHECK-NOT:       arith.minui
+// CHECK:           %[[SLOPE:.*]] = memref.load %[[SLOPES]][%[[H]]]
+// CHECK:           %[[SIZE:.*]] = memref.dim %[[FACTORS]], %{{.*}} : memref<?xf32>
+// CHECK:           %[[SOME:.*]] = arith.maxui %[[SIZE]], %[[ONE:.*]] : index
+// CHECK:           %[[LAST:.*]] = arith.subi %[[SOME]], %[[ONE]] : index
+// CHECK:           %[[INDEX:.*]] = arith.minui %[[B]], %[[LAST]] : index
+// CHECK:           %[[FACTOR:.*]] = memref.load %[[FACTORS]][%[[INDEX]]]
+// CHECK:           %[[INVERSE:.*]] = arith.divf %{{.*}}, %[[FACTOR]] : f32
+// CHECK:           %[[BOTH:.*]] = arith.mulf %[[SLOPE]], %[[INVERSE]] : f32
+// CHECK:           scf.for
+// CHECK-NEXT:        attn_tile.map
+// CHECK-NEXT:        ^bb0(%[[X:.*]]: f32,
+// CHECK-NEXT:          %[[Y:.*]] = arith.mulf %[[X]], %[[BOTH]] : f32
+// CHECK-NEXT:          attn_tile.yield %[[Y]] : f32
+attn_tile.kernel @uniform(%s: vector<64x48xf32>, %slopes: memref<8xf32>, %factors: memref<?xf32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c48 = arith.constant 48 : index
+  scf.forall (%b0, %h0, %i0) in (4, 8, %n) {
+    scf.for %j0 = %c0 to %n step %c48 {
+      %r = attn_tile.map %s at(%b0, %h0, %i0, %j0) lengths(%n, %n) : vector<64x48xf32> {
+      ^bb0(%x: f32, %b: index, %h: index, %q: index, %k: index):
+        %slope = memref.load %slopes[%h] : memref<8xf32>
+        %factor = memref.load %factors[%b] : memref<?xf32>
+        %y = arith.mulf %x, %slope : f32
+        %z = arith.divf %y, %factor : f32
+        attn_tile.yield %z : f32
+      }
+    }
+  }
+  attn_tile.return
+}
+
+// -----
+
+// Indices that the region bounds itself need no guard; the others do, also
+// those of masks. A read that depends on an element stays.
+
+// CHECK-LABEL: attn_tile.kernel @guards(
+// CHECK-SAME:    %{{.*}}: vector<64x48xf32>, %[[TABLE:.*]]: memref<2047xf32>, %[[DOCS:.*]]: memref<?xi32>
+// CHECK:         attn_tile.map
+// CHECK:           %[[CLAMPED:.*]] = arith.addi
+// CHECK-NEXT:      memref.load %[[TABLE]][%[[CLAMPED]]]
+// CHECK:           %[[ANY:.*]] = arith.minui %{{.*}}, %{{.*}} : index
+// CHECK-NEXT:      memref.load %[[TABLE]][%[[ANY]]]
+// CHECK:         attn_tile.mask
+// CHECK:           %[[KEY:.*]] = arith.minui %{{.*}}, %{{.*}} : index
+// CHECK-NEXT:      memref.load %[[DOCS]][%[[KEY]]]
+attn_tile.kernel @guards(%s: vector<64x48xf32>, %table: memref<2047xf32>, %docs: memref<?xi32>, %i0: index, %j0: index, %n: index, %doc: i32) {
+  %c0 = arith.constant 0 : index
+  %r = attn_tile.map %s at(%c0, %c0, %i0, %j0) lengths(%n, %n) : vector<64x48xf32> {
+  ^bb0(%x: f32, %b: index, %h: index, %q: index, %k: index):
+    %most = arith.constant 1023 : index
+    %least = arith.constant -1023 : index
+    %d = arith.subi %k, %q : index
+    %low = arith.minsi %d, %most : index
+    %high = arith.maxsi %low, %least : index
+    %place = arith.addi %high, %most : index
+    %y = memref.load %table[%place] : memref<2047xf32>
+    %z = memref.load %table[%d] : memref<2047xf32>
+    %v = arith.addf %y, %z : f32
+    %w = arith.addf %x, %v : f32
+    attn_tile.yield %w : f32
+  }
+  %m = attn_tile.mask %r at(%c0, %c0, %i0, %j0) lengths(%n, %n) : vector<64x48xf32> keep {
+  ^bb0(%b: index, %h: index, %q: index, %k: index):
+    %y = memref.load %docs[%k] : memref<?xi32>
+    %keep = arith.cmpi eq, %y, %doc : i32
+    attn_tile.yield %keep : i1
+  }
+  attn_tile.return
+}
+
+// -----
+
+// Booleans are no tiles: they are stored as bytes.
+
+// CHECK-LABEL: attn_tile.kernel @booleans(
+// CHECK-NOT:     attn_tile.load
+// CHECK:         attn_tile.map
+// CHECK:           arith.minui
+// CHECK:           arith.minui
+// CHECK:           memref.load
+attn_tile.kernel @booleans(%s: vector<64x48xf32>, %flags: memref<?x?xi1>, %i0: index, %n: index) {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0.0 : f32
+  %r = attn_tile.map %s at(%c0, %c0, %i0, %c0) lengths(%n, %n) : vector<64x48xf32> {
+  ^bb0(%x: f32, %b: index, %h: index, %q: index, %k: index):
+    %flag = memref.load %flags[%q, %k] : memref<?x?xi1>
+    %y = arith.select %flag, %x, %zero : f32
+    attn_tile.yield %y : f32
+  }
+  attn_tile.return
+}
