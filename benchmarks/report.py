@@ -72,8 +72,10 @@ class Case:
         title = MODES.get(self.mode, self.mode)
         if self.p > 0:
             return f"{title} with dropout"
+        if self.mask.startswith("mod:"):
+            return f"{title} with score changes"
         if self.mask not in ("full", "causal"):
-            return f"{title} with masks and score changes"
+            return f"{title} with masks"
         return f"{title}, grouped heads" if self.H != self.Hkv else title
 
 
