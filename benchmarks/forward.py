@@ -52,15 +52,20 @@ def mods_cases():
 GROUPS = {"dense": dense_cases, "gqa": gqa_cases, "mods": mods_cases}
 
 
-def compile_artifacts(compiler, directory, groups, extra):
+def compile_cases(compiler, directory, cases, extra):
+    """Compiles `cases`, by the name of the artifact."""
     os.makedirs(directory, exist_ok=True)
-    cases = {case.name: case for group in groups for case, _, _ in GROUPS[group]()}
     for i, (name, case) in enumerate(cases.items()):
         print(f"[{i + 1}/{len(cases)}] {name}", file=sys.stderr)
         source = os.path.join(directory, name + ".mlir")
         with open(source, "w") as file:
             file.write(case.mlir())
         subprocess.run([compiler, source, "-o", os.path.join(directory, name + ".so"), "--target=sm_90a", *extra], check=True)
+
+
+def compile_artifacts(compiler, directory, groups, extra):
+    cases = {case.name: case for group in groups for case, _, _ in GROUPS[group]()}
+    compile_cases(compiler, directory, cases, extra)
 
 
 def median_ms(torch, fn, repeats, warmup=3):

@@ -54,8 +54,35 @@ IntegerPolyhedron MaskAnalysis::getPolyhedron(ArrayRef<LinearForm> rows,
   return result;
 }
 
+/// Divides by the greatest common divisor; returns false for a row that always
+/// holds.
+static bool normalize(LinearForm &row) {
+  int64_t divisor = 0;
+  for (int64_t coefficient : row.coefficients)
+    divisor = std::gcd(divisor, coefficient);
+  if (divisor == 0)
+    return row.constant < 0;
+  for (int64_t &coefficient : row.coefficients)
+    coefficient /= divisor;
+  row.constant = llvm::divideFloorSigned(row.constant, divisor);
+  return true;
+}
+
 bool MaskAnalysis::isEmpty(ArrayRef<LinearForm> rows) {
-  IntegerPolyhedron polyhedron = getPolyhedron(rows, /*withDefinitions=*/true);
+  // As multiples of the number of the tile, rows can be tightened to integers.
+  Conjunction tight;
+  for (LinearForm row : rows) {
+    if (int64_t coefficient = tileSize == 0 ? 0 : row.get(first)) {
+      row.coefficients[first] = 0;
+      row.add(number, coefficient * tileSize);
+    }
+    if (!normalize(row))
+      continue;
+    if (row.isConstant())
+      return true;
+    tight.push_back(std::move(row));
+  }
+  IntegerPolyhedron polyhedron = getPolyhedron(tight, /*withDefinitions=*/true);
   return polyhedron.isObviouslyEmpty() || Simplex(polyhedron).isEmpty();
 }
 
@@ -160,20 +187,6 @@ MaskAnalysis::Conjunction MaskAnalysis::getPairContext(bool isBounded) {
 //===----------------------------------------------------------------------===//
 // Elimination
 //===----------------------------------------------------------------------===//
-
-/// Divides by the greatest common divisor; returns false for a row that always
-/// holds.
-static bool normalize(LinearForm &row) {
-  int64_t divisor = 0;
-  for (int64_t coefficient : row.coefficients)
-    divisor = std::gcd(divisor, coefficient);
-  if (divisor == 0)
-    return row.constant < 0;
-  for (int64_t &coefficient : row.coefficients)
-    coefficient /= divisor;
-  row.constant = llvm::divideFloorSigned(row.constant, divisor);
-  return true;
-}
 
 void MaskAnalysis::eliminate(Conjunction &rows, unsigned variable,
                              bool &isExact) {
@@ -344,31 +357,38 @@ MaskAnalysis::Conjunction MaskAnalysis::getRows(const Interval &interval,
   return rows;
 }
 
-/// What makes `position` one of tile number `tile`.
-MaskAnalysis::Conjunction
-MaskAnalysis::getTileRows(unsigned tile, unsigned position, int64_t size) {
-  LinearForm offset = getForm(position) - getForm(tile) * size;
-  return {offset, offset * -1 + (size - 1)};
+/// What makes `position` one of `interval` in tile number `tile`.
+MaskAnalysis::Conjunction MaskAnalysis::getTileRows(const Interval &interval,
+                                                    unsigned tile,
+                                                    unsigned position,
+                                                    int64_t size) {
+  Conjunction rows = getRows(interval, position);
+  LinearForm begin = getForm(tile) * size, end = begin + (size - 1);
+  rows.push_back(getForm(position) - begin);
+  rows.push_back(end - getForm(position));
+  // These follow, but have integer bounds for the tile.
+  for (auto &[form, divisor] : interval.lower)
+    rows.push_back(end * divisor - form);
+  for (auto &[form, divisor] : interval.upper)
+    rows.push_back(form - begin * divisor);
+  return rows;
 }
 
 bool MaskAnalysis::mayShareTile(const Interval &lhs, const Interval &rhs,
                                 int64_t size) {
-  unsigned tile = getScratch(0), left = getScratch(1), right = getScratch(2);
+  unsigned tile = getScratch(0);
   Conjunction rows = getTileContext();
-  llvm::append_range(rows, getRows(lhs, left));
-  llvm::append_range(rows, getRows(rhs, right));
-  llvm::append_range(rows, getTileRows(tile, left, size));
-  llvm::append_range(rows, getTileRows(tile, right, size));
+  llvm::append_range(rows, getTileRows(lhs, tile, getScratch(1), size));
+  llvm::append_range(rows, getTileRows(rhs, tile, getScratch(2), size));
   return !isEmpty(rows);
 }
 
 bool MaskAnalysis::mayLieBetween(const Interval &interval,
                                  const Interval *before, const Interval *behind,
                                  int64_t size) {
-  unsigned tile = getScratch(0), position = getScratch(1);
+  unsigned tile = getScratch(0);
   Conjunction rows = getTileContext();
-  llvm::append_range(rows, getRows(interval, position));
-  llvm::append_range(rows, getTileRows(tile, position, size));
+  llvm::append_range(rows, getTileRows(interval, tile, getScratch(1), size));
   LinearForm begin = getForm(tile) * size;
   LinearForm end = begin + (size - 1);
   // The last position of an interval is the smallest of its upper bounds: a

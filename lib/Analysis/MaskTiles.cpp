@@ -39,6 +39,9 @@ private:
   Value predicate;
 };
 
+/// Intervals that make one range: a single one, or several from zero on.
+using Group = std::vector<Interval>;
+
 /// Emits the bounds of intervals.
 class IntervalEmitter {
 public:
@@ -76,9 +79,10 @@ private:
   Value emitGuards(const Interval &interval);
   IndexRange emitRange(const Interval &interval, bool isOnly);
   bool sort(std::vector<Interval> &intervals);
-  SmallVector<IndexRange> emitDisjoint(ArrayRef<Interval> intervals,
-                                       bool isSorted, bool isOnly,
-                                       int64_t size);
+  bool mayLieBetween(const Group &group, const Group *before,
+                     ArrayRef<Interval> behind, int64_t size);
+  SmallVector<IndexRange> emitDisjoint(ArrayRef<Group> groups, bool isSorted,
+                                       bool isOnly, int64_t size);
 
   ImplicitLocOpBuilder b;
   PredicateBlock block;
@@ -144,9 +148,11 @@ Value IntervalEmitter::emitSymbol(Value value) {
   if (!op || op->getBlock() != block.getBlock())
     return value;
   op->walk([&](Operation *nested) {
-    for (Value operand : nested->getOperands())
-      if (!op->isAncestor(operand.getParentBlock()->getParentOp()))
+    for (Value operand : nested->getOperands()) {
+      Operation *owner = operand.getParentBlock()->getParentOp();
+      if (!owner || !op->isAncestor(owner))
         emitSymbol(operand);
+    }
   });
   b.clone(*op, mapping);
   return mapping.lookup(value);
@@ -211,7 +217,11 @@ Value IntervalEmitter::emitFloor(const LinearForm &form, int64_t divisor) {
     return fold<arith::DivUIOp>(value, index(divisor));
   if (llvm::isPowerOf2_64(divisor))
     return fold<arith::ShRSIOp>(value, index(llvm::Log2_64(divisor)));
-  return fold<arith::FloorDivSIOp>(value, index(divisor));
+  // Division truncates.
+  Value quotient = fold<arith::DivSIOp>(value, index(divisor));
+  Value whole = fold<arith::MulIOp>(quotient, index(divisor));
+  return select(less(value, whole), fold<arith::SubIOp>(quotient, one),
+                quotient);
 }
 
 /// Whether an interval is known to begin at zero or before.
@@ -295,13 +305,52 @@ bool IntervalEmitter::sort(std::vector<Interval> &intervals) {
   return true;
 }
 
-/// Emits the tiles of size `size` that meet intervals, in ascending order.
-SmallVector<IndexRange>
-IntervalEmitter::emitDisjoint(ArrayRef<Interval> intervals, bool isSorted,
-                              bool isOnly, int64_t size) {
+/// Merges the intervals from zero on, which come first if they are sorted.
+static std::vector<Group> getGroups(ArrayRef<Interval> intervals) {
+  std::vector<Group> groups;
+  for (const Interval &interval : intervals) {
+    if (!groups.empty() && beginsAtZero(interval) &&
+        beginsAtZero(groups.back().front()))
+      groups.back().push_back(interval);
+    else
+      groups.push_back({interval});
+  }
+  return groups;
+}
+
+/// Whether a full tile of `group` may lie behind what `before` holds and before
+/// all of `behind`.
+bool IntervalEmitter::mayLieBetween(const Group &group, const Group *before,
+                                    ArrayRef<Interval> behind, int64_t size) {
+  SmallVector<const Interval *> lower = {nullptr}, upper = {nullptr};
+  if (before)
+    for (const Interval &interval : *before)
+      if (!analysis.mayBeEmpty(interval))
+        lower.push_back(&interval);
+  for (const Interval &interval : behind)
+    upper.push_back(&interval);
+  // Each pair of neighbours by itself may leave no room.
+  return llvm::all_of(lower, [&](const Interval *low) {
+    return llvm::all_of(upper, [&](const Interval *high) {
+      return llvm::any_of(group, [&](const Interval &interval) {
+        return analysis.mayLieBetween(interval, low, high, size);
+      });
+    });
+  });
+}
+
+/// Emits the tiles of size `size` that meet groups, in ascending order.
+SmallVector<IndexRange> IntervalEmitter::emitDisjoint(ArrayRef<Group> groups,
+                                                      bool isSorted,
+                                                      bool isOnly,
+                                                      int64_t size) {
   SmallVector<IndexRange> ranges;
-  for (const Interval &interval : intervals)
-    ranges.push_back(emitRange(interval, isOnly));
+  for (const Group &group : groups) {
+    IndexRange range = emitRange(group.front(), isOnly);
+    for (const Interval &interval : ArrayRef(group).drop_front())
+      range.end = max(range.end, emitRange(interval, isOnly).end);
+    ranges.push_back(range);
+  }
   if (!isSorted) {
     for (size_t i = 0; i < ranges.size(); ++i) {
       for (size_t j = i + 1; j < ranges.size(); ++j) {
@@ -348,8 +397,10 @@ TileRanges IntervalEmitter::emitTiles(int64_t walkedSize) {
     return {{{zero, allTiles}}, {}};
   bool isAttendedSorted = sort(attended), isMaskedSorted = sort(masked);
   bool isKnown = isAttendedSorted && isMaskedSorted;
+  std::vector<Group> attendedGroups = getGroups(attended);
+  std::vector<Group> maskedGroups = getGroups(masked);
   SmallVector<IndexRange> attendedTiles =
-      emitDisjoint(attended, isAttendedSorted,
+      emitDisjoint(attendedGroups, isAttendedSorted,
                    /*isOnly=*/attended.size() == 1, walkedSize);
 
   // No tile is full if any position may be masked whatever the tile.
@@ -369,38 +420,34 @@ TileRanges IntervalEmitter::emitTiles(int64_t walkedSize) {
   }
   Value tailTile = fold<arith::DivUIOp>(max(tail, zero), index(walkedSize));
   SmallVector<IndexRange> maskedTiles =
-      emitDisjoint(masked, isMaskedSorted, /*isOnly=*/false, walkedSize);
+      emitDisjoint(maskedGroups, isMaskedSorted, /*isOnly=*/false, walkedSize);
+  // Whatever the tile, it does not reach behind a tail without guards.
+  std::vector<Interval> lasting;
+  llvm::copy_if(
+      tails, std::back_inserter(lasting),
+      [](const Interval &interval) { return interval.guards.empty(); });
 
   TileRanges result;
-  for (size_t i = attended.size(); i-- > 0;) {
+  for (size_t i = attendedGroups.size(); i-- > 0;) {
+    const Group &group = attendedGroups[i];
     Value begin = attendedTiles[i].begin, end = attendedTiles[i].end;
     auto clamp = [&](Value tile, Value high) {
       return min(max(tile, begin), high);
     };
     Value cut = clamp(tailTile, end);
     result.masked.push_back({cut, end});
-    // Whether a full tile may lie between masked interval `before`, if any,
-    // and the last one that was cut off, or the tails.
-    const Interval *behind = nullptr;
-    auto mayBeFull = [&](const Interval *before) {
-      if (!isKnown)
-        return true;
-      if (before && analysis.mayBeEmpty(*before))
-        before = nullptr;
-      // An empty interval takes the place of the end of the one before it, so
-      // that nothing lies between the two.
-      if (behind)
-        return analysis.mayLieBetween(attended[i], before, behind, walkedSize);
-      for (const Interval &interval : tails)
-        if (interval.guards.empty() &&
-            !analysis.mayLieBetween(attended[i], before, &interval, walkedSize))
-          return false;
-      return analysis.mayLieBetween(attended[i], before, nullptr, walkedSize);
-    };
-    for (size_t j = masked.size(); j-- > 0;) {
-      if (isKnown && !analysis.mayShareTile(attended[i], masked[j], walkedSize))
+    // An empty range takes the place of the end of the one before it, so that
+    // nothing lies between the two.
+    ArrayRef<Interval> behind = lasting;
+    for (size_t j = maskedGroups.size(); j-- > 0;) {
+      const Group &cutting = maskedGroups[j];
+      if (isKnown && llvm::none_of(cutting, [&](const Interval &masked) {
+            return llvm::any_of(group, [&](const Interval &interval) {
+              return analysis.mayShareTile(interval, masked, walkedSize);
+            });
+          }))
         continue;
-      if (mayBeFull(&masked[j])) {
+      if (!isKnown || mayLieBetween(group, &cutting, behind, walkedSize)) {
         Value high = clamp(maskedTiles[j].end, cut);
         result.full.push_back({high, cut});
         cut = high;
@@ -408,9 +455,10 @@ TileRanges IntervalEmitter::emitTiles(int64_t walkedSize) {
       Value low = clamp(maskedTiles[j].begin, cut);
       result.masked.push_back({low, cut});
       cut = low;
-      behind = &masked[j];
+      behind = cutting;
     }
-    if (mayBeFull(nullptr))
+    const Group *before = i == 0 ? nullptr : &attendedGroups[i - 1];
+    if (!isKnown || mayLieBetween(group, before, behind, walkedSize))
       result.full.push_back({begin, cut});
     else
       result.masked.back().begin = begin;

@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Signature.h"
+#include "attn/Analysis/MaskTiles.h"
 #include "attn/Compiler/Passes.h"
 #include "attn/Conversion/LaunchToRuntime/RuntimeCalls.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
@@ -149,7 +150,8 @@ static bool mayBeWritten(Value memref) {
 //===----------------------------------------------------------------------===//
 
 /// Emits the number of (query, key) pairs that `mask` keeps, of all if it is
-/// null, per head.
+/// null, per head: of each row the keys that are known to be attended, or those
+/// that may be, where that is all that is known.
 static Value emitAttendedPairs(OpBuilder &builder, Location loc,
                                MaskAttrInterface mask, Value queryLength,
                                Value keyLength) {
@@ -161,14 +163,17 @@ static Value emitAttendedPairs(OpBuilder &builder, Location loc,
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(loop.getBody());
   Value row = loop.getInductionVar();
-  KeyRange range =
-      mask.emitKeyRange(builder, loc, {row, row, queryLength, keyLength});
-  Value end = range.end ? range.end : keyLength;
-  Value begin = range.begin ? range.begin : zero;
-  Value keys = arith::SubIOp::create(builder, loc, end, begin);
-  keys = arith::MaxSIOp::create(builder, loc, keys, zero);
-  Value sum =
-      arith::AddIOp::create(builder, loc, loop.getRegionIterArg(0), keys);
+  ScoreMask scores = {mask, /*keep=*/nullptr, zero,
+                      zero, queryLength,      keyLength};
+  Value sum = loop.getRegionIterArg(0);
+  // Tiles of one key.
+  TileRanges ranges =
+      emitTileRanges(builder, loc, scores, MaskDim::Query, row, 1, 1);
+  for (auto [begin, end] :
+       llvm::concat<IndexRange>(ranges.masked, ranges.full)) {
+    Value keys = arith::SubIOp::create(builder, loc, end, begin);
+    sum = arith::AddIOp::create(builder, loc, sum, keys);
+  }
   scf::YieldOp::create(builder, loc, sum);
   return loop.getResult(0);
 }

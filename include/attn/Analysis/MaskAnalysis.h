@@ -202,7 +202,8 @@ private:
   Interval getInterval(Conjunction rows);
   void eliminate(Conjunction &rows, unsigned variable, bool &isExact);
   Conjunction getRows(const Interval &interval, unsigned variable);
-  Conjunction getTileRows(unsigned tile, unsigned position, int64_t size);
+  Conjunction getTileRows(const Interval &interval, unsigned tile,
+                          unsigned position, int64_t size);
   unsigned getScratch(unsigned index);
   LinearForm getLength(unsigned dim) {
     return dim == queryVariable ? queryLength : keyLength;

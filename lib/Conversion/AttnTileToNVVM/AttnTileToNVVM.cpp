@@ -15,6 +15,7 @@
 #include "attn/Conversion/AttnTileToNVVM/AttnTileToNVVM.h"
 #include "KernelLowering.h"
 #include "attn/Conversion/Passes.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -333,6 +334,10 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
           [&](Operation *op) -> std::optional<bool> {
             return converter.isLegal(op) && !isApproximated(op);
           });
+  // Masks divide positions that may be negative.
+  arith::populateCeilFloorDivExpandOpsPatterns(patterns);
+  conversionTarget.addIllegalOp<arith::FloorDivSIOp, arith::CeilDivSIOp,
+                                arith::CeilDivUIOp>();
   conversionTarget.addLegalOp<UnrealizedConversionCastOp>();
   if (failed(applyPartialConversion(function, conversionTarget,
                                     std::move(patterns))))

@@ -12,6 +12,7 @@
 
 #include "KernelLowering.h"
 #include "RegionEmitter.h"
+#include "attn/Analysis/MaskTiles.h"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -45,6 +46,7 @@ struct TilePositions {
   }
   Value getKey(int64_t k) { return emitOffset(baseKey, getKeyOffset(k)); }
   int64_t getKeyOffset(int64_t k) const { return getOffset(k, transposed); }
+  int64_t getQueryOffset(int64_t q) const { return getOffset(q, !transposed); }
   /// The register that holds query register `q`, key register `k`.
   int64_t getRegister(int64_t q, int64_t k) const {
     return transposed ? k * columns + q : q * columns + k;
@@ -145,67 +147,127 @@ struct MaskLowering : public KernelPattern<MaskOp> {
     Value masked = arith::ConstantFloatOp::create(
         rewriter, loc, floatType,
         APFloat::getInf(floatType.getFloatSemantics(), /*Negative=*/true));
-    MaskAttrInterface mask = op.getMaskAttr();
-    bool isInterval = op.getKeep().empty() && (!mask || mask.isInterval());
-    SmallVector<Value> results(adaptor.getSource().size()), kept;
-    if (!op.getKeep().empty()) {
-      Block &body = op.getKeep().front();
-      RegionEmitter emitter(rewriter, body, context.getRows(type),
-                            context.getColumns(type));
-      positions.setArguments(emitter, body.getArguments(), op);
-      kept = emitter.run();
-    }
-    for (int64_t q = 0, e = positions.getNumQueries(); q < e; ++q) {
-      Value query = positions.getQuery(q);
-      KeyRange range;
-      if (isInterval)
-        range = emitRelativeRange(rewriter, op, query, positions);
-      for (int64_t k = 0, e = positions.getNumKeys(); k < e; ++k) {
-        Value keep =
-            isInterval
-                ? emitWithin(rewriter, loc, range, positions.getKeyOffset(k))
-                : emitKeep(rewriter, op, query, positions.getKey(k));
-        int64_t i = positions.getRegister(q, k);
-        if (!kept.empty())
-          keep = arith::AndIOp::create(rewriter, loc, keep, kept[i]);
-        results[i] = arith::SelectOp::create(rewriter, loc, keep,
-                                             adaptor.getSource()[i], masked);
-      }
-    }
+    SmallVector<Value> keep =
+        emitByRanges(rewriter, op, positions, adaptor.getSource().size());
+    if (keep.empty())
+      keep =
+          emitByPredicate(rewriter, op, positions, adaptor.getSource().size());
+    SmallVector<Value> results;
+    for (auto [score, isKept] : llvm::zip_equal(adaptor.getSource(), keep))
+      results.push_back(
+          arith::SelectOp::create(rewriter, loc, isKept, score, masked));
     rewriter.replaceOpWithMultiple(op,
                                    SmallVector<SmallVector<Value>>{results});
     return success();
   }
 
 private:
-  /// The keys that `query` attends, counted from the thread's first key, so
-  /// that its keys are compared as constants.
-  static KeyRange emitRelativeRange(OpBuilder &builder, MaskOp op, Value query,
-                                    TilePositions &positions) {
+  /// What is kept, by comparing positions with ranges; empty if that is not
+  /// possible.
+  static SmallVector<Value> emitByRanges(OpBuilder &builder, MaskOp op,
+                                         TilePositions &positions,
+                                         int64_t numRegisters) {
+    int64_t queries = positions.getNumQueries(), keys = positions.getNumKeys();
+    // Ranges are emitted for each of the few positions of the shorter axis.
+    bool isQuery = queries <= keys;
+    SmallVector<Value> keep(numRegisters);
+    for (int64_t a = 0, e = std::min(queries, keys); a < e; ++a) {
+      std::optional<SmallVector<IndexRange>> ranges = emitRelativeRanges(
+          builder, op, isQuery ? MaskDim::Query : MaskDim::Key, a, positions);
+      if (!ranges)
+        return {};
+      for (int64_t b = 0, e = std::max(queries, keys); b < e; ++b) {
+        int64_t q = isQuery ? a : b, k = isQuery ? b : a;
+        int64_t offset =
+            isQuery ? positions.getKeyOffset(k) : positions.getQueryOffset(q);
+        keep[positions.getRegister(q, k)] =
+            emitWithin(builder, op.getLoc(), *ranges, offset);
+      }
+    }
+    return keep;
+  }
+
+  /// What is kept, by evaluating length, attribute and region for each pair.
+  SmallVector<Value> emitByPredicate(OpBuilder &builder, MaskOp op,
+                                     TilePositions &positions,
+                                     int64_t numRegisters) const {
+    auto type = cast<VectorType>(op.getSource().getType());
+    SmallVector<Value> keep(numRegisters), kept;
+    if (!op.getKeep().empty()) {
+      Block &body = op.getKeep().front();
+      RegionEmitter emitter(builder, body, context.getRows(type),
+                            context.getColumns(type));
+      positions.setArguments(emitter, body.getArguments(), op);
+      kept = emitter.run();
+    }
+    for (int64_t q = 0, e = positions.getNumQueries(); q < e; ++q) {
+      for (int64_t k = 0, e = positions.getNumKeys(); k < e; ++k) {
+        int64_t i = positions.getRegister(q, k);
+        keep[i] =
+            emitKeep(builder, op, positions.getQuery(q), positions.getKey(k));
+        if (!kept.empty())
+          keep[i] =
+              arith::AndIOp::create(builder, op.getLoc(), keep[i], kept[i]);
+      }
+    }
+    return keep;
+  }
+
+  /// Ranges that positions are compared with; of more the predicate is
+  /// evaluated.
+  static constexpr unsigned maxRanges = 2;
+
+  /// What register `number` of dimension `dim` attends in the other one, if
+  /// that is a few ranges, counted from the thread's first position there, so
+  /// that its positions are compared as constants.
+  static std::optional<SmallVector<IndexRange>>
+  emitRelativeRanges(OpBuilder &builder, MaskOp op, MaskDim dim, int64_t number,
+                     TilePositions &positions) {
     Location loc = op.getLoc();
-    KeyRange range;
-    if (MaskAttrInterface mask = op.getMaskAttr())
-      range = mask.emitKeyRange(
-          builder, loc, {query, query, op.getQueryLength(), op.getKeyLength()});
-    if (!range.end)
-      range.end = op.getKeyLength();
-    Value first = positions.getKey(0);
-    range.end = arith::SubIOp::create(builder, loc, range.end, first);
-    if (range.begin)
-      range.begin = arith::SubIOp::create(builder, loc, range.begin, first);
-    return range;
+    ScoreMask mask = {op.getMaskAttr(), &op.getKeep(),       op.getBatch(),
+                      op.getHead(),     op.getQueryLength(), op.getKeyLength()};
+    bool isQuery = dim == MaskDim::Query;
+    Value position =
+        isQuery ? positions.getQuery(number) : positions.getKey(number);
+    std::optional<SmallVector<IndexRange>> ranges =
+        emitAttendedRanges(builder, loc, mask, dim, position, maxRanges);
+    if (!ranges)
+      return ranges;
+    Value first = isQuery ? positions.getKey(0) : positions.getQuery(0);
+    Value zero = arith::ConstantIndexOp::create(builder, loc, 0);
+    for (auto &[begin, end] : *ranges) {
+      // Keys that do not exist are attended by nobody.
+      if (!isQuery) {
+        Value exists =
+            arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt,
+                                  position, op.getKeyLength());
+        end = arith::SelectOp::create(builder, loc, exists, end, zero);
+      }
+      end = arith::SubIOp::create(builder, loc, end, first);
+      if (begin)
+        begin = arith::SubIOp::create(builder, loc, begin, first);
+    }
+    return ranges;
   }
 
   static Value emitWithin(OpBuilder &builder, Location loc,
-                          const KeyRange &range, int64_t key) {
-    Value constant = arith::ConstantIndexOp::create(builder, loc, key);
-    Value keep = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt,
-                                       range.end, constant);
-    if (!range.begin)
-      return keep;
-    Value after = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle,
-                                        range.begin, constant);
-    return arith::AndIOp::create(builder, loc, keep, after);
+                          ArrayRef<IndexRange> ranges, int64_t offset) {
+    Value constant = arith::ConstantIndexOp::create(builder, loc, offset);
+    Value keep;
+    for (auto [begin, end] : ranges) {
+      Value inside = arith::CmpIOp::create(
+          builder, loc, arith::CmpIPredicate::sgt, end, constant);
+      if (begin) {
+        Value after = arith::CmpIOp::create(
+            builder, loc, arith::CmpIPredicate::sle, begin, constant);
+        inside = arith::AndIOp::create(builder, loc, inside, after);
+      }
+      keep = keep ? arith::OrIOp::create(builder, loc, keep, inside).getResult()
+                  : inside;
+    }
+    if (!keep)
+      keep = arith::ConstantIntOp::create(builder, loc, 0, 1);
+    return keep;
   }
 
   /// Evaluates length and attribute for one pair.

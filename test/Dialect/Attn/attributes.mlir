@@ -15,6 +15,65 @@ func.func private @masks() attributes {
 
 // -----
 
+// CHECK: m0 = #attn.prefix_lm<length = 4096>,
+// CHECK-SAME: m1 = #attn.dilated_window<left = 8, right = 0, dilation = 4, alignment = top_left>,
+// CHECK-SAME: m2 = #attn.local_blocks<size = 64, before = 1, after = 0>,
+// CHECK-SAME: m3 = #attn.local_blocks<size = 64, after = 2>,
+// CHECK-SAME: m4 = #attn.global_tokens<count = 16>,
+// CHECK-SAME: m5 = #attn.and<#attn.causal, #attn.not<#attn.global_tokens<count = 1>>>,
+// CHECK-SAME: m6 = #attn.or<#attn.causal, #attn.and<#attn.causal>>
+func.func private @more_masks() attributes {
+  m0 = #attn.prefix_lm<length = 4096>,
+  m1 = #attn.dilated_window<left = 8, right = 0, dilation = 4, alignment = top_left>,
+  m2 = #attn.local_blocks<size = 64, before = 1, after = 0>,
+  m3 = #attn.local_blocks<size = 64, after = 2>,
+  m4 = #attn.global_tokens<count = 16>,
+  m5 = #attn.and<#attn.causal, #attn.not<#attn.global_tokens<count = 1>>>,
+  m6 = #attn.or<#attn.causal, #attn.and<#attn.causal>>
+}
+
+// -----
+
+// expected-error @below {{prefix 'length' must lie in [0, 1073741823] (was -1)}}
+func.func private @prefix() attributes {m = #attn.prefix_lm<length = -1>}
+
+// -----
+
+// expected-error @below {{dilated window 'left' must lie in [0, 1073741823] (was -2)}}
+func.func private @dilated_left() attributes {m = #attn.dilated_window<left = -2, right = 0, dilation = 1>}
+
+// -----
+
+// expected-error @below {{dilated window 'right' must lie in [0, 1073741823] (was -2)}}
+func.func private @dilated_right() attributes {m = #attn.dilated_window<left = 0, right = -2, dilation = 1>}
+
+// -----
+
+// expected-error @below {{dilated window 'dilation' must lie in [1, 1073741823] (was 0)}}
+func.func private @dilation() attributes {m = #attn.dilated_window<left = 4, right = 0, dilation = 0>}
+
+// -----
+
+// expected-error @below {{local blocks 'size' must lie in [1, 1073741823] (was 0)}}
+func.func private @block_size() attributes {m = #attn.local_blocks<size = 0, after = 0>}
+
+// -----
+
+// expected-error @below {{local blocks 'after' must lie in [0, 1073741823] (was -1)}}
+func.func private @blocks_after() attributes {m = #attn.local_blocks<size = 8, after = -1>}
+
+// -----
+
+// expected-error @below {{local blocks 'before' must lie in [0, 1073741823] (was -1)}}
+func.func private @blocks_before() attributes {m = #attn.local_blocks<size = 8, before = -1, after = 0>}
+
+// -----
+
+// expected-error @below {{global tokens 'count' must lie in [0, 1073741823] (was -1)}}
+func.func private @global() attributes {m = #attn.global_tokens<count = -1>}
+
+// -----
+
 // expected-error @below {{sliding window must bound at least one of 'left' and 'right'}}
 func.func private @no_side() attributes {m = #attn.sliding_window<alignment = top_left>}
 

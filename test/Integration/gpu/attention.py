@@ -45,18 +45,59 @@ ROUNDING = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24}
 # Variants
 # ---------------------------------------------------------------------------
 
-# Name to attribute, and the window it stands for: left, right, aligned top left.
+def band(left, right, top_left):
+    """What a diagonal band keeps, from positions and lengths."""
+
+    def keep(i, j, queries, keys):
+        diagonal = i + (0 if top_left else keys - queries)
+        result = (i >= 0) & (j >= 0)
+        if left is not None:
+            result = result & (j >= diagonal - left)
+        if right is not None:
+            result = result & (j <= diagonal + right)
+        return result
+
+    return keep
+
+
+# Name to attribute and what it keeps.
 MASKS = {
-    "full": ("", None, None, False),
-    "causal": ("#attn.causal", None, 0, False),
-    "causal_tl": ("#attn.causal<alignment = top_left>", None, 0, True),
-    "left": ("#attn.sliding_window<left = 100>", 100, None, False),
-    "left_tl": ("#attn.sliding_window<left = 30, alignment = top_left>", 30, None, True),
-    "right": ("#attn.sliding_window<right = 70>", None, 70, False),
-    "right_tl": ("#attn.sliding_window<right = 17, alignment = top_left>", None, 17, True),
-    "window": ("#attn.sliding_window<left = 128, right = 0>", 128, 0, False),
-    "window_both": ("#attn.sliding_window<left = 40, right = 200>", 40, 200, False),
-    "window_both_tl": ("#attn.sliding_window<left = 70, right = 20, alignment = top_left>", 70, 20, True),
+    "full": ("", band(None, None, False)),
+    "causal": ("#attn.causal", band(None, 0, False)),
+    "causal_tl": ("#attn.causal<alignment = top_left>", band(None, 0, True)),
+    "left": ("#attn.sliding_window<left = 100>", band(100, None, False)),
+    "left_tl": ("#attn.sliding_window<left = 30, alignment = top_left>", band(30, None, True)),
+    "right": ("#attn.sliding_window<right = 70>", band(None, 70, False)),
+    "right_tl": ("#attn.sliding_window<right = 17, alignment = top_left>", band(None, 17, True)),
+    "window": ("#attn.sliding_window<left = 128, right = 0>", band(128, 0, False)),
+    "window_both": ("#attn.sliding_window<left = 40, right = 200>", band(40, 200, False)),
+    "window_both_tl": ("#attn.sliding_window<left = 70, right = 20, alignment = top_left>", band(70, 20, True)),
+    "prefix_lm": ("#attn.prefix_lm<length = 150>", lambda i, j, sq, skv: (j < 150) | (j <= i + skv - sq)),
+    "dilated": (
+        "#attn.dilated_window<left = 200, right = 50, dilation = 3>",
+        lambda i, j, sq, skv: band(200, 50, False)(i, j, sq, skv) & ((i + skv - sq - j) % 3 == 0),
+    ),
+    "block_diagonal": (
+        "#attn.local_blocks<size = 192, before = 0, after = 0, alignment = top_left>",
+        lambda i, j, sq, skv: i // 192 == j // 192,
+    ),
+    "block_causal": (
+        "#attn.local_blocks<size = 100, after = 0>",
+        lambda i, j, sq, skv: j // 100 <= (i + skv - sq) // 100,
+    ),
+    "chunked": (
+        "#attn.and<#attn.causal, #attn.local_blocks<size = 128, before = 0, after = 0>>",
+        lambda i, j, sq, skv: (j <= i + skv - sq) & (j // 128 == (i + skv - sq) // 128),
+    ),
+    "global_window": (
+        "#attn.or<#attn.global_tokens<count = 40>, #attn.sliding_window<left = 150, right = 10>>",
+        lambda i, j, sq, skv: (i < 40) | (j < 40) | band(150, 10, False)(i, j, sq, skv),
+    ),
+    "not_window": (
+        "#attn.not<#attn.sliding_window<left = 100, right = 100>>",
+        lambda i, j, sq, skv: ~band(100, 100, False)(i, j, sq, skv),
+    ),
+    "self": ("#attn.sliding_window<left = 0, right = 0>", band(0, 0, False)),
 }
 
 # Captured tensors: MLIR type with HEADS for the number of heads.
@@ -124,6 +165,16 @@ KEEPS = {
         %y = tensor.extract %docs[%b, %j] : tensor<?x?xi32>
         %r = arith.cmpi eq, %x, %y : i32""",
         lambda b, i, j, c: c["docs"][b, i] == c["docs"][b, j],
+    ),
+    "strides": (
+        (),
+        """%c512 = arith.constant 512 : index
+        %c200 = arith.constant 200 : index
+        %m = arith.remui %j, %c512 : index
+        %near = arith.cmpi slt, %m, %c200 : index
+        %before = arith.cmpi sle, %j, %i : index
+        %r = arith.andi %near, %before : i1""",
+        lambda b, i, j, c: (j % 512 < 200) & (j <= i),
     ),
 }
 
@@ -274,7 +325,17 @@ VARIANTS = [
     variant(256, mask="right_tl"),
     variant(64, mask="window_both", dtype="f16"),
     variant(128, mask="window_both_tl"),
+    variant(64, mask="self"),
+    # Other masks, and what is made of several.
+    variant(128, mask="prefix_lm"),
+    variant(64, mask="dilated", dtype="f16"),
+    variant(128, mask="block_diagonal"),
+    variant(96, mask="block_causal"),
+    variant(128, mask="chunked", heads=(8, 2)),
+    variant(128, mask="global_window"),
+    variant(64, mask="not_window", dtype="f16"),
     # Regions that keep pairs.
+    variant(128, keep="strides"),
     variant(128, keep="docs"),
     variant(64, keep="docs", mask="causal", dtype="f16"),
     variant(256, keep="docs", mask="window_both", heads=(6, 1)),
@@ -534,12 +595,7 @@ def attention(torch, case, q, k, v, captures, heads, rows, exact):
     s = s * (variant.scale if variant.scale is not None else variant.qk_dim**-0.5)
     if variant.score:
         s = SCORES[variant.score][2](s, h, i, j, captures)
-    _, left, right, top_left = MASKS[variant.mask]
-    diagonal = i + (0 if top_left else case.keys - case.queries)
-    if left is not None:
-        s = s.masked_fill(j < diagonal - left, float("-inf"))
-    if right is not None:
-        s = s.masked_fill(j > diagonal + right, float("-inf"))
+    s = s.masked_fill(~MASKS[variant.mask][1](i, j, case.queries, case.keys), float("-inf"))
     if variant.keep:
         s = s.masked_fill(~KEEPS[variant.keep][2](b, i, j, captures), float("-inf"))
     if case.keys == 0:

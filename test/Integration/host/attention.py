@@ -95,6 +95,39 @@ MASKS = {
         band(left=70, right=20, top_left=True),
     ),
     "window_left": ("mask(#attn.sliding_window<left = 100>)", band(left=100)),
+    "window_self": ("mask(#attn.sliding_window<left = 0, right = 0>)", band(left=0, right=0)),
+    "prefix_lm": (
+        "mask(#attn.prefix_lm<length = 50>)",
+        lambda i, j, sq, skv: (j < 50) | (j <= i + skv - sq),
+    ),
+    "dilated": (
+        "mask(#attn.dilated_window<left = 60, right = 30, dilation = 3>)",
+        lambda i, j, sq, skv: band(60, 30)(i, j, sq, skv) & ((i + skv - sq - j) % 3 == 0),
+    ),
+    "block_diagonal": (
+        "mask(#attn.local_blocks<size = 48, before = 0, after = 0, alignment = top_left>)",
+        lambda i, j, sq, skv: i // 48 == j // 48,
+    ),
+    "block_causal": (
+        "mask(#attn.local_blocks<size = 40, after = 0>)",
+        lambda i, j, sq, skv: j // 40 <= (i + skv - sq) // 40,
+    ),
+    "local_blocks": (
+        "mask(#attn.local_blocks<size = 32, before = 1, after = 1>)",
+        lambda i, j, sq, skv: abs(j // 32 - (i + skv - sq) // 32) <= 1,
+    ),
+    "chunked": (
+        "mask(#attn.and<#attn.causal, #attn.local_blocks<size = 64, before = 0, after = 0>>)",
+        lambda i, j, sq, skv: (j <= i + skv - sq) & (j // 64 == (i + skv - sq) // 64),
+    ),
+    "global_window": (
+        "mask(#attn.or<#attn.global_tokens<count = 20>, #attn.sliding_window<left = 30, right = 10>>)",
+        lambda i, j, sq, skv: (i < 20) | (j < 20) | band(30, 10)(i, j, sq, skv),
+    ),
+    "not_window": (
+        "mask(#attn.not<#attn.sliding_window<left = 25, right = 25>>)",
+        lambda i, j, sq, skv: ~band(25, 25)(i, j, sq, skv),
+    ),
 }
 
 # Captured arrays: MLIR type, NumPy type, and a function from the shape to values.
@@ -172,6 +205,20 @@ KEEPS = {
            %r = arith.cmpi ult, %j, %n : index""",
         lambda b, h, i, j, c: j < c["lengths"][b],
     ),
+    # A prefix whose length is read, and every other key of blocks of sixteen.
+    "affine": (
+        ("lengths",),
+        """%n = memref.load %lengths[%b] : memref<?xindex>
+           %p = arith.cmpi slt, %j, %n : index
+           %c = arith.cmpi sle, %j, %i : index
+           %pc = arith.ori %p, %c : i1
+           %c32 = arith.constant 32 : index
+           %c16 = arith.constant 16 : index
+           %m = arith.remui %j, %c32 : index
+           %half = arith.cmpi slt, %m, %c16 : index
+           %r = arith.andi %pc, %half : i1""",
+        lambda b, h, i, j, c: ((j < c["lengths"][b]) | (j <= i)) & (j % 32 < 16),
+    ),
 }
 
 
@@ -240,6 +287,17 @@ VARIANTS = [
     Variant("f32", 16, mask="window", tile=(1, 8)),
     Variant("f32", 256, mask="window_both", tile=(32, 32)),
     Variant("f32", 40, mask="window_left", layout="bhds"),
+    Variant("f32", 32, mask="window_self"),
+    Variant("f32", 64, mask="prefix_lm", tile=(16, 32)),
+    Variant("f32", 32, mask="dilated"),
+    Variant("f32", 64, mask="block_diagonal", tile=(16, 16)),
+    Variant("f32", 32, mask="block_causal", tile=(32, 48)),
+    Variant("f32", 32, mask="local_blocks"),
+    Variant("f32", 64, mask="chunked", tile=(8, 24)),
+    Variant("f32", 64, mask="global_window", tile=(16, 8)),
+    Variant("f32", 32, mask="not_window", tile=(16, 16)),
+    Variant("f32", 64, mask="global_window", keep="docs"),
+    Variant("f32", 64, keep="affine", tile=(16, 16)),
     Variant("f32", 64, score="alibi", mask="causal", hq=4, hkv=2),
     Variant("f32", 64, score="softcap", scale=0.3),
     Variant("f32", 32, score="bias", mask="causal"),

@@ -13,6 +13,7 @@
 
 #include "attn/Analysis/MaskTiles.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/MapVector.h"
@@ -393,6 +394,97 @@ void MaskTilesTest::checkRanges(const Expression &predicate, MaskDim dim) {
     }
   }
 }
+
+/// Checks that the tiles of a named mask are not only right but the best: no
+/// tile is visited in vain, and none that is full is masked.
+class NamedMaskTest : public MaskTilesTest,
+                      public ::testing::WithParamInterface<const char *> {};
+
+TEST_P(NamedMaskTest, TilesAreExact) {
+  auto mask = cast<MaskAttrInterface>(parseAttribute(GetParam(), &context));
+  for (auto [dim, tileSize, walkedSize] :
+       {std::tuple(MaskDim::Query, 4, 3), std::tuple(MaskDim::Query, 8, 8),
+        std::tuple(MaskDim::Query, 1, 1), std::tuple(MaskDim::Key, 4, 2)}) {
+    Block block;
+    Type index = IndexType::get(&context);
+    Value first = block.addArgument(index, loc);
+    Value zero = block.addArgument(index, loc);
+    Value queryLength = block.addArgument(index, loc);
+    Value keyLength = block.addArgument(index, loc);
+    OpBuilder b(&context);
+    b.setInsertionPointToStart(&block);
+    TileRanges ranges = emitTileRanges(
+        b, loc, {mask, nullptr, zero, zero, queryLength, keyLength}, dim, first,
+        tileSize, walkedSize);
+    for (Shape shape : {Shape{1, 1}, Shape{24, 24}, Shape{13, 29},
+                        Shape{29, 13}, Shape{64, 64}}) {
+      bool isQuery = dim == MaskDim::Query;
+      int64_t length = isQuery ? shape.query : shape.key;
+      int64_t walkedLength = isQuery ? shape.key : shape.query;
+      for (int64_t tile = 0; tile < length; tile += tileSize) {
+        Interpreter interpreter;
+        interpreter.set(first, tile);
+        interpreter.set(queryLength, shape.query);
+        interpreter.set(keyLength, shape.key);
+        interpreter.run(block);
+        auto contains = [&](ArrayRef<IndexRange> all, int64_t number) {
+          return llvm::count_if(all, [&](IndexRange range) {
+            return interpreter.get(range.begin) <= number &&
+                   number < interpreter.get(range.end);
+          });
+        };
+        int64_t visited = 0, attended = 0;
+        for (int64_t n = 0; n * walkedSize < walkedLength; ++n) {
+          int64_t pairs = 0, kept = 0;
+          for (int64_t i = tile; i < std::min(tile + tileSize, length); ++i) {
+            for (int64_t j = n * walkedSize; j < (n + 1) * walkedSize; ++j) {
+              ++pairs;
+              kept += j < walkedLength &&
+                      mask.isAttended(isQuery ? i : j, isQuery ? j : i,
+                                      shape.query, shape.key);
+            }
+          }
+          EXPECT_EQ(contains(ranges.full, n), kept == pairs)
+              << "tile " << n << " of that at " << tile << " of " << shape.query
+              << "x" << shape.key;
+          EXPECT_LE(kept > 0 && kept < pairs, contains(ranges.masked, n))
+              << "tile " << n << " of that at " << tile << " of " << shape.query
+              << "x" << shape.key;
+          visited += contains(ranges.masked, n) + contains(ranges.full, n);
+          attended += kept > 0;
+        }
+        // A walk has one step even if there is nothing to attend.
+        EXPECT_LE(attended, visited);
+        EXPECT_LE(visited, std::max<int64_t>(attended, 1))
+            << "tile at " << tile << " of " << shape.query << "x" << shape.key;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Masks, NamedMaskTest,
+    ::testing::Values(
+        "#attn.causal", "#attn.causal<alignment = top_left>",
+        "#attn.sliding_window<left = 5, right = 0>",
+        "#attn.sliding_window<left = 9, right = 2>",
+        "#attn.sliding_window<left = 7, alignment = top_left>",
+        "#attn.sliding_window<left = 0, right = 0>",
+        "#attn.prefix_lm<length = 11>",
+        "#attn.prefix_lm<length = 8, alignment = top_left>",
+        "#attn.local_blocks<size = 8, before = 0, after = 0>",
+        "#attn.local_blocks<size = 5, after = 0, alignment = top_left>",
+        "#attn.local_blocks<size = 5, after = 0>",
+        "#attn.local_blocks<size = 4, before = 2, after = 1, alignment = "
+        "top_left>",
+        "#attn.global_tokens<count = 5>", "#attn.global_tokens<count = 8>",
+        "#attn.dilated_window<left = 9, right = 0, dilation = 1>",
+        "#attn.and<#attn.causal, #attn.local_blocks<size = 8, before = 0, "
+        "after = 0>>",
+        "#attn.or<#attn.global_tokens<count = 6>, #attn.sliding_window<left = "
+        "10, right = 10>>",
+        "#attn.not<#attn.causal>",
+        "#attn.not<#attn.sliding_window<left = 3, right = 3>>"));
 
 TEST_F(MaskTilesTest, RandomPredicates) {
   for (unsigned seed = 0; seed < 1000; ++seed) {

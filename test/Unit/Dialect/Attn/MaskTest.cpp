@@ -101,16 +101,6 @@ protected:
     mask = cast<MaskAttrInterface>(parseAttribute(GetParam(), &context));
   }
 
-  /// Calls `check(lengths, first, last)` for many tiles of queries. The last
-  /// tile may reach beyond the query length.
-  template <typename CheckFn>
-  void forEachTile(CheckFn check) {
-    for (Lengths lengths : getLengths())
-      for (int64_t size : {1, 2, 3, 8, 16})
-        for (int64_t first = 0; first < lengths.query; first += size)
-          check(lengths, first, first + size - 1);
-  }
-
   bool isAttended(Lengths lengths, int64_t query, int64_t key) {
     return mask.isAttended(query, key, lengths.query, lengths.key);
   }
@@ -137,31 +127,8 @@ protected:
   MaskAttrInterface mask;
 };
 
-/// Evaluates the key range of tiles.
-class EmittedRange {
-public:
-  EmittedRange(MLIRContext *context, MaskAttrInterface mask)
-      : function(context, 4) {
-    QueryRange queries{function.getArgument(0), function.getArgument(1),
-                       function.getArgument(2), function.getArgument(3)};
-    range =
-        mask.emitKeyRange(function.getBuilder(), function.getLoc(), queries);
-  }
-
-  void run(Lengths lengths, int64_t first, int64_t last) {
-    function.run({first, last, lengths.query, lengths.key});
-    begin = range.begin ? function.get(range.begin) : 0;
-    end = range.end ? function.get(range.end) : lengths.key;
-    fullBegin = range.fullBegin ? function.get(range.fullBegin) : begin;
-    fullEnd = range.fullEnd ? function.get(range.fullEnd) : end;
-  }
-
-  int64_t begin, fullBegin, fullEnd, end;
-
-private:
-  EmittedFunction function;
-  KeyRange range;
-};
+/// Diagonal bands promise more than other masks.
+using BandTest = MaskTest;
 
 } // namespace
 
@@ -182,69 +149,8 @@ TEST_P(MaskTest, PredicateAgreesWithIsAttended) {
       }
 }
 
-TEST_P(MaskTest, NoAttendedKeyIsOutsideOfTheRange) {
-  EmittedRange range(&context, mask);
-  forEachTile([&](Lengths lengths, int64_t first, int64_t last) {
-    range.run(lengths, first, last);
-    for (int64_t j = 0; j < lengths.key; ++j)
-      EXPECT_TRUE((range.begin <= j && j < range.end) ||
-                  !isAttendedByAny(lengths, first, last, j))
-          << "queries " << first << " to " << last << " of " << lengths.query
-          << ", key " << j << " of " << lengths.key;
-  });
-}
-
-TEST_P(MaskTest, AllKeysInTheFullRangeAreAttended) {
-  EmittedRange range(&context, mask);
-  forEachTile([&](Lengths lengths, int64_t first, int64_t last) {
-    range.run(lengths, first, last);
-    for (int64_t j = range.fullBegin; j < range.fullEnd; ++j)
-      EXPECT_TRUE(j >= 0 && j < lengths.key &&
-                  isAttendedByAll(lengths, first, last, j))
-          << "queries " << first << " to " << last << " of " << lengths.query
-          << ", key " << j << " of " << lengths.key;
-  });
-}
-
-TEST_P(MaskTest, RangesAreNested) {
-  EmittedRange range(&context, mask);
-  forEachTile([&](Lengths lengths, int64_t first, int64_t last) {
-    range.run(lengths, first, last);
-    if (range.begin < range.end) {
-      EXPECT_GE(range.begin, 0);
-      EXPECT_LE(range.end, lengths.key);
-    }
-    if (range.fullBegin < range.fullEnd) {
-      EXPECT_LE(range.begin, range.fullBegin);
-      EXPECT_LE(range.fullEnd, range.end);
-    }
-  });
-}
-
-/// More than the interface asks for: bands waste no key tile.
-TEST_P(MaskTest, RangesOfBandsAreTight) {
-  EmittedRange range(&context, mask);
-  forEachTile([&](Lengths lengths, int64_t first, int64_t last) {
-    if (last >= lengths.query)
-      return;
-    range.run(lengths, first, last);
-    int64_t numAny = 0, numAll = 0;
-    for (int64_t j = 0; j < lengths.key; ++j) {
-      numAny += isAttendedByAny(lengths, first, last, j);
-      numAll += isAttendedByAll(lengths, first, last, j);
-    }
-    // The ranges are sound, so they are tight if they have the right sizes.
-    EXPECT_EQ(std::max<int64_t>(range.end - range.begin, 0), numAny)
-        << "queries " << first << " to " << last << " of " << lengths.query
-        << ", " << lengths.key << " keys";
-    EXPECT_EQ(std::max<int64_t>(range.fullEnd - range.fullBegin, 0), numAll)
-        << "queries " << first << " to " << last << " of " << lengths.query
-        << ", " << lengths.key << " keys";
-  });
-}
-
 /// The queries of a tile of keys: sound, and tight for bands.
-TEST_P(MaskTest, QueryRangesAreExact) {
+TEST_P(BandTest, QueryRangesAreExact) {
   EmittedFunction function(&context, 4);
   QueryBounds range =
       mask.emitQueryRange(function.getBuilder(), function.getLoc(),
@@ -278,7 +184,7 @@ TEST_P(MaskTest, QueryRangesAreExact) {
 }
 
 /// Bands know their constant value whenever there is one.
-TEST_P(MaskTest, ConstantValueOfBandsIsExact) {
+TEST_P(BandTest, ConstantValueIsExact) {
   for (Lengths lengths : getLengths()) {
     bool any = false, all = true;
     for (int64_t j = 0; j < lengths.key; ++j) {
@@ -293,17 +199,54 @@ TEST_P(MaskTest, ConstantValueOfBandsIsExact) {
   }
 }
 
+/// Other masks may not know it, but are not wrong about it.
+TEST_P(MaskTest, ConstantValueIsRight) {
+  for (Lengths lengths : getLengths()) {
+    std::optional<bool> value =
+        mask.getConstantValue(lengths.query, lengths.key);
+    if (!value)
+      continue;
+    for (int64_t i = 0; i < lengths.query; ++i)
+      for (int64_t j = 0; j < lengths.key; ++j)
+        EXPECT_EQ(isAttended(lengths, i, j), *value)
+            << lengths.query << " queries, " << lengths.key << " keys";
+  }
+}
+
+static const char *const bands[] = {
+    "#attn.causal",
+    "#attn.causal<alignment = top_left>",
+    "#attn.sliding_window<left = 0>",
+    "#attn.sliding_window<left = 3, alignment = top_left>",
+    "#attn.sliding_window<right = 2>",
+    "#attn.sliding_window<right = 0, alignment = top_left>",
+    "#attn.sliding_window<left = 0, right = 0>",
+    "#attn.sliding_window<left = 4, right = 0>",
+    "#attn.sliding_window<left = 4, right = 0, alignment = top_left>",
+    "#attn.sliding_window<left = 2, right = 7>",
+    "#attn.sliding_window<left = 2, right = 7, alignment = top_left>",
+    "#attn.sliding_window<left = 1073741823, right = 1073741823>"};
+
+INSTANTIATE_TEST_SUITE_P(Bands, MaskTest, ::testing::ValuesIn(bands));
+INSTANTIATE_TEST_SUITE_P(Bands, BandTest, ::testing::ValuesIn(bands));
 INSTANTIATE_TEST_SUITE_P(
-    Bands, MaskTest,
+    Masks, MaskTest,
     ::testing::Values(
-        "#attn.causal", "#attn.causal<alignment = top_left>",
-        "#attn.sliding_window<left = 0>",
-        "#attn.sliding_window<left = 3, alignment = top_left>",
-        "#attn.sliding_window<right = 2>",
-        "#attn.sliding_window<right = 0, alignment = top_left>",
-        "#attn.sliding_window<left = 0, right = 0>",
-        "#attn.sliding_window<left = 4, right = 0>",
-        "#attn.sliding_window<left = 4, right = 0, alignment = top_left>",
-        "#attn.sliding_window<left = 2, right = 7>",
-        "#attn.sliding_window<left = 2, right = 7, alignment = top_left>",
-        "#attn.sliding_window<left = 1073741823, right = 1073741823>"));
+        "#attn.prefix_lm<length = 0>", "#attn.prefix_lm<length = 7>",
+        "#attn.prefix_lm<length = 3, alignment = top_left>",
+        "#attn.dilated_window<left = 6, right = 4, dilation = 2>",
+        "#attn.dilated_window<left = 9, right = 0, dilation = 3, alignment = "
+        "top_left>",
+        "#attn.dilated_window<left = 3, right = 3, dilation = 1>",
+        "#attn.local_blocks<size = 4, before = 0, after = 0>",
+        "#attn.local_blocks<size = 3, after = 0>",
+        "#attn.local_blocks<size = 5, before = 1, after = 2, alignment = "
+        "top_left>",
+        "#attn.global_tokens<count = 0>", "#attn.global_tokens<count = 3>",
+        "#attn.and<#attn.causal, #attn.local_blocks<size = 4, before = 0, "
+        "after = 0>>",
+        "#attn.or<#attn.global_tokens<count = 2>, #attn.sliding_window<left = "
+        "2, right = 1>>",
+        "#attn.not<#attn.causal>",
+        "#attn.and<#attn.causal, #attn.not<#attn.sliding_window<left = 1, "
+        "right = 1>>>"));

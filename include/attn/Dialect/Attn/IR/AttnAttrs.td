@@ -61,7 +61,7 @@ def Attn_SequenceLayoutAttr
 
 def Attn_CausalAttr : Attn_Attr<"Causal", "causal", [
     DeclareAttrInterfaceMethods<Attn_MaskAttrInterface,
-        ["emitQueryRange", "getConstantValue", "isInterval"]>]> {
+        ["emitQueryRange", "getConstantValue"]>]> {
   let summary = "each query attends to keys up to its own position";
   let description = [{
     Query `i` attends to key `j` if `j <= i + offset`. The offset is
@@ -80,7 +80,7 @@ def Attn_CausalAttr : Attn_Attr<"Causal", "causal", [
 
 def Attn_SlidingWindowAttr : Attn_Attr<"SlidingWindow", "sliding_window", [
     DeclareAttrInterfaceMethods<Attn_MaskAttrInterface,
-        ["emitQueryRange", "getConstantValue", "isInterval"]>]> {
+        ["emitQueryRange", "getConstantValue"]>]> {
   let summary = "each query attends to a window of keys around its position";
   let description = [{
     Query `i` attends to key `j` if
@@ -98,6 +98,122 @@ def Attn_SlidingWindowAttr : Attn_Attr<"SlidingWindow", "sliding_window", [
                         Attn_MaskAlignmentParam:$alignment);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
+}
+
+class Attn_MaskAttr<string name, string mnemonicName>
+    : Attn_Attr<name, mnemonicName, [DeclareAttrInterfaceMethods<
+          Attn_MaskAttrInterface, ["getConstantValue"]>]>;
+
+def Attn_PrefixLMAttr : Attn_MaskAttr<"PrefixLM", "prefix_lm"> {
+  let summary = "causal, but for a prefix that all queries attend";
+  let description = [{
+    Query `i` attends to key `j` if `j < length` or `j <= i + offset`, with the
+    offset of `#attn.causal`. A length that is known at run time is stated with a
+    region.
+
+    ```mlir
+    #attn.prefix_lm<length = 4096>
+    ```
+  }];
+  let parameters = (ins "int64_t":$length, Attn_MaskAlignmentParam:$alignment);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Attn_DilatedWindowAttr : Attn_MaskAttr<"DilatedWindow", "dilated_window"> {
+  let summary = "every n-th key of a window around each query";
+  let description = [{
+    Query `i` attends to key `j` if
+    `i + offset - left <= j <= i + offset + right` and `i + offset - j` is a
+    multiple of `dilation`, with the offset of `#attn.causal` (Longformer,
+    Beltagy et al. 2020).
+
+    ```mlir
+    #attn.dilated_window<left = 1024, right = 0, dilation = 4>
+    ```
+  }];
+  let parameters = (ins "int64_t":$left, "int64_t":$right, "int64_t":$dilation,
+                        Attn_MaskAlignmentParam:$alignment);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Attn_LocalBlocksAttr : Attn_MaskAttr<"LocalBlocks", "local_blocks"> {
+  let summary = "each query attends to its own block and some around it";
+  let description = [{
+    Positions are cut into blocks of `size`, counted from position 0. Query `i`
+    attends to key `j` if the block of `j` is at most `before` blocks before, and
+    at most `after` blocks behind, that of `i + offset`, with the offset of
+    `#attn.causal`. Without `before`, all blocks before are attended. The block of
+    a negative position is before block 0.
+
+    | mask | as local blocks |
+    |---|---|
+    | block-diagonal | `before = 0, after = 0` |
+    | block-causal | `after = 0` |
+    | chunked causal | `#attn.and` of block-diagonal and causal |
+
+    ```mlir
+    #attn.local_blocks<size = 512, before = 1, after = 0>
+    ```
+  }];
+  let parameters = (ins "int64_t":$size,
+                        OptionalParameter<"std::optional<int64_t>">:$before,
+                        "int64_t":$after, Attn_MaskAlignmentParam:$alignment);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Attn_GlobalTokensAttr : Attn_MaskAttr<"GlobalTokens", "global_tokens"> {
+  let summary = "the first tokens attend to all, and all to them";
+  let description = [{
+    Query `i` attends to key `j` if `i < count` or `j < count`. To be combined
+    with a window by `#attn.or` (Longformer, Beltagy et al. 2020).
+
+    ```mlir
+    #attn.or<#attn.global_tokens<count = 64>, #attn.sliding_window<left = 256, right = 256>>
+    ```
+  }];
+  let parameters = (ins "int64_t":$count);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+class Attn_CompositeMaskAttr<string name, string mnemonicName>
+    : Attn_MaskAttr<name, mnemonicName> {
+  let parameters = (ins
+      ArrayRefParameter<"::mlir::attn::MaskAttrInterface">:$masks);
+  let assemblyFormat = "`<` $masks `>`";
+  let genVerifyDecl = 1;
+}
+
+def Attn_AndAttr : Attn_CompositeMaskAttr<"And", "and"> {
+  let summary = "pairs that all of some masks keep";
+  let description = [{
+    ```mlir
+    #attn.and<#attn.causal, #attn.local_blocks<size = 512, before = 0, after = 0>>
+    ```
+  }];
+}
+
+def Attn_OrAttr : Attn_CompositeMaskAttr<"Or", "or"> {
+  let summary = "pairs that one of some masks keeps";
+  let description = [{
+    ```mlir
+    #attn.or<#attn.causal, #attn.global_tokens<count = 16>>
+    ```
+  }];
+}
+
+def Attn_NotAttr : Attn_MaskAttr<"Not", "not"> {
+  let summary = "pairs that a mask does not keep";
+  let description = [{
+    ```mlir
+    #attn.not<#attn.sliding_window<left = 0, right = 0>>
+    ```
+  }];
+  let parameters = (ins "::mlir::attn::MaskAttrInterface":$mask);
+  let assemblyFormat = "`<` $mask `>`";
 }
 
 //===----------------------------------------------------------------------===//

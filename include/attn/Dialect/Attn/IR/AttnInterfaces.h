@@ -40,27 +40,6 @@ struct MaskPosition {
   Value keyLength;
 };
 
-/// The queries `[first, last]`, both inclusive, of one tile. All values have
-/// type `index`.
-struct QueryRange {
-  Value first;
-  Value last;
-  Value queryLength;
-  Value keyLength;
-};
-
-/// Bounds of the keys that a tile of queries attends: none outside
-/// `[begin, end)`, all within `[fullBegin, fullEnd)`. A null bound stands for
-/// the loosest one: 0 for `begin`, the key length for `end`; null full bounds
-/// mean that the full range reaches as far as `begin` or `end` does on that
-/// side. All values have type `index`.
-struct KeyRange {
-  Value begin;
-  Value fullBegin;
-  Value fullEnd;
-  Value end;
-};
-
 /// The keys `[first, last]`, both inclusive, of one tile. All values have type
 /// `index`.
 struct KeySpan {
@@ -70,8 +49,11 @@ struct KeySpan {
   Value keyLength;
 };
 
-/// Bounds of the queries that attend keys of a tile, as those of `KeyRange`:
-/// null bounds stand for 0, the query length, and those of the range.
+/// Bounds of the queries that attend keys of a tile: none outside
+/// `[begin, end)`, all within `[fullBegin, fullEnd)`. A null bound stands for
+/// the loosest one: 0 for `begin`, the query length for `end`; null full bounds
+/// mean that the full range reaches as far as `begin` or `end` does on that
+/// side. All values have type `index`.
 struct QueryBounds {
   Value begin;
   Value fullBegin;

@@ -21,12 +21,9 @@ def Attn_MaskAttrInterface : AttrInterface<"MaskAttrInterface"> {
   let cppNamespace = "::mlir::attn";
   let description = [{
     A named mask: a predicate on (batch, head, query, key) positions that says
-    which pairs attend. The contract is "emit the predicate" and "bound it":
-
-    - `emitPredicate` writes the predicate itself, for one pair;
-    - `emitKeyRange` bounds it for a tile of queries, so that passes can skip
-      key tiles with no attended pair and drop mask code from key tiles in
-      which all pairs are attended.
+    which pairs attend. The contract is "emit the predicate". What tiles need of
+    it is derived from the code that is emitted, which is exact where that is
+    integer arithmetic and logic that `MaskAnalysis` understands.
 
     Positions are of type `index`, counted from zero within the sequence.
     Implementations must be correct for all sequence lengths of at least one,
@@ -41,23 +38,8 @@ def Attn_MaskAttrInterface : AttrInterface<"MaskAttrInterface"> {
       (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc,
            "const ::mlir::attn::MaskPosition &":$at)>,
     InterfaceMethod<[{
-        Emits bounds of the keys that the queries of `queries` attend:
-        a key outside `[begin, end)` is attended by none of them, a key in
-        `[fullBegin, fullEnd)` by all of them, and
-        `0 <= begin <= fullBegin`, `fullEnd <= end <= keyLength` hold whenever
-        the ranges are not empty. Bounds may be loose: the widest answer,
-        `[0, keyLength)` with an empty full range, is always correct. A null
-        `begin` stands for 0 and a null `end` for the key length; a null
-        `fullBegin` or `fullEnd` means that the full range reaches as far as
-        `begin` or `end` does on that side.
-        Queries at or beyond the query length need not be considered.
-      }],
-      "::mlir::attn::KeyRange", "emitKeyRange",
-      (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc,
-           "const ::mlir::attn::QueryRange &":$queries)>,
-    InterfaceMethod<[{
-        Emits bounds of the queries that attend the keys of `keys`, the same
-        way round: a query outside `[begin, end)` attends none of them, one in
+        Emits bounds of the queries that attend the keys of `keys`: a query
+        outside `[begin, end)` attends none of them, one in
         `[fullBegin, fullEnd)` all of them. Bounds may be loose; those emitted
         without an implementation are the widest ones, with an empty full
         range. Keys at or beyond the key length need not be considered.
@@ -82,14 +64,6 @@ def Attn_MaskAttrInterface : AttrInterface<"MaskAttrInterface"> {
       "std::optional<bool>", "getConstantValue",
       (ins "int64_t":$queryLength, "int64_t":$keyLength),
       /*methodBody=*/"", /*defaultImplementation=*/"return std::nullopt;">,
-    InterfaceMethod<[{
-        Whether the keys that any one query attends are an interval, and
-        `begin` and `end` of `emitKeyRange` are exact for a tile of one query.
-        Scores of such a mask are compared with two bounds for each row, and
-        the predicate is not evaluated.
-      }],
-      "bool", "isInterval", (ins), /*methodBody=*/"",
-      /*defaultImplementation=*/"return false;">,
   ];
 }
 

@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Times forward attention under masks beside FlexAttention and appends rows to a results file.
+
+    python3 benchmarks/masks.py --compile BUILD/bin/attn-compile --artifacts DIR
+    python3 benchmarks/masks.py --artifacts DIR [--only NAMES] [--out FILE]
+
+Batch 1, 64 query and 8 key heads of 128 channels, 16384 tokens, bf16. FLOPs: 4*H*D*area with the exact number of attended
+pairs. Each case is first checked: some rows of the output, which is filled with NaN before, against float64.
+FlexAttention gets its block mask ready made; the time of making it is not counted.
+"""
+
+import argparse
+import datetime
+import json
+import math
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from cases import Case  # noqa: E402
+from forward import compile_cases, median_ms  # noqa: E402
+
+HEADS, KV_HEADS, LENGTH, DIM = 64, 8, 16384, 128
+WINDOW, GLOBAL, BLOCK = 1024, 256, 1024
+
+# Name to attribute and predicate on torch tensors of positions.
+MASKS = {
+    "full": ("", None),
+    "causal": ("#attn.causal", lambda q, k: q >= k),
+    "sliding_window": (
+        f"#attn.sliding_window<left = {WINDOW}, right = {WINDOW}>",
+        lambda q, k: (q - k <= WINDOW) & (k - q <= WINDOW),
+    ),
+    "sliding_window_causal": (
+        f"#attn.sliding_window<left = {WINDOW}, right = 0>",
+        lambda q, k: (q >= k) & (q - k <= WINDOW),
+    ),
+    "prefix_lm_causal": (
+        f"#attn.prefix_lm<length = {LENGTH // 4}>",
+        lambda q, k: (q >= k) | (k < LENGTH // 4),
+    ),
+    "global_sliding_window": (
+        f"#attn.or<#attn.global_tokens<count = {GLOBAL}>, #attn.sliding_window<left = {WINDOW}, right = {WINDOW}>>",
+        lambda q, k: (q < GLOBAL) | (k < GLOBAL) | ((q - k <= WINDOW) & (k - q <= WINDOW)),
+    ),
+    "block_causal": (
+        f"#attn.local_blocks<size = {BLOCK}, after = 0>",
+        lambda q, k: q // BLOCK >= k // BLOCK,
+    ),
+    "chunked_causal": (
+        f"#attn.and<#attn.causal, #attn.local_blocks<size = {BLOCK}, before = 0, after = 0>>",
+        lambda q, k: (q >= k) & (q // BLOCK == k // BLOCK),
+    ),
+}
+
+
+def get_case(name):
+    return Case(HEADS, KV_HEADS, DIM, DIM, mask=MASKS[name][0])
+
+
+def count_pairs(torch, keep):
+    """Number of attended pairs."""
+    if keep is None:
+        return LENGTH * LENGTH
+    keys = torch.arange(LENGTH, device="cuda")[None, :]
+    rows = (torch.arange(low, low + 1024, device="cuda")[:, None] for low in range(0, LENGTH, 1024))
+    return sum(int(keep(row, keys).sum()) for row in rows)
+
+
+def check_rows(torch, keep, q, k, v, out, lse, count=64):
+    """Relative error of some rows of the output, and largest error of their log-sum-exp, against float64."""
+    generator = torch.Generator().manual_seed(0)
+    h = torch.randint(HEADS, (count,), generator=generator)
+    i = torch.randint(LENGTH, (count,), generator=generator)
+    i[0], i[1] = 0, LENGTH - 1
+    h, i = h.to(q.device), i.to(q.device)
+    group = HEADS // KV_HEADS
+    qr, kr, vr = q[0, h, i].double(), k[0, h // group].double(), v[0, h // group].double()
+    scores = torch.einsum("nd,nsd->ns", qr, kr) / math.sqrt(DIM)
+    if keep is not None:
+        scores.masked_fill_(~keep(i[:, None], torch.arange(LENGTH, device=q.device)[None, :]), float("-inf"))
+    expected = torch.einsum("ns,nsd->nd", scores.softmax(-1), vr)
+    error = ((out[0, h, i].double() - expected).norm() / expected.norm()).item()
+    lse_error = (lse[0, h, i].double() - scores.logsumexp(-1)).abs().max().item()
+    if math.isnan(error) or out.isnan().any().item():
+        error = float("inf")
+    return error, lse_error
+
+
+def make_flex(torch, keep, q, k, v):
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    torch._dynamo.reset()
+    compiled = torch.compile(flex_attention, dynamic=False)
+    block_mask = None
+    if keep is not None:
+        predicate = lambda b, h, i, j: keep(i, j)  # noqa: E731
+        block_mask = torch.compile(create_block_mask)(predicate, None, None, LENGTH, LENGTH, device="cuda")
+    return lambda: compiled(q, k, v, block_mask=block_mask, enable_gqa=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--artifacts", required=True, help="directory of compiled artifacts")
+    parser.add_argument("--compile", metavar="ATTN_COMPILE", help="compile the artifacts with this compiler and stop")
+    parser.add_argument("--compile-options", default="", help="further options for the compiler")
+    parser.add_argument("--only", default=",".join(MASKS), help="names of masks: " + ",".join(MASKS))
+    parser.add_argument("--peers", default="flex", help="flex or empty")
+    parser.add_argument("--runtime", default="libattn_runtime.so", help="the runtime library")
+    parser.add_argument("--out", help="file to append rows to")
+    parser.add_argument("--commit", default="", help="commit that the artifacts were built from")
+    parser.add_argument("--repeats", type=int, default=15)
+    options = parser.parse_args()
+    names = options.only.split(",")
+    if options.compile:
+        cases = {name: get_case(name) for name in names}
+        compile_cases(options.compile, options.artifacts, cases, options.compile_options.split())
+        return 0
+
+    import torch
+
+    from attn.artifact import Artifact
+
+    stamp = dict(
+        date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
+        device=torch.cuda.get_device_name(0),
+        commit=options.commit,
+    )
+    torch.manual_seed(0)
+    q = torch.randn(1, HEADS, LENGTH, DIM, device="cuda", dtype=torch.bfloat16)
+    k, v = (torch.randn(1, KV_HEADS, LENGTH, DIM, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    failures = 0
+    for name in names:
+        keep = MASKS[name][1]
+        artifact = Artifact(os.path.join(options.artifacts, name + ".so"), options.runtime)
+        out = torch.full_like(q, float("nan"))
+        lse = torch.full((1, HEADS, LENGTH), float("nan"), device="cuda")
+        stream = torch.cuda.current_stream().cuda_stream
+        run = artifact[get_case(name).name].bind(q, k, v, out, lse, stream=stream)
+        run()
+        torch.cuda.synchronize()
+        error, lse_error = check_rows(torch, keep, q, k, v, out, lse)
+        good = error < 6e-3 and lse_error < 2e-3
+        failures += not good
+        runs = {"attn": run}
+        if options.peers:
+            runs["flex"] = make_flex(torch, keep, q, k, v)
+        times = {}
+        for _ in range(2):
+            for op, fn in runs.items():
+                times[op] = min(times.get(op, math.inf), median_ms(torch, fn, options.repeats))
+        pairs = count_pairs(torch, keep)
+        shape = dict(mode="fwd", B=1, H=HEADS, Hkv=KV_HEADS, S=LENGTH, D=DIM, mask=name, area=pairs / LENGTH**2)
+        rows = [dict(op=op, **shape, ms=ms, tflops=4.0 * HEADS * DIM * pairs / ms / 1e9, **stamp) for op, ms in times.items()]
+        rows[0].update(error=error, lse_error=lse_error)
+        text = f"{name:24s} area {shape['area']:.4f} " + "".join(f" {r['op']} {r['tflops']:6.1f} TF {r['ms']:.3f} ms " for r in rows)
+        print(f"{text} error {error:.1e} lse {lse_error:.1e}{'' if good else '  WRONG'}", flush=True)
+        if options.out:
+            with open(options.out, "a") as file:
+                file.writelines(json.dumps(row) + "\n" for row in rows)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
