@@ -135,6 +135,8 @@ CAPTURES = {
     "slopes": ("memref<?xf32>", np.float32, lambda s, r: 2.0 ** -np.arange(1, s.hq + 1)),
     "bias": ("memref<?x?xf32>", np.float32, lambda s, r: r.standard_normal((s.sq, s.skv))),
     "table": ("memref<?xf32>", np.float32, lambda s, r: r.standard_normal(32)),
+    "query_factors": ("memref<?x?x?xf32>", np.float32, lambda s, r: r.uniform(0.2, 2, (s.b, s.hq, s.sq))),
+    "key_factors": ("memref<?x?x?xf32>", np.float32, lambda s, r: r.uniform(0.2, 2, (s.b, s.hq // 2, s.skv))),
     "docs": ("memref<?x?xi32>", np.int32,
              lambda s, r: r.integers(0, 3, (s.b, max(s.sq, s.skv)))),
     "lengths": ("memref<?xindex>", np.int64, lambda s, r: r.integers(0, s.skv + 1, s.b)),
@@ -166,6 +168,17 @@ SCORES = {
         """%x = memref.load %bias[%i, %j] : memref<?x?xf32>
            %r = arith.addf %s, %x : f32""",
         lambda s, b, h, i, j, c: s + c["bias"][i, j],
+    ),
+    # What normalising queries and keys does to scores. Two query heads share a key head.
+    "qk_norm": (
+        ("query_factors", "key_factors"),
+        """%two = arith.constant 2 : index
+           %hk = arith.divui %h, %two : index
+           %x = memref.load %query_factors[%b, %h, %i] : memref<?x?x?xf32>
+           %y = memref.load %key_factors[%b, %hk, %j] : memref<?x?x?xf32>
+           %t = arith.mulf %s, %x : f32
+           %r = arith.mulf %t, %y : f32""",
+        lambda s, b, h, i, j, c: s * c["query_factors"][b, h, i] * c["key_factors"][b, h // 2, j],
     ),
     "table": (
         ("table",),
@@ -302,6 +315,8 @@ VARIANTS = [
     Variant("f32", 64, score="softcap", scale=0.3),
     Variant("f32", 32, score="bias", mask="causal"),
     Variant("f32", 32, score="table"),
+    Variant("f32", 64, score="qk_norm", mask="causal", hq=4, hkv=2),
+    Variant("bf16", 80, score="qk_norm", hq=4, hkv=2),
     Variant("f32", 32, score="branch", mask="causal"),
     Variant("f32", 64, keep="docs"),
     Variant("f32", 64, keep="docs", mask="causal", score="alibi", layout="bshd"),
