@@ -89,9 +89,9 @@ MASKS = {
         "#attn.and<#attn.causal, #attn.local_blocks<size = 128, before = 0, after = 0>>",
         lambda i, j, sq, skv: (j <= i + skv - sq) & (j // 128 == (i + skv - sq) // 128),
     ),
-    "global_window": (
-        "#attn.or<#attn.global_tokens<count = 40>, #attn.sliding_window<left = 150, right = 10>>",
-        lambda i, j, sq, skv: (i < 40) | (j < 40) | band(150, 10, False)(i, j, sq, skv),
+    "global_causal": (
+        "#attn.or<#attn.global_tokens<count = 40>, #attn.causal>",
+        lambda i, j, sq, skv: (i < 40) | (j < 40) | (j <= i + skv - sq),
     ),
     "not_window": (
         "#attn.not<#attn.sliding_window<left = 100, right = 100>>",
@@ -332,7 +332,7 @@ VARIANTS = [
     variant(128, mask="block_diagonal"),
     variant(96, mask="block_causal"),
     variant(128, mask="chunked", heads=(8, 2)),
-    variant(128, mask="global_window"),
+    variant(128, mask="global_causal"),
     variant(64, mask="not_window", dtype="f16"),
     # Regions that keep pairs.
     variant(128, keep="strides"),
