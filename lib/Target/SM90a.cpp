@@ -79,6 +79,10 @@ public:
                           const ThreadPosition &position) const override;
   void emitAtomicAdd(OpBuilder &builder, Location loc, Value address,
                      ValueRange values) const override;
+  LogicalResult emitBulkAdd(OpBuilder &builder, Location loc, Value address,
+                            Value stage, Value lane,
+                            ValueRange values) const override;
+  void emitBulkDone(OpBuilder &builder, Location loc) const override;
   FailureOr<SmallVector<Value>>
   emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op, ValueRange lhs,
                const StagedTile &rhs, ValueRange acc,
@@ -345,6 +349,46 @@ void SM90aTarget::emitAtomicAdd(OpBuilder &builder, Location loc, Value address,
   llvm::append_range(operands, values);
   ptx::emit(builder, loc, "red.global.add.v4.f32 [$0], {$1, $2, $3, $4};",
             "l,f,f,f,f,~{memory}", operands);
+}
+
+LogicalResult SM90aTarget::emitBulkAdd(OpBuilder &builder, Location loc,
+                                       Value address, Value stage, Value lane,
+                                       ValueRange values) const {
+  ptx::emit(builder, loc,
+            "cp.async.bulk.wait_group.read 0;\nbar.warp.sync 0xffffffff;",
+            "~{memory}");
+  Value mine = arith::AddIOp::create(
+      builder, loc, stage,
+      arith::ShLIOp::create(builder, loc, lane, ptx::constant(builder, loc, 4))
+          .getResult());
+  for (int64_t i = 0, e = values.size(); i < e; i += 4) {
+    SmallVector<Value> operands = {mine};
+    llvm::append_range(operands, values.slice(i, 4));
+    // 32 lanes with 16 bytes each.
+    ptx::emit(builder, loc,
+              "st.shared.v4.f32 [$0 + " + std::to_string(i / 4 * 512) +
+                  "], {$1, $2, $3, $4};",
+              "r,f,f,f,f,~{memory}", operands);
+  }
+  int64_t bytes = values.size() * 32 * 4;
+  ptx::emit(builder, loc,
+            "{\n"
+            ".reg .pred first;\n"
+            "fence.proxy.async.shared::cta;\n"
+            "bar.warp.sync 0xffffffff;\n"
+            "setp.eq.s32 first, $2, 0;\n"
+            "@first cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 "
+            "[$0], [$1], " +
+                std::to_string(bytes) +
+                ";\n"
+                "@first cp.async.bulk.commit_group;\n"
+                "}",
+            "l,r,r,~{memory}", {address, stage, lane});
+  return success();
+}
+
+void SM90aTarget::emitBulkDone(OpBuilder &builder, Location loc) const {
+  ptx::emit(builder, loc, "cp.async.bulk.wait_group 0;", "~{memory}");
 }
 
 /// The place in the instruction's register list of each register of the layout.

@@ -30,8 +30,23 @@ static int64_t getBarrierBytes(CreatePipeOp pipe, const TargetInfo &target) {
   return pipe.getPipe().getType().getStages() * target.getBarrierBytes();
 }
 
+/// Whether only packed tiles go through a pipe: their order is no matter of the
+/// target's products and copies.
+static bool holdsPackedTiles(CreatePipeOp pipe) {
+  return !pipe->use_empty() &&
+         llvm::all_of(pipe->getUsers(), [](Operation *user) {
+           return isa<attn_tile::AddPackedOp>(user);
+         });
+}
+
 static int64_t getStageBytes(CreatePipeOp pipe, const TargetInfo &target) {
   attn_tile::PipeType type = pipe.getPipe().getType();
+  if (holdsPackedTiles(pipe)) {
+    int64_t bytes = type.getElementType().getIntOrFloatBitWidth() / 8;
+    for (int64_t size : type.getShape())
+      bytes *= size;
+    return type.getStages() * llvm::alignTo(bytes, target.getStageAlignment());
+  }
   return type.getStages() * target.getStageBytes(type.getBufferType());
 }
 
@@ -41,7 +56,8 @@ FailureOr<int64_t> attn::getSharedBytes(KernelOp kernel,
   kernel.walk([&](CreatePipeOp pipe) { pipes.push_back(pipe); });
   int64_t bytes = 0;
   for (CreatePipeOp pipe : pipes) {
-    if (failed(target.verifyStagedTile(pipe.getPipe().getType().getBufferType(),
+    if (!holdsPackedTiles(pipe) &&
+        failed(target.verifyStagedTile(pipe.getPipe().getType().getBufferType(),
                                        [&] { return pipe.emitOpError(); })))
       return failure();
     if (!pipe.getOffset() || !pipe.getBarriers())

@@ -54,12 +54,14 @@ struct ProgramLowering : public OpConversionPattern<OpTy> {
   }
 };
 
-struct ReturnLowering : public OpConversionPattern<attn_tile::ReturnOp> {
-  using OpConversionPattern::OpConversionPattern;
+struct ReturnLowering : public KernelPattern<attn_tile::ReturnOp> {
+  using KernelPattern::KernelPattern;
 
   LogicalResult
-  matchAndRewrite(attn_tile::ReturnOp op, OpAdaptor,
+  matchAndRewrite(attn_tile::ReturnOp op, OneToNOpAdaptor,
                   ConversionPatternRewriter &rewriter) const override {
+    if (context.addsInBulk)
+      context.target.emitBulkDone(rewriter, op.getLoc());
     rewriter.replaceOpWithNewOp<LLVM::ReturnOp>(op, ValueRange{});
     return success();
   }
@@ -224,8 +226,8 @@ static void populatePatterns(RewritePatternSet &patterns,
   populatePipePatterns(patterns, converter, context);
   populateThreadPatterns(patterns, converter, context);
   populateRolePatterns(patterns, converter, context);
-  patterns.add<ReturnLowering,
-               ProgramLowering<ProgramIdOp, NVVM::BlockIdXOp, NVVM::BlockIdYOp,
+  patterns.add<ReturnLowering>(converter, patterns.getContext(), context);
+  patterns.add<ProgramLowering<ProgramIdOp, NVVM::BlockIdXOp, NVVM::BlockIdYOp,
                                NVVM::BlockIdZOp>,
                ProgramLowering<NumProgramsOp, NVVM::GridDimXOp,
                                NVVM::GridDimYOp, NVVM::GridDimZOp>>(
@@ -262,6 +264,8 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
       warpgroups ? warpgroups * warpgroupSize : context.layout.getNumThreads();
   if (!warpgroups)
     context.stageThreads = {context.numThreads, context.numThreads};
+  kernel.walk(
+      [&](AddPackedOp op) { context.addsInBulk |= op.getPipe() != nullptr; });
   kernel.walk([&](MmaWaitOp wait) {
     context.newerProducts[wait] = countNewerProducts(wait);
   });

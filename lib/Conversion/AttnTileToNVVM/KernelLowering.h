@@ -48,6 +48,8 @@ struct KernelContext {
   Value zeros;
   /// First warpgroup of each role.
   DenseMap<Operation *, int64_t> firstWarpgroup;
+  /// Whether tiles are added to global memory through workgroup memory.
+  bool addsInBulk = false;
   /// Products started after the one that is waited for.
   DenseMap<Operation *, int64_t> newerProducts;
 

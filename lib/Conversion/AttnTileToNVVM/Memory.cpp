@@ -485,19 +485,43 @@ private:
   }
 };
 
-/// Addresses of this thread's groups of four registers of a packed tile: the
-/// group's number counts most, then the thread.
+/// Where the values of a warp lie in a packed tile of which each thread has
+/// `registers`, in elements: warps one after another, in each groups of four
+/// registers, in each the lanes.
+static Value emitPackedWarp(OpBuilder &builder, Location loc,
+                            const ThreadPosition &position, int64_t registers) {
+  Value warp = arith::ShRUIOp::create(builder, loc, position.thread,
+                                      createI32(builder, loc, 5));
+  // Read from one lane, it is known to be the same in the whole warp.
+  warp = NVVM::ShflOp::create(
+      builder, loc, builder.getI32Type(), createI32(builder, loc, -1), warp,
+      createI32(builder, loc, 0), createI32(builder, loc, 31),
+      NVVM::ShflKind::idx, UnitAttr());
+  return arith::MulIOp::create(builder, loc, warp,
+                               createI32(builder, loc, registers * 32));
+}
+
+static Value emitLane(OpBuilder &builder, Location loc,
+                      const ThreadPosition &position) {
+  return arith::AndIOp::create(builder, loc, position.thread,
+                               createI32(builder, loc, 31));
+}
+
+/// Addresses of this thread's groups of four registers of a packed tile.
 static SmallVector<Value> emitPackedGroups(OpBuilder &builder, Location loc,
                                            MemRefType type, ValueRange memref,
                                            ArrayRef<Value> indices,
                                            const ThreadPosition &position,
                                            int64_t registers) {
   Value base = LoweredMemRef(type, memref).emitAddress(builder, loc, indices);
-  Value first = arith::ShLIOp::create(builder, loc, position.thread,
-                                      createI32(builder, loc, 2));
+  Value first = arith::AddIOp::create(
+      builder, loc, emitPackedWarp(builder, loc, position, registers),
+      arith::ShLIOp::create(builder, loc, emitLane(builder, loc, position),
+                            createI32(builder, loc, 2))
+          .getResult());
   SmallVector<Value> addresses;
   for (int64_t i = 0; i < registers; i += 4) {
-    Value offset = emitAdd(builder, loc, first, i * position.numThreads);
+    Value offset = emitAdd(builder, loc, first, i * 32);
     addresses.push_back(LLVM::GEPOp::create(
         builder, loc, base.getType(), type.getElementType(), base, offset));
   }
@@ -514,10 +538,32 @@ struct AddPackedLowering : public KernelPattern<AddPackedOp> {
     ValueRange values = adaptor.getValue();
     if (values.size() % 4 != 0)
       return rewriter.notifyMatchFailure(op, "registers are no groups of four");
-    SmallVector<Value> groups = emitPackedGroups(
-        rewriter, loc, cast<MemRefType>(op.getDest().getType()),
-        adaptor.getDest(), getSingleValues(adaptor.getIndices()),
-        context.getPosition(rewriter, op), values.size());
+    auto destType = cast<MemRefType>(op.getDest().getType());
+    SmallVector<Value> indices = getSingleValues(adaptor.getIndices());
+    ThreadPosition position = context.getPosition(rewriter, op);
+    if (op.getPipe()) {
+      Value first = emitPackedWarp(rewriter, loc, position, values.size());
+      Value base = LoweredMemRef(destType, adaptor.getDest())
+                       .emitAddress(rewriter, loc, indices);
+      Value address =
+          LLVM::GEPOp::create(rewriter, loc, base.getType(),
+                              destType.getElementType(), base, first);
+      Value stage = arith::AddIOp::create(
+          rewriter, loc, adaptor.getPipe()[0],
+          arith::ShLIOp::create(rewriter, loc, first,
+                                createI32(rewriter, loc, 2))
+              .getResult());
+      if (failed(context.target.emitBulkAdd(rewriter, loc, address, stage,
+                                            emitLane(rewriter, loc, position),
+                                            values)))
+        return op.emitOpError("cannot go through workgroup memory on ")
+               << context.target.getName();
+      rewriter.eraseOp(op);
+      return success();
+    }
+    SmallVector<Value> groups =
+        emitPackedGroups(rewriter, loc, destType, adaptor.getDest(), indices,
+                         position, values.size());
     for (auto [i, address] : llvm::enumerate(groups))
       context.target.emitAtomicAdd(rewriter, loc, address,
                                    values.slice(4 * i, 4));

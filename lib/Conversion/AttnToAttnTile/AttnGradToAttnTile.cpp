@@ -519,6 +519,10 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
       Value delta = loadRow(workspace.delta);
       Value grad = emitScoreGrad(at, raw, weights, weightGrad, delta);
       grad = matchElements(grad, queries);
+      // The products of a warpgroup's own tiles come first: they run while it
+      // waits for what the others share.
+      next.front() =
+          b.contract(grad, queries, carried.front(), ContractForm::Plain);
       Value sum;
       if (workspace.sums && isSumTransposed(keyTile))
         sum = b.contract(keys, grad, b.splat({keyChannels, queryTile}, 0),
@@ -526,12 +530,10 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
       else if (workspace.sums)
         sum = b.contract(grad, keys, b.splat({queryTile, keyChannels}, 0),
                          ContractForm::TransposedLhs);
-      next.front() =
-          b.contract(grad, queries, carried.front(), ContractForm::Plain);
       if (sum)
         attn_tile::AddPackedOp::create(
             b, sum, get(workspace.sums),
-            ValueRange{ids[0], head, firstQuery, zero});
+            ValueRange{ids[0], head, firstQuery, zero}, /*pipe=*/Value());
     }
     scf::YieldOp::create(b, next);
   }

@@ -41,3 +41,30 @@ attn_tile.kernel @contracts_8(%p: vector<64x8xbf16>)
   attn_tile.release %b : !attn_tile.buffer<64x8xbf16>
   attn_tile.return
 }
+
+// -----
+
+attn_tile.kernel @packed_in_bulk(%m: memref<?x64xf32>, %i: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %p = attn_tile.create_pipe at(1024) barriers(0) : !attn_tile.pipe<64x16xf32, stages = 1>
+  %x = attn_tile.load_packed %m[%i, %c0] : memref<?x64xf32> to vector<64x16xf32>
+  // expected-error @below {{'attn_tile.add_packed' op cannot go through workgroup memory on sm_80}}
+  // expected-error @below {{failed to legalize operation 'attn_tile.add_packed'}}
+  attn_tile.add_packed %x to %m[%i, %c0] through(%p : !attn_tile.pipe<64x16xf32, stages = 1>)
+      : vector<64x16xf32> to memref<?x64xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @share()
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %y = arith.constant dense<0.0> : vector<64x64xbf16>
+  %p = attn_tile.create_pipe at(1024) barriers(0) : !attn_tile.pipe<64x64xbf16, stages = 2>
+  // expected-error @below {{'attn_tile.share' op cannot share tiles on sm_80}}
+  // expected-error @below {{failed to legalize operation 'attn_tile.share'}}
+  %b = attn_tile.share %y in %p[%c0] : vector<64x64xbf16>, !attn_tile.pipe<64x64xbf16, stages = 2>
+  attn_tile.return
+}

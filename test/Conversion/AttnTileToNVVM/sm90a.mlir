@@ -605,3 +605,25 @@ attn_tile.kernel @load(%m: memref<?xf32>, %q: memref<?x?xf32>, %h: memref<?x8xbf
   attn_tile.store %t, %out[%c0, %c0] transposed : vector<64x8xf32>, memref<64x8xf32>
   attn_tile.return
 }
+
+// -----
+
+// Through workgroup memory, a warp's part is added by one bulk operation, which
+// must have read it before the next one and before the kernel ends.
+
+// CHECK-LABEL: llvm.func @packed_in_bulk
+// CHECK:         "cp.async.bulk.wait_group.read 0;
+// CHECK-COUNT-2: "st.shared.v4.f32
+// CHECK:         fence.proxy.async.shared::cta;
+// CHECK-SAME:    cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [$0], [$1], 1024;
+// CHECK:         "cp.async.bulk.wait_group 0;"
+// CHECK-NEXT:    llvm.return
+attn_tile.kernel @packed_in_bulk(%m: memref<?x64xf32>, %i: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %p = attn_tile.create_pipe at(1024) barriers(0) : !attn_tile.pipe<64x16xf32, stages = 1>
+  %x = attn_tile.load_packed %m[%i, %c0] : memref<?x64xf32> to vector<64x16xf32>
+  attn_tile.add_packed %x to %m[%i, %c0] through(%p : !attn_tile.pipe<64x16xf32, stages = 1>)
+      : vector<64x16xf32> to memref<?x64xf32>
+  attn_tile.return
+}

@@ -1168,3 +1168,13 @@ attn_tile.kernel @store_transposed_within(%v: vector<8x8xf32>, %m: memref<?x?xf3
   attn_tile.store %v, %m[%i, %i] within(%i of %i) transposed : vector<8x8xf32>, memref<?x?xf32>
   attn_tile.return
 }
+
+// -----
+
+attn_tile.kernel @packed_pipe(%v: vector<8x8xf32>, %m: memref<?x8xf32>, %i: index) {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<8x8xf32, stages = 2>
+  // expected-error @below {{'attn_tile.add_packed' op pipe must have one stage of the size of the tile (expected '!attn_tile.pipe<8x8xf32, stages = 1>', found '!attn_tile.pipe<8x8xf32, stages = 2>')}}
+  attn_tile.add_packed %v to %m[%i, %i] through(%p : !attn_tile.pipe<8x8xf32, stages = 2>)
+      : vector<8x8xf32> to memref<?x8xf32>
+  attn_tile.return
+}

@@ -131,9 +131,14 @@ attn_tile.kernel @store(%v: vector<64x128xbf16>, %r: vector<64xf32>,
 // CHECK-LABEL: attn_tile.kernel @packed(
 // CHECK-SAME:    %[[V:.*]]: vector<64x16xf32>, %[[M:.*]]: memref<?x?x64xf32>, %[[I:.*]]: index)
 // CHECK-NEXT:    attn_tile.add_packed %[[V]] to %[[M]][%[[I]], %[[I]], %[[I]]] : vector<64x16xf32> to memref<?x?x64xf32>
+// CHECK-NEXT:    %[[P:.*]] = attn_tile.create_pipe
+// CHECK-NEXT:    attn_tile.add_packed %[[V]] to %[[M]][%[[I]], %[[I]], %[[I]]] through(%[[P]] : {{.*}}<64x16xf32, stages = 1>) : vector<64x16xf32> to memref<?x?x64xf32>
 // CHECK-NEXT:    attn_tile.load_packed %[[M]][%[[I]], %[[I]], %[[I]]] : memref<?x?x64xf32> to vector<64x16xf32>
 attn_tile.kernel @packed(%v: vector<64x16xf32>, %m: memref<?x?x64xf32>, %i: index) {
   attn_tile.add_packed %v to %m[%i, %i, %i] : vector<64x16xf32> to memref<?x?x64xf32>
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
+  attn_tile.add_packed %v to %m[%i, %i, %i] through(%p : !attn_tile.pipe<64x16xf32, stages = 1>)
+      : vector<64x16xf32> to memref<?x?x64xf32>
   %0 = attn_tile.load_packed %m[%i, %i, %i] : memref<?x?x64xf32> to vector<64x16xf32>
   attn_tile.return
 }

@@ -307,22 +307,27 @@ struct WalkedTileBounds {
   /// Bytes of tiles that stay, and of all stages for one row.
   int64_t fixedBytes;
   int64_t bytesPerRow;
+  /// Registers of a thread that may hold all of these.
+  int64_t registers;
+  int64_t maxTile;
 };
 } // namespace
 
-/// Registers of a consumer for register tiles: what it has (240) less what
-/// addresses and the operands of instructions take.
+/// Registers of a consumer of queries for register tiles: what it has (240)
+/// less what addresses and the operands of instructions take.
 static constexpr int64_t gradTileRegisters = 224;
 static constexpr int64_t gradConsumers = 2;
 static constexpr int64_t gradStages = 2;
-static constexpr int64_t maxWalkedTile = 128;
+/// Larger tiles of queries leave no registers to load early; measured slower.
+static constexpr int64_t maxGradQueryTile = 80;
+static constexpr int64_t maxGradKeyTile = 128;
 
 /// The largest tile within `bounds`, or 0.
 static int64_t getWalkedTile(const WalkedTileBounds &bounds) {
   int64_t best = 0;
-  for (int64_t tile = keyTileUnit; tile <= maxWalkedTile; tile += keyTileUnit)
+  for (int64_t tile = keyTileUnit; tile <= bounds.maxTile; tile += keyTileUnit)
     if (bounds.accumulators + bounds.registersPerRow * tile <=
-            gradTileRegisters &&
+            bounds.registers &&
         bounds.fixedBytes + bounds.bytesPerRow * tile <= sharedBytesSm90)
       best = tile;
   return best;
@@ -344,11 +349,20 @@ static std::optional<Choice> chooseGradientWarpSpecialized(AttentionGradOp op) {
   constexpr double scoresAndGradients = 1.5, scoresAlone = 1.0;
   int64_t stagedRow = gradStages * bothBytes, fixed = rows * bothBytes;
   WalkedTileBounds together{keyAccumulators + valueAccumulators,
-                            scoresAndGradients, fixed, stagedRow};
-  WalkedTileBounds keysAlone{keyAccumulators, scoresAndGradients, fixed,
-                             stagedRow};
-  WalkedTileBounds valuesAlone{valueAccumulators, scoresAlone,
-                               rows * elementBytes * keyChannels, stagedRow};
+                            scoresAndGradients,
+                            fixed,
+                            stagedRow,
+                            gradTileRegisters,
+                            maxGradQueryTile};
+  WalkedTileBounds keysAlone = together;
+  keysAlone.accumulators = keyAccumulators;
+  WalkedTileBounds valuesAlone = together;
+  valuesAlone.accumulators = valueAccumulators;
+  valuesAlone.registersPerRow = scoresAlone;
+  valuesAlone.fixedBytes = rows * elementBytes * keyChannels;
+  WalkedTileBounds queriesAlone = keysAlone;
+  queriesAlone.registers = tileRegistersTwoConsumers;
+  queriesAlone.maxTile = maxGradKeyTile;
 
   bool isMasked = op.getMaskAttr() || !op.getKeepRegion().empty();
   auto traversal = isMasked ? attn_tile::TraversalKind::Paired
@@ -361,9 +375,35 @@ static std::optional<Choice> chooseGradientWarpSpecialized(AttentionGradOp op) {
                                           /*interleave=*/1)));
   };
 
+  auto ofRows = cast<ScheduleAttrInterface>(
+      Attribute(attn_tile::MultistageAttr::get(context, /*query_tile=*/128,
+                                               /*key_tile=*/64, /*stages=*/2,
+                                               /*warps=*/4 * gradConsumers)));
+
   // Small tiles read more from shared memory than products take; two kernels
   // with large ones are better.
   constexpr int64_t minWalkedTile = 48;
+  // The kernel of the keys can add up the gradients of queries, in tiles with a
+  // row for each channel: where few rows are padding, that saves the products
+  // that make scores again. Two stages of shared gradients of scores, and a
+  // tile of sums.
+  WalkedTileBounds withSums = together;
+  withSums.accumulators = rows / 2 + valueAccumulators;
+  withSums.fixedBytes = rows * elementBytes * (rows + valueChannels);
+  withSums.bytesPerRow = gradStages * elementBytes * (rows + valueChannels) +
+                         2 * rows * elementBytes + rows * 4;
+  withSums.maxTile = channelBlock;
+  if (!op.getDeterministic() && keyChannels == rows)
+    if (int64_t tile = getWalkedTile(withSums); tile >= minWalkedTile)
+      return Choice{attn_tile::GradientAttr::get(context, ofRows,
+                                                 makeKeys(tile),
+                                                 /*queries=*/nullptr,
+                                                 /*values=*/nullptr),
+                    ("tiles of " + Twine(tile) +
+                     " queries fit registers and shared memory, with sums")
+                        .str(),
+                    rows};
+
   int64_t queryTile = getWalkedTile(together);
   ScheduleAttrInterface values;
   if (queryTile < minWalkedTile) {
@@ -373,7 +413,7 @@ static std::optional<Choice> chooseGradientWarpSpecialized(AttentionGradOp op) {
       return std::nullopt;
     values = makeKeys(tile);
   }
-  int64_t keyTile = getWalkedTile(keysAlone);
+  int64_t keyTile = getWalkedTile(queriesAlone);
   if (keyTile == 0)
     return std::nullopt;
   auto queries =
@@ -381,10 +421,6 @@ static std::optional<Choice> chooseGradientWarpSpecialized(AttentionGradOp op) {
           context, rows, keyTile, gradStages, gradConsumers,
           /*ping_pong=*/false, traversal, /*interleave=*/1,
           /*lazy_rescale=*/false, /*query_stages=*/1)));
-  auto ofRows = cast<ScheduleAttrInterface>(
-      Attribute(attn_tile::MultistageAttr::get(context, /*query_tile=*/128,
-                                               /*key_tile=*/64, /*stages=*/2,
-                                               /*warps=*/4 * gradConsumers)));
   auto schedule = attn_tile::GradientAttr::get(
       context, ofRows, makeKeys(queryTile), queries, values);
   std::string reason =

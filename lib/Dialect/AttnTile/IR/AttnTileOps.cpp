@@ -311,6 +311,16 @@ static LogicalResult verifyPackedAccess(Operation *op, VectorType tile,
 }
 
 LogicalResult AddPackedOp::verify() {
+  if (Value pipe = getPipe()) {
+    auto type = cast<PipeType>(pipe.getType());
+    auto tile = cast<VectorType>(getValue().getType());
+    auto expected = PipeType::get(getContext(), tile.getShape(),
+                                  tile.getElementType(), /*stages=*/1);
+    if (type != expected)
+      return emitOpError("pipe must have one stage of the size of the tile "
+                         "(expected ")
+             << expected << ", found " << type << ")";
+  }
   return verifyPackedAccess(*this, cast<VectorType>(getValue().getType()),
                             cast<MemRefType>(getDest().getType()),
                             getIndices().size());

@@ -366,6 +366,18 @@ void AttnTileCreatePipesPass::runOnOperation() {
       if (failed(shareOperand(product, waitsOfLoads, shared)))
         return signalPassFailure();
 
+  kernel.walk([&](AddPackedOp op) {
+    auto tile = cast<VectorType>(op.getValue().getType());
+    auto type = PipeType::get(&getContext(), tile.getShape(),
+                              tile.getElementType(), /*stages=*/1);
+    auto atStart = OpBuilder::atBlockBegin(&kernel.getBody().front());
+    op.getPipeMutable().assign(
+        CreatePipeOp::create(atStart, op.getLoc(), type,
+                             /*offset=*/IntegerAttr(),
+                             /*barriers=*/IntegerAttr()));
+    ++numPipes;
+  });
+
   DenseMap<Value, SmallVector<Operation *>> readers;
   SmallVector<SmallVector<MmaStartOp>> starts;
   for (auto &[block, contractions] : products) {

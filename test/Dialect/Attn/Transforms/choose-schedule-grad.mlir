@@ -1,10 +1,11 @@
 // RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=sm_90a}))' --split-input-file | FileCheck %s
 // RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=host}))' --split-input-file | FileCheck %s --check-prefix=HOST
 
+// The kernel of the keys adds up the gradients of queries.
+
 // CHECK-LABEL: func @d128
 // CHECK:         schedule(#attn_tile.gradient<rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
-// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>,
-// CHECK-SAME:      queries = #attn_tile.warp_specialized<query_tile = 128, key_tile = 96, stages = 2, consumers = 2>>)
+// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>>)
 // HOST-LABEL:  func @d128
 // HOST:          schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
 func.func @d128(%q: memref<?x8x?x128xbf16>, %lse: memref<?x8x?xf32>) {
@@ -12,6 +13,22 @@ func.func @d128(%q: memref<?x8x?x128xbf16>, %lse: memref<?x8x?xf32>) {
       ins(%q, %q, %q, %q, %lse, %q : memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>,
           memref<?x8x?x128xbf16>, memref<?x8x?xf32>, memref<?x8x?x128xbf16>)
       outs(%q, %q, %q : memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>)
+  return
+}
+
+// -----
+
+// Deterministic gradients take a kernel for queries.
+
+// CHECK-LABEL: func @deterministic
+// CHECK:         keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>,
+// CHECK-SAME:    queries = #attn_tile.warp_specialized<query_tile = 128, key_tile = 80, stages = 2, consumers = 2>>)
+func.func @deterministic(%q: memref<?x8x?x128xbf16>, %lse: memref<?x8x?xf32>) {
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>,
+          memref<?x8x?x128xbf16>, memref<?x8x?xf32>, memref<?x8x?x128xbf16>)
+      outs(%q, %q, %q : memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>)
+      deterministic
   return
 }
 

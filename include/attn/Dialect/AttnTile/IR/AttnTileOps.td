@@ -300,11 +300,15 @@ def AttnTile_StoreOp : AttnTile_Op<"store", [
 }
 
 def AttnTile_AddPackedOp : AttnTile_Op<"add_packed", [
+    AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "adds a tile to a packed tile";
   let description = [{
     Adds the elements of a tile to those of a packed tile, each addition being
-    atomic. The order of additions of different groups is not defined.
+    atomic. The order of additions of different groups is not defined. With a
+    pipe, whose only stage is as large as the tile and used for nothing else, the
+    tile goes through workgroup memory, and the additions go on while the
+    group does other things.
 
     A packed tile is a tile in global memory whose elements follow one another in
     an order that belongs to the target: that in which the threads of a group
@@ -319,9 +323,11 @@ def AttnTile_AddPackedOp : AttnTile_Op<"add_packed", [
     ```
   }];
   let arguments = (ins VectorOfRankAndType<[2], [F32]>:$value, AnyMemRef:$dest,
-                       Variadic<Index>:$indices);
+                       Variadic<Index>:$indices,
+                       Optional<AttnTile_PipeType>:$pipe);
   let assemblyFormat = [{
-    $value `to` $dest `[` $indices `]` attr-dict `:` type($value) `to` type($dest)
+    $value `to` $dest `[` $indices `]` (`through` `(` $pipe^ `:` type($pipe) `)`)?
+    attr-dict `:` type($value) `to` type($dest)
   }];
   let hasVerifier = 1;
 }

@@ -206,8 +206,8 @@ def AttnTileCreatePipesPass
     side of products, share a pipe. The right-hand side of a product must be
     staged; the left-hand side may stay in registers unless it is transposed. An
     operand that is computed, but must be staged, is put into workgroup memory by
-    `attn_tile.share`, at the position of a tile that is loaded beside it. A
-    product that starts from a zero accumulator gets none.
+    `attn_tile.share`, at the position of a tile that is loaded beside it. Tiles
+    that are added to packed ones go through a pipe of one stage. A product that starts from a zero accumulator gets none.
 
     Each product starts where it was and is waited for before the first use of
     its result, in the order of the starts; a stage is released after the last

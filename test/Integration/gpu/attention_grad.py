@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Numerics of gradients of attention on a GPU: variants and shapes, against float64.
+
+    python3 test/Integration/gpu/attention_grad.py --compile BUILD/bin/attn-compile --artifacts DIR
+    python3 test/Integration/gpu/attention_grad.py --artifacts DIR [--runtime PATH] [--only NAME]
+
+The first form compiles the variants and needs no GPU; it fails for a kernel
+that spills or whose products are serialized. The second form runs them with
+torch and needs no compiler. Each case runs twice, and
+
+- the error of each gradient, a norm, is at most twice that of the same function
+  in torch operations in the dtype of the inputs, plus one rounding;
+- gradients, filled with NaN before, are finite;
+- rows with nothing to attend have a gradient of exactly 0;
+- both runs of a deterministic gradient give the same bits.
+"""
+
+import argparse
+import math
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "python"))
+
+ROUNDING = {"bf16": 2.0**-8, "f16": 2.0**-11}
+
+# Name to attribute, and the window it stands for: left, right, aligned top left.
+MASKS = {
+    "full": ("", None, None, False),
+    "causal": ("#attn.causal", None, 0, False),
+    "causal_tl": ("#attn.causal<alignment = top_left>", None, 0, True),
+    "window": ("#attn.sliding_window<left = 128, right = 0>", 128, 0, False),
+    "window_both": ("#attn.sliding_window<left = 40, right = 200>", 40, 200, False),
+    "left": ("#attn.sliding_window<left = 100>", 100, None, False),
+}
+
+SUMS = """#attn_tile.gradient<
+    rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+    keys = #attn_tile.key_stationary<query_tile = {tile}, key_tile = 128, stages = 2, consumers = 2>>"""
+
+
+@dataclass
+class Variant:
+    name: str
+    qk_dim: int
+    v_dim: int = 0
+    heads: tuple = (2, 2)
+    dtype: str = "bf16"
+    mask: str = "full"
+    # Tile of queries of the kernel that adds up the gradients of queries.
+    sums: int = 0
+    deterministic: bool = False
+    dlse: bool = False
+    # Of queries and keys: large ones give a log-sum-exp far from 0.
+    spread: float = 1.0
+
+    def mlir(self) -> str:
+        v_dim = self.v_dim or self.qk_dim
+        q = f"tensor<?x{self.heads[0]}x?x{self.qk_dim}x{self.dtype}>"
+        k = f"tensor<?x{self.heads[1]}x?x{self.qk_dim}x{self.dtype}>"
+        v = f"tensor<?x{self.heads[1]}x?x{v_dim}x{self.dtype}>"
+        o = f"tensor<?x{self.heads[0]}x?x{v_dim}x{self.dtype}>"
+        lse = f"tensor<?x{self.heads[0]}x?xf32>"
+        options = f" mask({MASKS[self.mask][0]})" if self.mask != "full" else ""
+        if self.sums:
+            options += f" schedule({SUMS.format(tile=self.sums)})"
+        if self.deterministic:
+            options += " deterministic"
+        dlse, dlse_type = (", %dlse", f", {lse}") if self.dlse else ("", "")
+        return f"""func.func @{self.name}(%q: {q}, %k: {k}, %v: {v}, %o: {o}, %lse: {lse}, %do: {o}, %dlse: {lse}) -> ({q}, {k}, {v}) {{
+  %c0 = arith.constant 0 : index
+  %c2 = arith.constant 2 : index
+  %b = tensor.dim %q, %c0 : {q}
+  %s = tensor.dim %q, %c2 : {q}
+  %t = tensor.dim %k, %c2 : {k}
+  %dq = tensor.empty(%b, %s) : {q}
+  %dk = tensor.empty(%b, %t) : {k}
+  %dv = tensor.empty(%b, %t) : {v}
+  %r:3 = attn.attention_grad ins(%q, %k, %v, %o, %lse, %do{dlse} : {q}, {k}, {v}, {o}, {lse}, {o}{dlse_type})
+      outs(%dq, %dk, %dv : {q}, {k}, {v}){options} -> {q}, {k}, {v}
+  return %r#0, %r#1, %r#2 : {q}, {k}, {v}
+}}
+"""
+
+
+VARIANTS = [
+    Variant("d128", 128),
+    Variant("d128_deterministic", 128, deterministic=True),
+    Variant("d128_causal_grouped", 128, heads=(8, 2), mask="causal", deterministic=True),
+    Variant("d128_window", 128, mask="window", dtype="f16", dlse=True),
+    Variant("d128_sums", 128, sums=64),
+    Variant("d128_sums_causal_grouped", 128, heads=(4, 1), mask="causal", sums=64, dlse=True),
+    Variant("d64", 64, dtype="f16", deterministic=True),
+    Variant("d64_causal_tl", 64, mask="causal_tl", heads=(6, 2)),
+    Variant("d64_left", 64, mask="left"),
+    Variant("d64_large_scores", 64, mask="causal", spread=8.0),
+    Variant("d32", 32, mask="window_both"),
+    Variant("d80_40", 80, 40, mask="causal"),
+    Variant("d96_sums", 96, heads=(4, 2), mask="causal", sums=64),
+    Variant("d192_128", 192, 128, mask="causal"),
+    Variant("d256", 256, deterministic=True),
+    Variant("d256_causal_grouped", 256, heads=(4, 2), mask="causal", dtype="f16"),
+]
+
+# Batch, queries and keys.
+SHAPES = [(1, 128, 128), (2, 200, 333), (1, 1, 128), (1, 192, 64), (1, 127, 129), (3, 65, 1), (1, 1000, 777)]
+
+
+def compile_artifacts(options):
+    os.makedirs(options.artifacts, exist_ok=True)
+    for variant in VARIANTS:
+        source = os.path.join(options.artifacts, f"grad_{variant.name}.mlir")
+        with open(source, "w") as file:
+            file.write(variant.mlir())
+        subprocess.run([options.compile, source, "-o", os.path.join(options.artifacts, f"grad_{variant.name}.so"),
+                        "--target=sm_90a", "--fail-on-spills"], check=True)
+
+
+def gradients(torch, variant, q, k, v, dout, dlse, dtype):
+    """Out, its log-sum-exp, and the gradients, by operations in `dtype`."""
+    q, k, v = (x.to(dtype).detach().requires_grad_(True) for x in (q, k, v))
+    group = variant.heads[0] // variant.heads[1]
+    scores = q @ k.repeat_interleave(group, 1).transpose(-1, -2) / math.sqrt(variant.qk_dim)
+    _, left, right, top_left = MASKS[variant.mask]
+    i = torch.arange(q.shape[2], device=q.device)[:, None] + (0 if top_left else k.shape[2] - q.shape[2])
+    j = torch.arange(k.shape[2], device=q.device)[None, :]
+    masked = torch.zeros(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device)
+    if left is not None:
+        masked |= j < i - left
+    if right is not None:
+        masked |= j > i + right
+    empty = masked.all(-1)
+    scores = scores.masked_fill(masked, -math.inf).masked_fill(empty[:, None], 0)
+    lse = scores.logsumexp(-1)
+    weights = scores.softmax(-1).masked_fill(empty[:, None], 0)
+    out = weights @ v.repeat_interleave(group, 1)
+    total = (out * dout.to(dtype)).sum() + (lse * dlse.to(dtype)).masked_fill(empty, 0).sum()
+    grads = torch.autograd.grad(total, (q, k, v))
+    return out.detach(), lse.detach().masked_fill(empty, -math.inf), grads, empty
+
+
+def run_case(torch, function, variant, shape):
+    """A message if something is wrong."""
+    batch, queries, keys = shape
+    dtype = {"bf16": torch.bfloat16, "f16": torch.float16}[variant.dtype]
+    v_dim = variant.v_dim or variant.qk_dim
+
+    def make(heads, length, channels, spread=1.0):
+        return (spread * torch.randn(batch, heads, length, channels, device="cuda")).to(dtype)
+
+    q = make(variant.heads[0], queries, variant.qk_dim, variant.spread)
+    k = make(variant.heads[1], keys, variant.qk_dim, variant.spread)
+    v, dout = make(variant.heads[1], keys, v_dim), make(variant.heads[0], queries, v_dim)
+    dlse = torch.randn(batch, variant.heads[0], queries, device="cuda") * variant.dlse
+    out, lse, exact, empty = gradients(torch, variant, q, k, v, dout, dlse, torch.float64)
+    _, _, rounded, _ = gradients(torch, variant, q, k, v, dout, dlse, dtype)
+    out, lse = out.to(dtype), lse.float()
+    runs = []
+    for _ in range(2):
+        grads = [torch.full_like(x, math.nan) for x in (q, k, v)]
+        function(q, k, v, out, lse, dout, dlse, *grads)
+        torch.cuda.synchronize()
+        runs.append(grads)
+    for name, result, expected, other in zip(("dq", "dk", "dv"), runs[0], exact, rounded):
+        if not result.isfinite().all():
+            return f"{name} is not finite"
+        error = (result.double() - expected).norm().item()
+        # Where exact gradients vanish, weights of one key, only roundings are left.
+        floor = 1e-2 * variant.spread * math.sqrt(result.numel())
+        allowed = 1e-4 * floor + 2 * (other.double() - expected).norm().item() + ROUNDING[variant.dtype] * expected.norm().item()
+        if error > allowed and error > (floor if keys == 1 else 0):
+            return f"{name}: error {error:.3g}, allowed {allowed:.3g}"
+    if runs[0][0][:, :, empty].any():
+        return "dq of a row with nothing to attend is not 0"
+    if variant.deterministic and any(not torch.equal(a, b) for a, b in zip(*runs)):
+        return "two runs differ"
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--artifacts", required=True, help="directory of compiled artifacts")
+    parser.add_argument("--compile", metavar="ATTN_COMPILE", help="compile the artifacts with this compiler and stop")
+    parser.add_argument("--runtime", default="libattn_runtime.so", help="the runtime library")
+    parser.add_argument("--only", default="", help="only variants whose name contains this")
+    options = parser.parse_args()
+    if options.compile:
+        compile_artifacts(options)
+        return 0
+
+    import torch
+
+    from attn.artifact import Artifact
+
+    torch.manual_seed(0)
+    passed = failed = 0
+    for variant in VARIANTS:
+        if options.only not in variant.name:
+            continue
+        function = Artifact(os.path.join(options.artifacts, f"grad_{variant.name}.so"), options.runtime)[variant.name]
+        for shape in SHAPES:
+            message = run_case(torch, function, variant, shape)
+            passed, failed = passed + (message is None), failed + (message is not None)
+            if message:
+                print(f"{variant.name} {shape}: {message}", flush=True)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
