@@ -334,6 +334,12 @@ void EntryPointBuilder::createArtifact() {
       });
 }
 
+/// Whether callers can pass an argument of type `type`.
+static bool isPassable(Type type) {
+  auto memref = dyn_cast<MemRefType>(type);
+  return memref && getRuntimeDType(memref.getElementType());
+}
+
 /// Checks that every argument of `func` is described, but for a last one: the
 /// stream.
 static LogicalResult verifyDescription(func::FuncOp func) {
@@ -341,7 +347,7 @@ static LogicalResult verifyDescription(func::FuncOp func) {
   for (unsigned i = 0; i < numArguments; ++i) {
     if (func.getArgAttrOfType<DenseI64ArrayAttr>(i, argDimsAttrName) &&
         func.getArgAttrOfType<StringAttr>(i, argNameAttrName) &&
-        isa<MemRefType>(func.getArgumentTypes()[i]))
+        isPassable(func.getArgumentTypes()[i]))
       continue;
     if (i + 1 == numArguments &&
         isa<LLVM::LLVMPointerType>(func.getArgumentTypes()[i]))
@@ -350,6 +356,27 @@ static LogicalResult verifyDescription(func::FuncOp func) {
            << i << " is not described by 'attn.name' and 'attn.dims'";
   }
   return success();
+}
+
+/// Checks that the function with the name of the reference of `func`, if there
+/// is one, takes the same arguments.
+static LogicalResult verifyReference(func::FuncOp func, ModuleOp module) {
+  auto reference = module.lookupSymbol<func::FuncOp>(
+      (func.getName() + abi::referenceSuffix).str());
+  if (!reference)
+    return success();
+  unsigned numArguments = getNumDescribed(func);
+  auto isSame = [&](unsigned i) {
+    Type type = reference.getArgumentTypes()[i];
+    return isPassable(type) &&
+           cast<MemRefType>(type).getRank() ==
+               cast<MemRefType>(func.getArgumentTypes()[i]).getRank();
+  };
+  if (!reference.isExternal() && reference.getNumArguments() == numArguments &&
+      llvm::all_of(llvm::seq(numArguments), isSame))
+    return success();
+  return reference.emitOpError("has the name of the reference of '")
+         << func.getName() << "', but not a body, or not the same arguments";
 }
 
 namespace {
@@ -365,7 +392,8 @@ struct AttnCreateEntryPointsPass
         functions.push_back(func);
     EntryPointBuilder builder(getOperation(), target);
     for (func::FuncOp func : functions) {
-      if (failed(verifyDescription(func)))
+      if (failed(verifyDescription(func)) ||
+          failed(verifyReference(func, getOperation())))
         return signalPassFailure();
       builder.addFunction(func);
     }
