@@ -220,7 +220,8 @@ static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
   auto chooseByLength = [&](int64_t bound, Choice below, const Choice &from,
                             const Twine &reason) -> Choice {
     auto query = cast<ShapedType>(op.getQuery().getType());
-    if (constexpr unsigned lengthDim = 2; !query.isDynamicDim(lengthDim))
+    constexpr unsigned lengthDim = 2;
+    if (!query.isDynamicDim(lengthDim) && !op.hasSequences())
       return query.getDimSize(lengthDim) < bound ? below : from;
     below.schedule = ByQueryLengthAttr::get(
         op.getContext(), bound, cast<ScheduleAttrInterface>(below.schedule),
@@ -232,8 +233,9 @@ static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
   };
 
   std::optional<Choice> three = choose(3, minKeyTileThreeConsumers);
-  // They have too few registers for reads of a score change.
-  if (three && (three->keyTile < minKeyTileThreeConsumers || readsElements(op)))
+  // They have too few registers for a score change that reads or computes much.
+  if (three && (three->keyTile < minKeyTileThreeConsumers ||
+                readsElements(op) || hasFunction(op)))
     three = std::nullopt;
   if (three && !isMasked)
     return three;
@@ -241,8 +243,7 @@ static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
                        : hasFunction(op) ? maxKeyTileFunctions
                                          : 256;
   std::optional<Choice> two = choose(2, maxKeyTile);
-  // A choice at run time needs one number of queries.
-  if (!two || op.hasSequences())
+  if (!two)
     return two;
   if (three)
     // The larger query tile wastes more on the edges of a mask and at the end

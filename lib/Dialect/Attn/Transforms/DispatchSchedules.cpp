@@ -30,15 +30,33 @@ using namespace mlir::attn;
 /// The dimension of `query` that counts queries.
 static constexpr int64_t queryLengthDim = 2;
 
+static Value emitSize(OpBuilder &builder, Location loc, Value shaped,
+                      int64_t dim) {
+  if (isa<TensorType>(shaped.getType()))
+    return builder.createOrFold<tensor::DimOp>(loc, shaped, dim);
+  return builder.createOrFold<memref::DimOp>(loc, shaped, dim);
+}
+
+/// The number of queries; of packed sequences their mean.
+static Value emitQueryLength(OpBuilder &builder, AttentionOp attention) {
+  Location loc = attention.getLoc();
+  Value stored = emitSize(builder, loc, attention.getQuery(), queryLengthDim);
+  if (attention.getSequenceLayout() != SequenceLayout::Packed)
+    return stored;
+  // One boundary more than sequences; without sequences any number will do.
+  Value boundaries = emitSize(builder, loc, attention.getQuerySequences(), 0);
+  Value one = arith::ConstantIndexOp::create(builder, loc, 1);
+  Value two = arith::ConstantIndexOp::create(builder, loc, 2);
+  boundaries = arith::MaxUIOp::create(builder, loc, boundaries, two);
+  Value sequences = arith::SubIOp::create(builder, loc, boundaries, one);
+  return arith::DivUIOp::create(builder, loc, stored, sequences);
+}
+
 /// Replaces `attention` by a conditional with a copy for each schedule.
 static void dispatchAtRunTime(AttentionOp attention, ByQueryLengthAttr choice) {
   OpBuilder builder(attention);
   Location loc = attention.getLoc();
-  Value query = attention.getQuery();
-  Value length =
-      isa<TensorType>(query.getType())
-          ? Value(tensor::DimOp::create(builder, loc, query, queryLengthDim))
-          : Value(memref::DimOp::create(builder, loc, query, queryLengthDim));
+  Value length = emitQueryLength(builder, attention);
   Value bound = arith::ConstantIndexOp::create(builder, loc, choice.getBound());
   Value isBelow = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult,
                                         length, bound);
@@ -70,7 +88,7 @@ struct DispatchSchedulesPass
     for (AttentionOp attention : worklist) {
       auto choice = cast<ByQueryLengthAttr>(attention.getScheduleAttr());
       auto query = cast<ShapedType>(attention.getQuery().getType());
-      if (query.isDynamicDim(queryLengthDim)) {
+      if (query.isDynamicDim(queryLengthDim) || attention.hasSequences()) {
         dispatchAtRunTime(attention, choice);
         continue;
       }

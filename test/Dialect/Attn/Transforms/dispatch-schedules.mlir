@@ -58,6 +58,22 @@ func.func @static(%q: memref<1x2x99x64xf32>, %p: memref<1x2x100x64xf32>, %k: mem
   return
 }
 
+// The mean length of packed sequences.
+// CHECK-LABEL: func.func @packed
+// CHECK-SAME:    %[[Q:[a-z0-9]+]]: memref<1x2x?x64xf32>, %[[CU:[a-z0-9]+]]: memref<?xi32>
+func.func @packed(%q: memref<1x2x?x64xf32>, %cu: memref<?xi32>) {
+  // CHECK:      %[[ROWS:.*]] = memref.dim %[[Q]]
+  // CHECK:      %[[ENTRIES:.*]] = memref.dim %[[CU]]
+  // CHECK:      %[[SOME:.*]] = arith.maxui %[[ENTRIES]], %{{.*}}
+  // CHECK:      %[[COUNT:.*]] = arith.subi %[[SOME]], %{{.*}}
+  // CHECK:      %[[MEAN:.*]] = arith.divui %[[ROWS]], %[[COUNT]]
+  // CHECK:      arith.cmpi ult, %[[MEAN]]
+  // CHECK:      scf.if
+  attn.attention ins(%q, %q, %q : memref<1x2x?x64xf32>, memref<1x2x?x64xf32>, memref<1x2x?x64xf32>)
+      outs(%q : memref<1x2x?x64xf32>) sequences packed(%cu, %cu : memref<?xi32>, memref<?xi32>) schedule(#choice)
+  return
+}
+
 // Others stay.
 // CHECK-LABEL: func.func @plain
 // CHECK-NEXT:    attn.attention {{.*}} schedule(#attn_tile.sequential<query_tile = 16

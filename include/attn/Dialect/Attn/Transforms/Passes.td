@@ -36,7 +36,8 @@ def DispatchSchedulesPass
   let description = [{
     Replaces each `attn.attention` whose schedule is `#attn.by_query_length` by
     a conditional on the number of queries with an attention for each of the
-    two schedules, or by the one that applies if that number is static.
+    two schedules, or by the one that applies if that number is static. Of
+    packed sequences it is the mean number, of padded ones the largest.
 
     ```mlir
     %n = memref.dim %q, %c2 : memref<?x32x?x64xbf16>
