@@ -139,6 +139,12 @@ static bool hasFunction(AttentionOp op) {
       .wasInterrupted();
 }
 
+/// Whether the last of many queries does not attend the first of as many keys.
+static bool cutsFirstKeys(MaskAttrInterface mask) {
+  constexpr int64_t length = 1 << 20;
+  return mask && !mask.isAttended(length - 1, 0, length, length);
+}
+
 /// The largest key tile within `bounds`, 0 if there is none, and what stopped
 /// it from being larger.
 static std::pair<int64_t, StringRef> getKeyTile(AttentionOp op,
@@ -183,14 +189,17 @@ static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
   constexpr int64_t stages = 2;
 
   // Tiles that a score change reads need addresses, too.
-  int64_t scoreRegisters = getScoreBytes(op) > 0 ? 24 : 0;
+  int64_t otherRegisters = getScoreBytes(op) > 0 ? 24 : 0;
+  // So do the bounds of a mask that cuts rows on both sides.
+  if (cutsFirstKeys(op.getMaskAttr()))
+    otherRegisters = std::max<int64_t>(otherRegisters, 16);
 
   auto getBounds = [&](int64_t consumers, int64_t maxKeyTile) {
     int64_t registers = consumers == 3 ? tileRegistersThreeConsumers
                                        : tileRegistersTwoConsumers;
     return KeyTileBounds{
         consumers * warpgroupRows,  consumers * 128, stages,
-        registers - scoreRegisters, sharedBytesSm90, maxKeyTile};
+        registers - otherRegisters, sharedBytesSm90, maxKeyTile};
   };
   bool isMasked = op.getMaskAttr() || !op.getKeepRegion().empty();
   // Under a mask, long and short work items are paired to equal amounts.
@@ -235,7 +244,7 @@ static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
   std::optional<Choice> three = choose(3, minKeyTileThreeConsumers);
   // They have too few registers for a score change that reads or computes much.
   if (three && (three->keyTile < minKeyTileThreeConsumers ||
-                readsElements(op) || hasFunction(op)))
+                readsElements(op) || (isMasked && hasFunction(op))))
     three = std::nullopt;
   if (three && !isMasked)
     return three;
