@@ -189,8 +189,7 @@ static FailureOr<Combined> createCombined(func::FuncOp function,
 // A pair of functions
 //===----------------------------------------------------------------------===//
 
-/// Whether `op` is computed again rather than saved: it makes no data.
-static bool isFree(Operation *op) {
+bool attn::isFree(Operation *op) {
   if (!isPure(op) || op->getNumRegions() != 0)
     return isa<linalg::FillOp>(op) &&
            matchPattern(cast<linalg::FillOp>(op).value(), m_Constant());
@@ -222,11 +221,17 @@ static void rematerialize(OpBuilder &builder, Value value, IRMapping &mapping) {
   builder.clone(*op, mapping);
 }
 
-/// All values that `op` and its regions use.
-static SetVector<Value> getUsedValues(Operation *op) {
+SetVector<Value> attn::getUsedValues(Operation *op) {
   SetVector<Value> used(op->operand_begin(), op->operand_end());
   getUsedValuesDefinedAbove(op->getRegions(), used);
   return used;
+}
+
+void attn::markUnusedArguments(func::FuncOp function) {
+  for (BlockArgument argument : function.getArguments())
+    if (argument.use_empty())
+      function.setArgAttr(argument.getArgNumber(), "attn.unused",
+                          UnitAttr::get(function.getContext()));
 }
 
 /// Splits `combined` into a function that saves and one that computes the
@@ -298,7 +303,9 @@ static LogicalResult splitCombined(const Combined &combined,
       builder, loc, backwardName,
       builder.getFunctionType(types, ValueRange(gradients).getTypes()));
   backward.setVisibility(function.getVisibility());
-  backward->setAttr("attn.forward", SymbolRefAttr::get(forward));
+  backward->setAttr(forwardAttrName, SymbolRefAttr::get(forward));
+  backward->setAttr(numSavedAttrName,
+                    builder.getI64IntegerAttr(yielded.size() - numResults));
   entry = backward.addEntryBlock();
   builder.setInsertionPointToStart(entry);
   IRMapping backwardMapping;
@@ -324,10 +331,7 @@ static LogicalResult splitCombined(const Combined &combined,
   }
   func::ReturnOp::create(builder, loc, returned);
   eraseDeadOps(*entry);
-  for (BlockArgument argument : entry->getArguments())
-    if (argument.use_empty())
-      backward.setArgAttr(argument.getArgNumber(), "attn.unused",
-                          builder.getUnitAttr());
+  markUnusedArguments(backward);
   whole.erase();
   return success();
 }

@@ -15,7 +15,9 @@
 
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Interfaces/DifferentiableOpInterface.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/DialectRegistry.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace mlir::attn {
 
@@ -32,6 +34,20 @@ Value emitZeros(OpBuilder &builder, Location loc, Value like, Type element);
 /// Erases operations of `block`, and of blocks in it, whose results nothing
 /// uses.
 void eraseDeadOps(Block &block);
+
+/// Whether `op` is computed again rather than saved: it makes no data.
+bool isFree(Operation *op);
+
+/// All values that `op` and its regions use.
+SetVector<Value> getUsedValues(Operation *op);
+
+/// Attributes of a backward function: the forward function, and how many of the
+/// last results of that are saved values.
+constexpr StringLiteral forwardAttrName = "attn.forward";
+constexpr StringLiteral numSavedAttrName = "attn.num_saved";
+
+/// Marks the arguments of a backward function that it does not use.
+void markUnusedArguments(func::FuncOp function);
 
 } // namespace mlir::attn
 

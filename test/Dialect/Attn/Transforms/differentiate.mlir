@@ -10,7 +10,7 @@
 // CHECK-LABEL: func.func @attention_bwd(
 // CHECK-SAME: %[[Q:[a-z0-9]+]]: tensor<2x4x?x16xf32>, %[[K:[a-z0-9]+]]: tensor<2x2x?x16xf32>, %[[BIAS:[a-z0-9]+]]: tensor<4x?xbf16>,
 // CHECK-SAME: %[[OUT:[a-z0-9]+]]: tensor<2x4x?x16xf32>, %[[LSE:[a-z0-9]+]]: tensor<2x4x?xf32>, %[[DOUT:[a-z0-9]+]]: tensor<2x4x?x16xf32>)
-// CHECK-SAME: -> (tensor<2x4x?x16xf32>, tensor<2x2x?x16xf32>, tensor<4x?xbf16>) attributes {attn.forward = @attention_fwd}
+// CHECK-SAME: -> (tensor<2x4x?x16xf32>, tensor<2x2x?x16xf32>, tensor<4x?xbf16>) attributes {attn.forward = @attention_fwd, attn.num_saved = 1 : i64}
 // CHECK: %[[DBIAS:.*]] = linalg.fill {{.*}} -> tensor<4x?xf32>
 // CHECK: %[[G:.*]]:4 = attn.attention_grad ins(%[[Q]], %[[K]], %[[K]], %[[OUT]], %[[LSE]], %[[DOUT]] :
 // CHECK-SAME: outs(%{{.*}}, %{{.*}}, %{{.*}}, %[[DBIAS]] : {{.*}}) mask(#attn.causal) score {

@@ -137,4 +137,50 @@ def AttnDifferentiatePass : Pass<"attn-differentiate", "::mlir::ModuleOp"> {
     "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
 }
 
+def AttnPlanRecomputePass : Pass<"attn-plan-recompute", "::mlir::ModuleOp"> {
+  let summary = "choose what to save for the backward pass";
+  let description = [{
+    Works on the pairs of functions that `attn-differentiate` makes. Chooses for
+    each value that crosses from the forward to the backward function whether to
+    save it, or another value from which it is computed again, such that the time
+    is least: a saved value is written and read once more, an operation that runs
+    again takes its arithmetic or its memory traffic, whichever is longer, at the
+    rates of the target. With a budget, at most that many bytes are saved beyond
+    arguments and results. Plans are optimal: minimum cuts, and with a budget a
+    search that such cuts bound.
+
+    Saving the output and the log-sum-exp of attention moves the boundary past
+    it, so that it does not run again. A tensor that has the length of attention's
+    sequences in two dimensions is never saved: it grows with its square.
+
+    What was chosen, and why, is reported as remarks, with the peak of memory
+    beside arguments before and after.
+
+    ```mlir
+    func.func @f_fwd(%x, %w) -> (%y, %h, %g)       // saves %h and %g
+    func.func @f_bwd(%x, %w, %y, %h, %g, %dy) -> (%dx, %dw)
+    ```
+
+    becomes, if `%g` costs less to compute from `%h` than to move,
+
+    ```mlir
+    func.func @f_fwd(%x, %w) -> (%y, %h)
+    func.func @f_bwd(%x, %w, %y, %h, %dy) -> (%dx, %dw)  // computes %g
+    ```
+  }];
+  let options = [
+    Option<"target", "target", "std::string", /*default=*/"\"sm_90a\"",
+           "Target whose rates are used: host, sm_80 or sm_90a">,
+    Option<"budget", "budget", "int64_t", /*default=*/"-1",
+           "Bytes that may be saved; any number if negative">,
+    Option<"dynamicSize", "dynamic-size", "int64_t", /*default=*/"4096",
+           "Size that dynamic dimensions are taken to have">,
+  ];
+  let statistics = [
+    Statistic<"numSaved", "num-saved", "Number of values saved">,
+    Statistic<"numRecomputed", "num-recomputed",
+              "Number of operations that run again">,
+  ];
+}
+
 #endif // ATTN_DIALECT_ATTN_TRANSFORMS_PASSES_TD

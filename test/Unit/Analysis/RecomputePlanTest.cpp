@@ -1,0 +1,153 @@
+//===- RecomputePlanTest.cpp - What to save and what to recompute ---------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Compares plans with the best of all selections of values to save.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Analysis/RecomputePlan.h"
+#include "gtest/gtest.h"
+
+#include <random>
+
+using namespace mlir;
+using namespace mlir::attn;
+
+namespace {
+/// The cost of saving `saved`, a set of values as bits, and computing what else
+/// is needed; infinite if that is impossible or exceeds the budget.
+double getCost(const RecomputeGraph &graph, unsigned saved,
+               std::optional<int64_t> budget) {
+  double cost = 0;
+  int64_t bytes = 0;
+  for (auto [index, value] : llvm::enumerate(graph.values))
+    if (saved >> index & 1) {
+      cost += value.saveCost;
+      bytes += value.bytes;
+    }
+  if (budget && bytes > *budget)
+    return RecomputeGraph::never;
+  llvm::BitVector recomputed(graph.ops.size());
+  SmallVector<unsigned> work(graph.needed);
+  while (!work.empty()) {
+    unsigned value = work.pop_back_val();
+    std::optional<unsigned> op = graph.values[value].op;
+    if ((saved >> value & 1) || !op || recomputed[*op])
+      continue;
+    recomputed.set(*op);
+    cost += graph.ops[*op].cost;
+    llvm::append_range(work, graph.ops[*op].inputs);
+  }
+  return cost;
+}
+
+/// The least cost of all selections.
+double getLeastCost(const RecomputeGraph &graph,
+                    std::optional<int64_t> budget) {
+  double least = RecomputeGraph::never;
+  for (unsigned saved = 0; saved < 1u << graph.values.size(); ++saved)
+    least = std::min(least, getCost(graph, saved, budget));
+  return least;
+}
+
+unsigned getSavedBits(const RecomputePlan &plan) {
+  unsigned saved = 0;
+  for (unsigned index : plan.saved.set_bits())
+    saved |= 1u << index;
+  return saved;
+}
+
+/// A random graph of up to ten values, of which the first is available.
+RecomputeGraph makeGraph(std::mt19937 &random) {
+  auto pick = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  RecomputeGraph graph;
+  graph.values.push_back({std::nullopt, 0, 0});
+  unsigned numValues = pick(2, 10);
+  while (graph.values.size() < numValues) {
+    RecomputeGraph::Op op;
+    op.cost = pick(0, 9) == 0 ? RecomputeGraph::never : pick(0, 20);
+    for (int i = 0, e = pick(1, 3); i < e; ++i)
+      op.inputs.push_back(pick(0, graph.values.size() - 1));
+    graph.ops.push_back(op);
+    for (int i = 0, e = pick(1, 2); i < e && graph.values.size() < numValues;
+         ++i) {
+      double save = pick(0, 9) == 0 ? RecomputeGraph::never : pick(0, 15);
+      graph.values.push_back({graph.ops.size() - 1, save, pick(1, 30)});
+    }
+  }
+  for (int i = 0, e = pick(1, 4); i < e; ++i)
+    graph.needed.push_back(pick(0, numValues - 1));
+  return graph;
+}
+
+TEST(RecomputePlanTest, AgreesWithAllSelections) {
+  std::mt19937 random(0);
+  unsigned numPlans = 0;
+  for (unsigned round = 0; round < 600; ++round) {
+    RecomputeGraph graph = makeGraph(random);
+    for (std::optional<int64_t> budget :
+         {std::optional<int64_t>(), std::optional<int64_t>(0),
+          std::optional<int64_t>(25), std::optional<int64_t>(60)}) {
+      double least = getLeastCost(graph, budget);
+      std::optional<RecomputePlan> plan = planRecompute(graph, budget);
+      ASSERT_EQ(plan.has_value(), least != RecomputeGraph::never)
+          << "round " << round;
+      if (!plan)
+        continue;
+      ++numPlans;
+      EXPECT_DOUBLE_EQ(plan->cost, least) << "round " << round;
+      EXPECT_DOUBLE_EQ(getCost(graph, getSavedBits(*plan), budget), least)
+          << "round " << round;
+    }
+  }
+  EXPECT_GT(numPlans, 1000u);
+}
+
+/// A chain of three: the last is needed.
+RecomputeGraph makeChain(double save) {
+  RecomputeGraph graph;
+  graph.values.push_back({std::nullopt, 0, 0});
+  for (unsigned i = 0; i < 3; ++i) {
+    graph.ops.push_back({/*cost=*/10, {i}});
+    graph.values.push_back({i, save, /*bytes=*/100});
+  }
+  graph.needed = {3};
+  return graph;
+}
+
+TEST(RecomputePlanTest, SavesWhatIsDearToCompute) {
+  std::optional<RecomputePlan> plan = planRecompute(makeChain(/*save=*/5));
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(getSavedBits(*plan), 1u << 3);
+  EXPECT_TRUE(plan->recomputed.none());
+  EXPECT_EQ(plan->bytes, 100);
+}
+
+TEST(RecomputePlanTest, RecomputesWhatIsDearToSave) {
+  std::optional<RecomputePlan> plan = planRecompute(makeChain(/*save=*/31));
+  ASSERT_TRUE(plan);
+  EXPECT_TRUE(plan->saved.none());
+  EXPECT_EQ(plan->recomputed.count(), 3u);
+}
+
+TEST(RecomputePlanTest, KeepsToTheBudget) {
+  std::optional<RecomputePlan> plan =
+      planRecompute(makeChain(/*save=*/5), /*budget=*/99);
+  ASSERT_TRUE(plan);
+  EXPECT_TRUE(plan->saved.none());
+  EXPECT_EQ(plan->cost, 30);
+}
+
+TEST(RecomputePlanTest, HasNoPlanForWhatCannotBeDone) {
+  RecomputeGraph graph = makeChain(/*save=*/RecomputeGraph::never);
+  graph.ops[0].cost = RecomputeGraph::never;
+  EXPECT_FALSE(planRecompute(graph));
+}
+} // namespace
