@@ -372,7 +372,9 @@ static LogicalResult verifyReference(func::FuncOp func, ModuleOp module) {
            cast<MemRefType>(type).getRank() ==
                cast<MemRefType>(func.getArgumentTypes()[i]).getRank();
   };
-  if (!reference.isExternal() && reference.getNumArguments() == numArguments &&
+  // The last argument is the step between the rows that it computes.
+  if (!reference.isExternal() &&
+      reference.getNumArguments() == numArguments + 1 &&
       llvm::all_of(llvm::seq(numArguments), isSame))
     return success();
   return reference.emitOpError("has the name of the reference of '")
