@@ -44,8 +44,8 @@ public:
   void addGradient(OpBuilder &builder, Location loc, Value value,
                    Value gradient);
   /// Adds to the gradient of one element of `tensor`, which `op` reads. Fails,
-  /// with a diagnostic, where that is not supported. By default, the gradient is
-  /// a tensor that is zero elsewhere.
+  /// with a diagnostic, where that is not supported. By default, the gradient
+  /// is a tensor that is zero elsewhere.
   virtual LogicalResult addElementGradient(OpBuilder &builder, Operation *op,
                                            Value tensor, ValueRange indices,
                                            Value gradient);

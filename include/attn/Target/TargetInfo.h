@@ -140,14 +140,15 @@ public:
                              ValueRange values) const;
   /// Starts to add the values of a warp to consecutive ones in global memory,
   /// from `address` on, through the warp's part of a stage: first those of all
-  /// lanes for the first four values, then for the next four. Returns failure if
-  /// the target cannot.
+  /// lanes for the first four values, then for the next four. Returns failure
+  /// if the target cannot.
   virtual LogicalResult emitBulkAdd(OpBuilder &, Location, Value address,
                                     Value stage, Value lane,
                                     ValueRange values) const {
     return failure();
   }
-  /// Waits, at the end of a kernel, until stages have been read by `emitBulkAdd`.
+  /// Waits, at the end of a kernel, until stages have been read by
+  /// `emitBulkAdd`.
   virtual void emitBulkDone(OpBuilder &, Location) const {}
   /// Starts a product. `lhs` is a staged tile's three values or the registers
   /// of a tile, `acc` is empty or the accumulator's registers. Returns the

@@ -301,11 +301,12 @@ TEST_F(Launch, FaultsOfTheDevice) {
   // A fault is reported once: by who asks, or by the next call's checks.
   *static_cast<int32_t *>(word) = ATTNRT_FAULT_SEQUENCES;
   EXPECT_ERROR(attnrtTakeFault(ATTNRT_KIND_CUDA), ATTN_INVALID_ARGUMENT,
-               "lengths or boundaries of sequences that are not sorted");
+               "a call was given lengths or boundaries of sequences that are "
+               "not sorted or not within its tensors; it computed nothing");
   EXPECT_EQ(attnrtTakeFault(ATTNRT_KIND_CUDA), ATTN_OK);
   *static_cast<int32_t *>(word) = 99;
   EXPECT_ERROR(attnrtTakeFault(ATTNRT_KIND_CUDA), ATTN_INTERNAL,
-               "unknown fault 99");
+               "a kernel reported the unknown fault 99");
 }
 
 TEST_F(Launch, FaultsOfTheHost) {

@@ -189,22 +189,21 @@ static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
   constexpr int64_t stages = 2;
 
   // Tiles that a score change reads need addresses, too.
-  int64_t otherRegisters = getScoreBytes(op) > 0 ? 24 : 0;
-  // So do the bounds of a mask that cuts rows on both sides.
-  if (cutsFirstKeys(op.getMaskAttr()))
-    otherRegisters = std::max<int64_t>(otherRegisters, 16);
+  int64_t scoreRegisters = getScoreBytes(op) > 0 ? 24 : 0;
 
   auto getBounds = [&](int64_t consumers, int64_t maxKeyTile) {
     int64_t registers = consumers == 3 ? tileRegistersThreeConsumers
                                        : tileRegistersTwoConsumers;
     return KeyTileBounds{
         consumers * warpgroupRows,  consumers * 128, stages,
-        registers - otherRegisters, sharedBytesSm90, maxKeyTile};
+        registers - scoreRegisters, sharedBytesSm90, maxKeyTile};
   };
   bool isMasked = op.getMaskAttr() || !op.getKeepRegion().empty();
-  // Under a mask, long and short work items are paired to equal amounts.
-  auto traversal = isMasked ? attn_tile::TraversalKind::Paired
-                            : attn_tile::TraversalKind::Persistent;
+  // Under a mask, long and short work items are paired to equal amounts; under
+  // one that cuts rows on both sides, as windows do, all items are alike.
+  bool hasUnequalItems = isMasked && !cutsFirstKeys(op.getMaskAttr());
+  auto traversal = hasUnequalItems ? attn_tile::TraversalKind::Paired
+                                   : attn_tile::TraversalKind::Persistent;
   // Sequences are planned in the order of their work, which holds over all
   // heads only if they go along together.
   int64_t interleave = op.hasSequences() ? 0 : 1;

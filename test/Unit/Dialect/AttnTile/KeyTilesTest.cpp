@@ -91,11 +91,11 @@ protected:
     Value query = body->getArgument(2);
     Value keep = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge,
                                        product, query);
-    keep = arith::OrIOp::create(
-        builder, loc, keep,
-        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, product,
-                              query)
-            .getResult());
+    keep = arith::OrIOp::create(builder, loc, keep,
+                                arith::CmpIOp::create(builder, loc,
+                                                      arith::CmpIPredicate::slt,
+                                                      product, query)
+                                    .getResult());
     attn_tile::YieldOp::create(builder, loc, keep);
   }
 
