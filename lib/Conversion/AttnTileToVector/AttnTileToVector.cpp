@@ -89,8 +89,10 @@ private:
   LogicalResult emitOp(Operation &op);
   LogicalResult emitFor(scf::ForOp op);
   LogicalResult emitForall(scf::ForallOp op);
-  LogicalResult emitSum(SumOp op);
-  LogicalResult emitEach(EachOp op);
+  void emitSum(SumOp op);
+  void emitEach(EachOp op);
+  /// Copies the body of a scalar region.
+  void emitScalars(Block &block);
   LogicalResult emitIf(scf::IfOp op);
   LogicalResult emitLoad(LoadOp op);
   LogicalResult emitStore(StoreOp op);
@@ -1075,7 +1077,7 @@ LogicalResult TileEmitter::emitForall(scf::ForallOp op) {
   return result;
 }
 
-LogicalResult TileEmitter::emitSum(SumOp op) {
+void TileEmitter::emitSum(SumOp op) {
   SmallVector<Value> inits(op.getNumResults(), index(0));
   auto loop =
       scf::ForOp::create(b, index(0), lookup(op.getCount()), index(1), inits);
@@ -1084,22 +1086,25 @@ LogicalResult TileEmitter::emitSum(SumOp op) {
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
   Block &body = op.getBody().front();
-  if (failed(emitBlock(body)))
-    return failure();
+  emitScalars(body);
   SmallVector<Value> sums;
   for (auto [sum, value] : llvm::zip_equal(loop.getRegionIterArgs(),
                                            body.getTerminator()->getOperands()))
     sums.push_back(arith::AddIOp::create(b, sum, lookup(value)));
   scf::YieldOp::create(b, sums);
-  return success();
 }
 
-LogicalResult TileEmitter::emitEach(EachOp op) {
+void TileEmitter::emitEach(EachOp op) {
   auto loop = scf::ForOp::create(b, index(0), lookup(op.getCount()), index(1));
   mapping.map(op.getBody().getArgument(0), loop.getInductionVar());
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
-  return emitBlock(op.getBody().front());
+  emitScalars(op.getBody().front());
+}
+
+void TileEmitter::emitScalars(Block &block) {
+  for (Operation &op : block.without_terminator())
+    b.clone(op, mapping);
 }
 
 LogicalResult TileEmitter::emitIf(scf::IfOp op) {
@@ -1159,9 +1164,9 @@ LogicalResult TileEmitter::emitOp(Operation &op) {
   if (auto forall = dyn_cast<scf::ForallOp>(op))
     return emitForall(forall);
   if (auto sum = dyn_cast<SumOp>(op))
-    return emitSum(sum);
+    return emitSum(sum), success();
   if (auto each = dyn_cast<EachOp>(op))
-    return emitEach(each);
+    return emitEach(each), success();
   if (auto atMost = dyn_cast<AtMostOp>(op)) {
     mapping.map(atMost.getResult(),
                 arith::MinSIOp::create(b, lookup(atMost.getValue()),

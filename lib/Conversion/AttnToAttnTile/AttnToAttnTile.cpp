@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Conversion/AttnToAttnTile/AttnToAttnTile.h"
+#include "ClassifyTiles.h"
 #include "PlanSequences.h"
 #include "attn/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -69,6 +70,8 @@ private:
   struct WorkItem {
     /// What masks and regions see: positions in the sequence and its lengths.
     Value sequence, head, firstQuery, queryLength, keyLength;
+    /// Its row of the lists of key tiles, if there are any.
+    SmallVector<Value, 3> listRow;
     /// Where the item is stored. Without sequences rows are positions.
     Value batch, keyHead, firstQueryRow, firstKeyRow;
   };
@@ -142,6 +145,8 @@ private:
   Value query, key, value, out, lse;
   /// The list of work items, if sequences are given.
   Value plan;
+  /// The lists of key tiles, if masks read tensors.
+  Value lists;
   Value storedQueries, storedKeys;
   /// Whether scores need an `attn_tile.map`; if not, `exponentScale` takes the
   /// scale in.
@@ -181,6 +186,8 @@ KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
     lse = *next++;
   if (attention.hasSequences())
     plan = *next++;
+  if (needsClassification(attention))
+    lists = *next++;
   for (Value capture : captures)
     captured.map(capture, *next++);
 }
@@ -235,6 +242,9 @@ KernelWriter::WorkItem KernelWriter::makeItem(ValueRange ids) {
         arith::MulIOp::create(b, ids[2], index(queryTileSize));
     item.queryLength = storedQueries;
     item.keyLength = storedKeys;
+    if (lists)
+      item.listRow = {ids[0], isMaskedByHead(attention) ? ids[1] : index(0),
+                      ids[2]};
   }
   item.keyHead = item.head;
   if (int64_t group = attention.getGroupSize(); group != 1)
@@ -249,7 +259,8 @@ void KernelWriter::writeWorkItem(const WorkItem &item) {
                queryTileSize, queryHeadDim, zero, one);
   auto tiles = attn_tile::KeyTilesOp::create(
       b, item.sequence, item.head, item.firstQuery, queryTileSize, keyTileSize,
-      item.queryLength, item.keyLength, attention.getMaskAttr());
+      item.queryLength, item.keyLength, attention.getMaskAttr(), lists,
+      item.listRow);
   cloneKeepRegion(tiles.getKeep());
 
   Value init[] = {
@@ -531,6 +542,11 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
     plan = planSequences(rewriter, attention, place, symbols);
     operands.push_back(plan);
   }
+  Value lists;
+  if (needsClassification(attention)) {
+    lists = classifyTiles(rewriter, attention, place, symbols);
+    operands.push_back(lists);
+  }
   llvm::append_range(operands, captures);
   rewriter.setInsertionPoint(place);
   auto kernel = attn_tile::KernelOp::create(
@@ -542,8 +558,9 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
   KernelWriter(rewriter, attention, kernel, captures).write();
 
   rewriter.setInsertionPointAfter(attention);
-  if (plan)
-    memref::DeallocOp::create(rewriter, attention.getLoc(), plan);
+  for (Value temporary : {plan, lists})
+    if (temporary)
+      memref::DeallocOp::create(rewriter, attention.getLoc(), temporary);
   rewriter.setInsertionPoint(attention);
   rewriter.replaceOpWithNewOp<attn_tile::LaunchOp>(
       attention, SymbolRefAttr::get(kernel), /*grid=*/ValueRange(), operands,

@@ -228,3 +228,65 @@ func.func @padded(%q: memref<?x2x?x64xf32>, %len: memref<?xi32>, %out: memref<?x
       schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
   return
 }
+
+// -----
+
+// A mask that reads tensors is evaluated before, for all pairs; heads share the
+// lists if it does not depend on them.
+
+// CHECK-LABEL: attn_tile.kernel @documents_classes(
+// CHECK-SAME:    %[[CLASSES:[a-z0-9]+]]: memref<?x1x?x?xi32>, %[[SQ:[a-z0-9]+]]: index, %[[SKV:[a-z0-9]+]]: index, %[[IDS:[a-z0-9]+]]: memref<?x?xi32>)
+// CHECK:         scf.forall
+// CHECK:           attn_tile.sum
+// CHECK:             memref.load %[[IDS]]
+// CHECK:             memref.load %[[IDS]]
+// CHECK:             arith.cmpi eq
+// CHECK:           memref.store %{{.*}}, %[[CLASSES]]
+
+// CHECK-LABEL: attn_tile.kernel @documents_lists(
+// CHECK-SAME:    %[[CLASSES:[a-z0-9]+]]: memref<?x1x?x?xi32>, %[[LISTS:[a-z0-9]+]]: memref<?x1x?x?xi32>)
+// CHECK:         scf.for
+// CHECK:           memref.load %[[CLASSES]]
+// CHECK:           memref.store %{{.*}}, %[[LISTS]]
+
+// CHECK-LABEL: attn_tile.kernel @documents_kernel(
+// CHECK:         scf.forall (%[[B:.*]], %[[H:.*]], %[[I:.*]]) in
+// CHECK:           attn_tile.key_tiles at(%[[B]], %[[H]]) {{.*}} listed(%{{.*}}[%[[B]], %{{.*}}, %[[I]]] : memref<?x1x?x?xi32>)
+
+// CHECK-LABEL: func.func @documents
+// CHECK:         attn_tile.launch @documents_classes
+// CHECK:         attn_tile.launch @documents_lists
+// CHECK:         attn_tile.launch @documents_kernel
+// CHECK:         memref.dealloc
+
+// CHECK-LABEL: attn_tile.kernel @by_head_classes(
+// CHECK-SAME:    memref<?x2x?x?xi32>
+func.func @documents(%q: memref<?x2x?x64xf32>, %ids: memref<?x?xi32>, %out: memref<?x2x?x64xf32>) {
+  attn.attention
+      ins(%q, %q, %q : memref<?x2x?x64xf32>, memref<?x2x?x64xf32>, memref<?x2x?x64xf32>)
+      outs(%out : memref<?x2x?x64xf32>) mask(#attn.causal)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
+      keep {
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        %x = memref.load %ids[%b, %i] : memref<?x?xi32>
+        %y = memref.load %ids[%b, %j] : memref<?x?xi32>
+        %r = arith.cmpi eq, %x, %y : i32
+        attn.yield %r : i1
+      }
+  return
+}
+
+func.func @by_head(%q: memref<?x2x?x64xf32>, %ids: memref<?x?xi32>, %out: memref<?x2x?x64xf32>) {
+  attn.attention
+      ins(%q, %q, %q : memref<?x2x?x64xf32>, memref<?x2x?x64xf32>, memref<?x2x?x64xf32>)
+      outs(%out : memref<?x2x?x64xf32>)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
+      keep {
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        %x = memref.load %ids[%h, %i] : memref<?x?xi32>
+        %y = memref.load %ids[%h, %j] : memref<?x?xi32>
+        %r = arith.cmpi eq, %x, %y : i32
+        attn.yield %r : i1
+      }
+  return
+}

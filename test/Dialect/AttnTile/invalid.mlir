@@ -1178,3 +1178,12 @@ attn_tile.kernel @packed_pipe(%v: vector<8x8xf32>, %m: memref<?x8xf32>, %i: inde
       : vector<8x8xf32> to memref<?x8xf32>
   attn_tile.return
 }
+
+// -----
+
+func.func @key_tiles_row(%i: index, %list: memref<?x1x?x?xi32>) {
+  // expected-error @below {{'attn_tile.key_tiles' op needs three indices for a row of a list, and none without a list (has 2)}}
+  %0:3 = attn_tile.key_tiles at(%i, %i) queries(%i, 64) keys(64) lengths(%i, %i)
+      listed(%list[%i, %i] : memref<?x1x?x?xi32>)
+  return
+}

@@ -498,3 +498,11 @@ attn_tile.kernel @sequences(%a: memref<?x16xf16>, %i: index, %n: index) {
   attn_tile.release %b : !attn_tile.buffer<8x16xf16>
   attn_tile.return
 }
+
+// CHECK-LABEL: func @listed_tiles(
+// CHECK: attn_tile.key_tiles at(%[[I:.*]], %[[I]]) queries(%[[I]], 64) keys(64) lengths(%[[I]], %[[I]]) listed(%{{.*}}[%[[I]], %[[I]], %[[I]]] : memref<?x1x?x?xi32>)
+func.func @listed_tiles(%i: index, %list: memref<?x1x?x?xi32>) {
+  %0:3 = attn_tile.key_tiles at(%i, %i) queries(%i, 64) keys(64) lengths(%i, %i)
+      listed(%list[%i, %i, %i] : memref<?x1x?x?xi32>)
+  return
+}

@@ -19,6 +19,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/Remarks.h"
+#include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -174,6 +175,16 @@ static std::string describe(int64_t keyTile, StringRef limit) {
   return ("key tile " + Twine(keyTile) + " is bounded by " + limit).str();
 }
 
+/// Whether the keep region reads tensors. Its tiles are then listed, and
+/// walking over the list takes registers.
+static bool readsKeepRegion(AttentionOp op) {
+  bool reads = false;
+  visitUsedValuesDefinedAbove(op.getKeepRegion(), [&](OpOperand *use) {
+    reads |= isa<ShapedType>(use->get().getType());
+  });
+  return reads;
+}
+
 /// One producer and two or three consumer warpgroups.
 static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
   // A third consumer hides more of the softmax, if key tiles stay large enough
@@ -187,13 +198,18 @@ static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
   // than the products; its dependent steps are shorter in smaller tiles.
   constexpr int64_t maxKeyTileFunctions = 128;
   constexpr int64_t stages = 2;
+  // Reads in both regions need registers for their addresses.
+  constexpr int64_t maxKeyTileReads = 80;
 
   // Tiles that a score change reads need addresses, too.
   int64_t scoreRegisters = getScoreBytes(op) > 0 ? 24 : 0;
 
+  // A walk over a list of tiles takes registers of the consumers.
+  bool readsKeep = readsKeepRegion(op);
+  int64_t tileRegisters = tileRegistersTwoConsumers - (readsKeep ? 24 : 0);
   auto getBounds = [&](int64_t consumers, int64_t maxKeyTile) {
-    int64_t registers = consumers == 3 ? tileRegistersThreeConsumers
-                                       : tileRegistersTwoConsumers;
+    int64_t registers =
+        consumers == 3 ? tileRegistersThreeConsumers : tileRegisters;
     return KeyTileBounds{
         consumers * warpgroupRows,  consumers * 128, stages,
         registers - scoreRegisters, sharedBytesSm90, maxKeyTile};
@@ -241,15 +257,19 @@ static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
   };
 
   std::optional<Choice> three = choose(3, minKeyTileThreeConsumers);
-  // They have too few registers for a score change that reads or computes much.
-  if (three && (three->keyTile < minKeyTileThreeConsumers ||
-                readsElements(op) || (isMasked && hasFunction(op))))
+  // They have too few registers for a score change that reads or computes much,
+  // and for a walk over a list of tiles.
+  if (three &&
+      (three->keyTile < minKeyTileThreeConsumers || readsElements(op) ||
+       readsKeep || (isMasked && hasFunction(op))))
     three = std::nullopt;
   if (three && !isMasked)
     return three;
   int64_t maxKeyTile = isMasked          ? maxKeyTileMasked
                        : hasFunction(op) ? maxKeyTileFunctions
                                          : 256;
+  if (readsKeep && readsElements(op))
+    maxKeyTile = std::min(maxKeyTile, maxKeyTileReads);
   std::optional<Choice> two = choose(2, maxKeyTile);
   if (!two)
     return two;

@@ -403,6 +403,11 @@ LogicalResult KeyTilesOp::verify() {
   if (queryTile <= 0 || keyTile <= 0)
     return emitOpError("tiles must be positive (were ")
            << queryTile << " and " << keyTile << ")";
+  size_t indices = getRow().size(), expected = getList() ? 3 : 0;
+  if (indices != expected)
+    return emitOpError("needs three indices for a row of a list, and none "
+                       "without a list (has ")
+           << indices << ")";
   return success();
 }
 

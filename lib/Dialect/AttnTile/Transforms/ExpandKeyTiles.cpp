@@ -15,6 +15,7 @@
 #include "attn/Dialect/AttnTile/Transforms/KeyTiles.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Transforms/FoldUtils.h"
 
 namespace mlir::attn_tile {
@@ -46,6 +47,17 @@ public:
   Value emitTile(TileAtOp at);
 
 private:
+  /// The same for tiles that have been listed.
+  std::pair<Value, Value> expandList();
+  Value emitListedTile(Value step);
+  /// Loads an entry of the row of the list.
+  Value loadEntry(Value column) {
+    SmallVector<Value> indices(op.getRow());
+    indices.push_back(column);
+    Value entry = memref::LoadOp::create(b, op.getList(), indices);
+    return arith::IndexCastOp::create(b, b.getIndexType(), entry);
+  }
+
   Value emitWalk(ArrayRef<attn::IndexRange> ranges, Value firstStep);
 
   Value index(int64_t value) {
@@ -57,6 +69,8 @@ private:
   SmallVector<WalkedRange> walk;
   /// The first tile of the range that was last added to the walk.
   Value walkedTo;
+  /// Number of masked tiles in a list, and the column of its first full one.
+  Value listedMasked, lastColumn;
 };
 } // namespace
 
@@ -83,7 +97,27 @@ Value KeyTilesExpander::emitWalk(ArrayRef<attn::IndexRange> ranges,
   return firstStep;
 }
 
+std::pair<Value, Value> KeyTilesExpander::expandList() {
+  listedMasked = loadEntry(zero);
+  lastColumn = arith::SubIOp::create(
+      b, memref::DimOp::create(b, op.getList(), 3).getResult(), one);
+  Value count = arith::MaxSIOp::create(b, loadEntry(one), one);
+  Value masked = arith::MaxSIOp::create(b, listedMasked, one);
+  return {arith::MinSIOp::create(b, masked, count), count};
+}
+
+Value KeyTilesExpander::emitListedTile(Value step) {
+  Value isMasked =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::slt, step, listedMasked);
+  Value fromStart = arith::AddIOp::create(b, step, index(2));
+  Value full = arith::SubIOp::create(b, step, listedMasked);
+  Value fromEnd = arith::SubIOp::create(b, lastColumn, full);
+  return loadEntry(arith::SelectOp::create(b, isMasked, fromStart, fromEnd));
+}
+
 std::pair<Value, Value> KeyTilesExpander::expand() {
+  if (op.getList())
+    return expandList();
   attn::ScoreMask mask = {op.getMaskAttr(),    &op.getKeep(),
                           op.getBatch(),       op.getHead(),
                           op.getQueryLength(), op.getKeyLength()};
@@ -102,6 +136,8 @@ std::pair<Value, Value> KeyTilesExpander::expand() {
 Value KeyTilesExpander::emitTile(TileAtOp at) {
   b.setInsertionPoint(at);
   Value step = at.getStep();
+  if (op.getList())
+    return emitListedTile(step);
   Value base = walk.front().base;
   for (auto [firstStep, nextBase] : llvm::drop_begin(walk)) {
     Value isNext =

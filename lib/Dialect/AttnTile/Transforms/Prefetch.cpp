@@ -16,6 +16,7 @@
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/Dominance.h"
 #include "mlir/IR/IRMapping.h"
@@ -53,6 +54,13 @@ struct Chain {
 };
 } // namespace
 
+/// Whether `op` loads from memory that the kernel does not write.
+static bool isConstantLoad(Operation *op) {
+  auto load = dyn_cast<memref::LoadOp>(op);
+  return load && llvm::none_of(load.getMemRef().getUsers(),
+                               llvm::IsaPred<memref::StoreOp, StoreOp>);
+}
+
 /// The fills in the steps of `loop`; fails, with a reason, if one depends on
 /// more than the step's number and what is known before `head`.
 static FailureOr<SmallVector<Fill>> collectFills(scf::ForOp loop,
@@ -81,7 +89,8 @@ static FailureOr<SmallVector<Fill>> collectFills(scf::ForOp loop,
       }
     }
     for (Operation *op : fill.slice) {
-      if (!llvm::is_contained(fill.transfers, op) && !isMemoryEffectFree(op)) {
+      if (!llvm::is_contained(fill.transfers, op) && !isMemoryEffectFree(op) &&
+          !isConstantLoad(op)) {
         reason = "what fills a stage depends on memory";
         return failure();
       }

@@ -13,6 +13,7 @@
 
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Iterators.h"
@@ -269,6 +270,18 @@ LogicalResult AttnTileSplitRolesPass::checkTiles(RowBlockLayoutAttr layout) {
   return failure(walk.wasInterrupted());
 }
 
+/// Whether what fills pipes in nested loops is looked up in memory, which takes
+/// more registers than to compute it.
+static bool looksUpTiles(KernelOp kernel) {
+  WalkResult walk = kernel.walk([](memref::LoadOp load) {
+    auto loop = load->getParentOfType<scf::ForOp>();
+    bool isNested = loop && loop->getParentOfType<scf::ForOp>() &&
+                    !loop.getBody()->getOps<AcquireOp>().empty();
+    return isNested ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return walk.wasInterrupted();
+}
+
 void AttnTileSplitRolesPass::runOnOperation() {
   KernelOp kernel = getOperation();
   Block *body = &kernel.getBody().front();
@@ -293,7 +306,9 @@ void AttnTileSplitRolesPass::runOnOperation() {
     return signalPassFailure();
 
   constexpr RegisterBudget budgets[] = {{56, 240}, {24, 240}, {24, 160}};
-  const RegisterBudget &budget = budgets[consumers - 1];
+  constexpr RegisterBudget listBudgets[] = {{56, 240}, {40, 232}, {32, 160}};
+  const RegisterBudget &budget =
+      (looksUpTiles(kernel) ? listBudgets : budgets)[consumers - 1];
   OpBuilder builder(body->getTerminator());
   auto createRole = [&](RoleKind kind, int64_t warpgroups, int64_t registers) {
     auto role =

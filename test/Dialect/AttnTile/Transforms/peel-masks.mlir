@@ -224,3 +224,35 @@ attn_tile.kernel @part(%s: vector<32x64xf32>, %row: index, %sq: index,
   }
   attn_tile.return
 }
+
+// -----
+
+// Tiles of a list: the masked ones from its beginning, the others from its end.
+
+// CHECK-LABEL: attn_tile.kernel @listed(
+// CHECK-SAME:    %[[LIST:[a-z0-9]+]]: memref<?x1x?x?xi32>, %[[I:[a-z0-9]+]]: index
+// CHECK-DAG:     %[[C0:.*]] = arith.constant 0 : index
+// CHECK:         %[[M:.*]] = memref.load %[[LIST]][%[[I]], %[[I]], %[[I]], %{{.*}}]
+// CHECK:         %[[MASKED:.*]] = arith.index_cast %[[M]]
+// CHECK:         memref.load %[[LIST]][%[[I]], %[[I]], %[[I]], %{{.*}}]
+// CHECK:         scf.for %[[T:.*]] =
+// CHECK:           %[[FIRST:.*]] = arith.cmpi slt, %[[T]], %[[MASKED]]
+// CHECK:           %[[COLUMN:.*]] = arith.select %[[FIRST]]
+// CHECK:           %[[TILE:.*]] = memref.load %[[LIST]][%[[I]], %[[I]], %[[I]], %[[COLUMN]]]
+// CHECK:           attn_tile.mask
+// CHECK:         scf.for
+// CHECK:           memref.load %[[LIST]]
+// CHECK-NOT:       attn_tile.mask
+attn_tile.kernel @listed(%list: memref<?x1x?x?xi32>, %i: index, %s: vector<32x64xf32>,
+                         %out: memref<?x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %tiles, %masked, %count = attn_tile.key_tiles at(%i, %i) queries(%i, 32) keys(64)
+      lengths(%i, %i) listed(%list[%i, %i, %i] : memref<?x1x?x?xi32>)
+  scf.for %t = %c0 to %count step %c1 {
+    %tile = attn_tile.tile_at %tiles[%t]
+    %s1 = attn_tile.mask %s at(%i, %i, %i, %tile) lengths(%i, %i) : vector<32x64xf32>
+    attn_tile.store %s1, %out[%tile, %c0] : vector<32x64xf32>, memref<?x64xf32>
+  }
+  attn_tile.return
+}

@@ -111,10 +111,12 @@ attn_tile.kernel @carried(%k: memref<?x16xf16>, %count: index) {
 
 // -----
 
-// REMARK: Function=loaded | Remark="what fills a stage depends on memory"
+// What steers copies may be read, unless the kernel writes it.
 
 // CHECK-LABEL: attn_tile.kernel @loaded
-// CHECK-NOT:     scf.if
+// CHECK:         scf.if
+// CHECK:           memref.load
+// CHECK:           attn_tile.acquire
 attn_tile.kernel @loaded(%k: memref<?x16xf16>, %rows: memref<?xindex>, %count: index) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -125,5 +127,25 @@ attn_tile.kernel @loaded(%k: memref<?x16xf16>, %rows: memref<?xindex>, %count: i
     attn_tile.copy %k[%row, %c0] to %b : memref<?x16xf16> to !attn_tile.buffer<16x16xf16>
     attn_tile.commit %b : !attn_tile.buffer<16x16xf16>
   }
+  attn_tile.return
+}
+
+// -----
+
+// REMARK: Function=stored | Remark="what fills a stage depends on memory"
+
+// CHECK-LABEL: attn_tile.kernel @stored
+// CHECK-NOT:     scf.if
+attn_tile.kernel @stored(%k: memref<?x16xf16>, %rows: memref<?xindex>, %count: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %pipe = attn_tile.create_pipe : !attn_tile.pipe<16x16xf16, stages = 2>
+  scf.for %t = %c0 to %count step %c1 {
+    %row = memref.load %rows[%t] : memref<?xindex>
+    %b = attn_tile.acquire %pipe[%t] : !attn_tile.pipe<16x16xf16, stages = 2>
+    attn_tile.copy %k[%row, %c0] to %b : memref<?x16xf16> to !attn_tile.buffer<16x16xf16>
+    attn_tile.commit %b : !attn_tile.buffer<16x16xf16>
+  }
+  memref.store %count, %rows[%c0] : memref<?xindex>
   attn_tile.return
 }

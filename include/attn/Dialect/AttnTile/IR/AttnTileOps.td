@@ -356,7 +356,7 @@ def AttnTile_LoadPackedOp : AttnTile_Op<"load_packed", [
 //===----------------------------------------------------------------------===//
 
 def AttnTile_KeyTilesOp : AttnTile_Op<"key_tiles", [
-    Pure, SingleBlock,
+    AttrSizedOperandSegments, Pure, SingleBlock,
     DeclareOpInterfaceMethods<OpAsmOpInterface,
         ["getAsmResultNames", "getAsmBlockArgumentNames"]>]> {
   let summary = "which key tiles a tile of queries needs";
@@ -371,6 +371,11 @@ def AttnTile_KeyTilesOp : AttnTile_Op<"key_tiles", [
     Pairs are masked by the key length, by the mask attribute (if any) and by the
     region (if any), as by `attn_tile.mask`.
 
+    With `listed`, tiles have been classified by a kernel that ran before. The
+    row of the list at the given place begins with the number of tiles in which
+    some pairs are masked and the number of all that hold a pair; the numbers of
+    the former follow, and those of the others end the row, the first one last.
+
     ```mlir
     %tiles, %masked, %count = attn_tile.key_tiles at(%b, %h) queries(%i, 128)
         keys(176) lengths(%sq, %skv) by(#attn.causal)
@@ -379,13 +384,26 @@ def AttnTile_KeyTilesOp : AttnTile_Op<"key_tiles", [
   let arguments = (ins Index:$batch, Index:$head, Index:$first_query,
                        I64Attr:$query_tile, I64Attr:$key_tile,
                        Index:$query_length, Index:$key_length,
-                       OptionalAttr<Attn_MaskAttrInterface>:$mask);
+                       OptionalAttr<Attn_MaskAttrInterface>:$mask,
+                       Optional<MemRefRankOf<[I32], [4]>>:$list,
+                       Variadic<Index>:$row);
+  let builders = [OpBuilder<(ins
+      "::mlir::Value":$batch, "::mlir::Value":$head,
+      "::mlir::Value":$first_query, "int64_t":$query_tile, "int64_t":$key_tile,
+      "::mlir::Value":$query_length, "::mlir::Value":$key_length,
+      "::mlir::attn::MaskAttrInterface":$mask), [{
+    build($_builder, $_state, batch, head, first_query, query_tile, key_tile,
+          query_length, key_length, mask, /*list=*/nullptr,
+          /*row=*/::mlir::ValueRange());
+  }]>];
   let results = (outs AttnTile_TileWalkType:$tiles, Index:$masked, Index:$count);
   let regions = (region MaxSizedRegion<1>:$keep);
   let assemblyFormat = [{
     `at` `(` $batch `,` $head `)` `queries` `(` $first_query `,` $query_tile `)`
     `keys` `(` $key_tile `)` `lengths` `(` $query_length `,` $key_length `)`
-    (`by` `(` $mask^ `)`)? attr-dict (`keep` $keep^)?
+    (`by` `(` $mask^ `)`)?
+    (`listed` `(` $list^ `[` $row `]` `:` type($list) `)`)?
+    attr-dict (`keep` $keep^)?
   }];
   let hasVerifier = 1;
   let hasRegionVerifier = 1;
