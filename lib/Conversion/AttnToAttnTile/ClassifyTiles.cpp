@@ -89,9 +89,7 @@ struct ClassBuilder : ImplicitLocOpBuilder {
 
 bool attn::needsClassification(AttentionOp attention) {
   return !attention.hasSequences() &&
-         attention.getKeepRegion()
-             .walk([](memref::LoadOp) { return WalkResult::interrupt(); })
-             .wasInterrupted();
+         readsByPosition(attention.getKeepRegion());
 }
 
 bool attn::isMaskedByHead(AttentionOp attention) {

@@ -512,3 +512,33 @@ LogicalResult AccumulateOp::verify() {
                             "score_grad region";
   return success();
 }
+
+//===----------------------------------------------------------------------===//
+// Regions
+//===----------------------------------------------------------------------===//
+
+bool attn::readsByPosition(Region &keep) {
+  if (keep.empty())
+    return false;
+  // The arguments are batch, head, query and key.
+  DenseSet<Value> dependent = {keep.getArgument(2), keep.getArgument(3)};
+  return keep
+      .walk<WalkOrder::PreOrder>([&](Operation *op) {
+        auto isDependent = [&](Value operand) {
+          return dependent.contains(operand);
+        };
+        if (llvm::none_of(op->getOperands(), isDependent))
+          return WalkResult::advance();
+        if (llvm::any_of(op->getOperandTypes(),
+                         llvm::IsaPred<TensorType, BaseMemRefType>))
+          return WalkResult::interrupt();
+        dependent.insert_range(op->getResults());
+        // What a nested region yields are results of the operation around it.
+        if (op->hasTrait<OpTrait::IsTerminator>())
+          dependent.insert_range(op->getParentOp()->getResults());
+        for (Region &region : op->getRegions())
+          dependent.insert_range(region.getArguments());
+        return WalkResult::advance();
+      })
+      .wasInterrupted();
+}

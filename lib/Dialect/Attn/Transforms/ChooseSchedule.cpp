@@ -175,16 +175,6 @@ static std::string describe(int64_t keyTile, StringRef limit) {
   return ("key tile " + Twine(keyTile) + " is bounded by " + limit).str();
 }
 
-/// Whether the keep region reads tensors. Its tiles are then listed, and
-/// walking over the list takes registers.
-static bool readsKeepRegion(AttentionOp op) {
-  bool reads = false;
-  visitUsedValuesDefinedAbove(op.getKeepRegion(), [&](OpOperand *use) {
-    reads |= isa<ShapedType>(use->get().getType());
-  });
-  return reads;
-}
-
 /// One producer and two or three consumer warpgroups.
 static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
   // A third consumer hides more of the softmax, if key tiles stay large enough
@@ -204,8 +194,9 @@ static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
   // Tiles that a score change reads need addresses, too.
   int64_t scoreRegisters = getScoreBytes(op) > 0 ? 24 : 0;
 
-  // A walk over a list of tiles takes registers of the consumers.
-  bool readsKeep = readsKeepRegion(op);
+  // What is read for each pair is found out before, and listed by tiles; a walk
+  // over the list takes registers of the consumers.
+  bool readsKeep = readsByPosition(op.getKeepRegion());
   int64_t tileRegisters = tileRegistersTwoConsumers - (readsKeep ? 24 : 0);
   auto getBounds = [&](int64_t consumers, int64_t maxKeyTile) {
     int64_t registers =

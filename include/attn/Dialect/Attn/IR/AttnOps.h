@@ -25,4 +25,14 @@
 #define GET_OP_CLASSES
 #include "attn/Dialect/Attn/IR/AttnOps.h.inc"
 
+namespace mlir::attn {
+
+/// Whether `keep`, the keep region of an attention or an empty one, reads a
+/// tensor or memref at a place that depends on the query or the key. What it
+/// reads elsewhere, such as a length for each batch entry, is one value for a
+/// tile.
+bool readsByPosition(Region &keep);
+
+} // namespace mlir::attn
+
 #endif // ATTN_DIALECT_ATTN_IR_ATTNOPS_H
