@@ -155,7 +155,8 @@ def main():
             for op, fn in runs.items():
                 times[op] = min(times.get(op, math.inf), median_ms(torch, fn, options.repeats))
         pairs = count_pairs(torch, keep)
-        shape = dict(mode="fwd", B=1, H=HEADS, Hkv=KV_HEADS, S=LENGTH, D=DIM, mask=name, area=pairs / LENGTH**2)
+        shape = dict(mode="fwd", B=1, H=HEADS, Hkv=KV_HEADS, S=LENGTH, D=DIM, p=0.0, mask=name)
+        shape.update(causal="causal" in name, area=pairs / LENGTH**2)
         rows = [dict(op=op, **shape, ms=ms, tflops=4.0 * HEADS * DIM * pairs / ms / 1e9, **stamp) for op, ms in times.items()]
         rows[0].update(error=error, lse_error=lse_error)
         text = f"{name:24s} area {shape['area']:.4f} " + "".join(f" {r['op']} {r['tflops']:6.1f} TF {r['ms']:.3f} ms " for r in rows)
