@@ -233,7 +233,7 @@ def main():
     parser.add_argument("--artifacts", required=True, help="directory of compiled artifacts")
     parser.add_argument("--compile", metavar="ATTN_COMPILE", help="compile the artifacts with this compiler and stop")
     parser.add_argument("--target", default="sm_90a", help="target of the compiler")
-    parser.add_argument("--emit", default="so", choices=["so", "cubin"], help="what to compile to")
+    parser.add_argument("--assemble", action="store_true", help="compile to machine code for every target")
     parser.add_argument("--runtime", default="libattn_runtime.so", help="the runtime library")
     parser.add_argument("--only", default="", help="only variants whose name contains this")
     parser.add_argument("--sanitizer-subset", action="store_true", help="one small case of each, for compute-sanitizer")
