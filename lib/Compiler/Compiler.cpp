@@ -273,7 +273,7 @@ LogicalResult attn::compileToFile(ModuleOp module,
   SmallVector<std::string, 2> temporaries;
   llvm::scope_exit removeTemporaries([&] {
     for (StringRef file : temporaries)
-      llvm::sys::fs::remove(file);
+      (void)llvm::sys::fs::remove(file);
   });
   auto createTemporary = [&]() -> FailureOr<std::string> {
     SmallString<128> file;

@@ -27,7 +27,7 @@ struct SymbolUse {
   int32_t dim;
 };
 
-constexpr int32_t MaxSymbols = 64;
+constexpr int32_t maxSymbols = 64;
 
 /// The arguments of one call.
 class ArgumentChecker {
@@ -59,7 +59,7 @@ private:
   const char *function;
 
   /// Size -1 for a symbol that has not been seen.
-  SymbolUse symbols[MaxSymbols];
+  SymbolUse symbols[maxSymbols];
   int32_t numSymbols = 0;
 
   const CudaDriver *driver = nullptr;
@@ -73,12 +73,12 @@ static long long asLong(int64_t value) { return value; }
 int32_t ArgumentChecker::checkSymbol(int32_t arg, int32_t dim) {
   int64_t symbol = ATTN_DIM_SYMBOL(specs[arg].dims[dim]);
   int64_t size = args[arg]->shape[dim];
-  if (symbol >= MaxSymbols)
+  if (symbol >= maxSymbols)
     return attnrtSetError(ATTN_INTERNAL,
                           "%s: argument '%s': number %lld of a dynamic size "
                           "is too large (at most %d are supported)",
                           function, specs[arg].name, asLong(symbol),
-                          MaxSymbols);
+                          maxSymbols);
   for (; numSymbols <= symbol; ++numSymbols)
     symbols[numSymbols].size = -1;
   SymbolUse &use = symbols[symbol];

@@ -141,6 +141,8 @@ static_assert(sizeof(LaunchConfig) == 56, "layout of CUlaunchConfig");
 
 /// The driver's entry points.
 struct CudaDriver {
+// A list of parameters cannot be put into parentheses.
+// NOLINTNEXTLINE(bugprone-macro-parentheses)
 #define ATTNRT_MEMBER(member, symbol, parameters) CUresult(*member) parameters;
   ATTNRT_CUDA_FUNCTIONS(ATTNRT_MEMBER)
   ATTNRT_CUDA_OPTIONAL_FUNCTIONS(ATTNRT_MEMBER)

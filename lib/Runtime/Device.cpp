@@ -97,13 +97,13 @@ int32_t attnrtSetDevice(int32_t device) {
 
   // Each device's primary context is retained once and kept to the end of the
   // process: others may have made it current through us.
-  constexpr int MaxDevices = 64;
+  constexpr int maxDevices = 64;
   static std::mutex mutex;
-  static CUcontext retained[MaxDevices];
-  if (device >= MaxDevices)
+  static CUcontext retained[maxDevices];
+  if (device >= maxDevices)
     return attnrtSetError(ATTN_UNSUPPORTED,
                           "CUDA device %d: at most %d are supported", device,
-                          MaxDevices);
+                          maxDevices);
   std::lock_guard<std::mutex> lock(mutex);
   if (!retained[device])
     if (CUresult result = driver->primaryCtxRetain(&retained[device], handle))

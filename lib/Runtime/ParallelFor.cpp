@@ -31,12 +31,12 @@
 
 namespace {
 
-constexpr int MaxThreads = 1024;
+constexpr int maxThreads = 1024;
 
 /// Parts that a thread's share is cut into. Iterations may differ much in work
 /// (the last rows of a causal mask see all keys, the first ones few), so that a
 /// thread that is done early must find something left.
-constexpr int64_t PartsPerThread = 16;
+constexpr int64_t partsPerThread = 16;
 
 /// One call, on the stack of its caller.
 struct Job {
@@ -144,12 +144,12 @@ static int countProcessors() {
   if (sched_getaffinity(0, sizeof(set), &set) == 0) {
     int count = CPU_COUNT(&set);
     if (count > 0)
-      return count < MaxThreads ? count : MaxThreads;
+      return count < maxThreads ? count : maxThreads;
   }
   long online = sysconf(_SC_NPROCESSORS_ONLN);
   if (online < 1)
     return 1;
-  return online < MaxThreads ? static_cast<int>(online) : MaxThreads;
+  return online < maxThreads ? static_cast<int>(online) : maxThreads;
 }
 
 /// ATTN_NUM_THREADS, or the number of processors; 0 if the variable is invalid.
@@ -160,7 +160,7 @@ static int readNumThreads() {
   errno = 0;
   char *end;
   long value = strtol(text, &end, 10);
-  if (errno != 0 || *end != 0 || value < 1 || value > MaxThreads)
+  if (errno != 0 || *end != 0 || value < 1 || value > maxThreads)
     return 0;
   return static_cast<int>(value);
 }
@@ -172,7 +172,7 @@ static int32_t getNumThreads(int *count) {
     return attnrtSetError(ATTN_INVALID_ARGUMENT,
                           "ATTN_NUM_THREADS must be a number from 1 to %d (was "
                           "'%s')",
-                          MaxThreads, text ? text : "");
+                          maxThreads, text ? text : "");
   }
   *count = numThreads;
   return ATTN_OK;
@@ -230,7 +230,7 @@ int32_t attnrtParallelFor(int64_t count, attnrt_body_fn body, void *context) {
   job.body = body;
   job.context = context;
   job.count = count;
-  job.chunk = count / (numThreads * PartsPerThread);
+  job.chunk = count / (numThreads * partsPerThread);
   if (job.chunk < 1)
     job.chunk = 1;
   pool->run(job);

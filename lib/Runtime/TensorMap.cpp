@@ -17,12 +17,12 @@
 using namespace attnrt;
 
 namespace {
-constexpr int32_t MaxRank = 5;
-constexpr int64_t MaxBox = 256;
-constexpr int64_t StrideUnit = 16;
-constexpr int64_t StrideLimit = int64_t(1) << 40;
-constexpr int64_t SizeLimit = int64_t(1) << 32;
-constexpr uintptr_t MapAlignment = 64;
+constexpr int32_t maxRank = 5;
+constexpr int64_t maxBox = 256;
+constexpr int64_t strideUnit = 16;
+constexpr int64_t strideLimit = int64_t(1) << 40;
+constexpr int64_t sizeLimit = int64_t(1) << 32;
+constexpr uintptr_t mapAlignment = 64;
 } // namespace
 
 /// CUtensorMapDataType of an attn_dtype, -1 if there is none.
@@ -115,9 +115,9 @@ int32_t attnrtEncodeTensorMap(void *map, const void *data, int32_t dtype,
   if (mapDType < 0)
     return attnrtSetError(ATTN_INVALID_ARGUMENT,
                           "tensor map: dtype %d is not supported", dtype);
-  if (rank < 1 || rank > MaxRank)
+  if (rank < 1 || rank > maxRank)
     return attnrtSetError(ATTN_INVALID_ARGUMENT,
-                          "tensor map: rank must be 1 to %d (was %d)", MaxRank,
+                          "tensor map: rank must be 1 to %d (was %d)", maxRank,
                           rank);
   if (swizzle < 0)
     return attnrtSetError(
@@ -129,7 +129,7 @@ int32_t attnrtEncodeTensorMap(void *map, const void *data, int32_t dtype,
         ATTN_INVALID_ARGUMENT,
         "tensor map: L2 promotion must be 0, 64, 128 or 256 bytes (was %d)",
         l2_promotion_bytes);
-  if (!map || reinterpret_cast<uintptr_t>(map) % MapAlignment != 0)
+  if (!map || reinterpret_cast<uintptr_t>(map) % mapAlignment != 0)
     return attnrtSetError(ATTN_MISALIGNED,
                           "tensor map: the map at %p must be aligned to 64 "
                           "bytes",
@@ -138,20 +138,20 @@ int32_t attnrtEncodeTensorMap(void *map, const void *data, int32_t dtype,
   int64_t elementSize = attnDTypeSize(dtype);
   bool empty = false;
   for (int32_t dim = 0; dim < rank; ++dim) {
-    if (sizes[dim] < 0 || sizes[dim] > SizeLimit)
+    if (sizes[dim] < 0 || sizes[dim] > sizeLimit)
       return attnrtSetError(ATTN_SHAPE_MISMATCH,
                             "tensor map: dimension %d is %lld, expected 0 to "
                             "2^32",
                             dim, asLong(sizes[dim]));
     empty |= sizes[dim] == 0;
-    if (box[dim] < 1 || box[dim] > MaxBox)
+    if (box[dim] < 1 || box[dim] > maxBox)
       return attnrtSetError(ATTN_INVALID_ARGUMENT,
                             "tensor map: box dimension %d must be 1 to 256 "
                             "(was %d)",
                             dim, box[dim]);
   }
   int64_t boxRow = box[rank - 1] * elementSize;
-  if (boxRow % StrideUnit != 0)
+  if (boxRow % strideUnit != 0)
     return attnrtSetError(ATTN_INVALID_ARGUMENT,
                           "tensor map: innermost box dimension must be a "
                           "multiple of 16 bytes (was %lld)",
@@ -168,14 +168,14 @@ int32_t attnrtEncodeTensorMap(void *map, const void *data, int32_t dtype,
 
   // The hardware has no notion of a view without elements; one zero stands for
   // it, as for all that is out of bounds.
-  static constexpr int64_t ones[MaxRank] = {1, 1, 1, 1, 1};
+  static constexpr int64_t ones[maxRank] = {1, 1, 1, 1, 1};
   if (empty) {
     sizes = ones;
     if (int32_t status = getZeros(*driver, *context, &data))
       return status;
   }
 
-  if (reinterpret_cast<uintptr_t>(data) % StrideUnit != 0)
+  if (reinterpret_cast<uintptr_t>(data) % strideUnit != 0)
     return attnrtSetError(ATTN_MISALIGNED,
                           "tensor map: data pointer %p is not aligned to 16 "
                           "bytes",
@@ -188,12 +188,12 @@ int32_t attnrtEncodeTensorMap(void *map, const void *data, int32_t dtype,
 
   // The driver counts from the innermost dimension, gives strides in bytes, and
   // leaves out the innermost one.
-  uint64_t mapSizes[MaxRank];
-  uint64_t mapStrides[MaxRank] = {};
-  uint32_t mapBox[MaxRank];
-  uint32_t elementStrides[MaxRank];
+  uint64_t mapSizes[maxRank];
+  uint64_t mapStrides[maxRank] = {};
+  uint32_t mapBox[maxRank];
+  uint32_t elementStrides[maxRank];
   int64_t row = sizes[rank - 1] * elementSize;
-  int64_t legalStride = (row + StrideUnit - 1) / StrideUnit * StrideUnit;
+  int64_t legalStride = (row + strideUnit - 1) / strideUnit * strideUnit;
   for (int32_t dim = 0; dim < rank; ++dim) {
     int32_t mapDim = rank - 1 - dim;
     mapSizes[mapDim] = sizes[dim];
@@ -206,12 +206,12 @@ int32_t attnrtEncodeTensorMap(void *map, const void *data, int32_t dtype,
       // Any stride means the same here, also one the driver would refuse.
       stride = legalStride;
     } else if (__builtin_mul_overflow(strides[dim], elementSize, &stride) ||
-               stride < 0 || stride >= StrideLimit) {
+               stride < 0 || stride >= strideLimit) {
       return attnrtSetError(ATTN_BAD_STRIDES,
                             "tensor map: stride of dimension %d is %lld "
                             "elements, expected 0 to less than 2^40 bytes",
                             dim, asLong(strides[dim]));
-    } else if (stride % StrideUnit != 0) {
+    } else if (stride % strideUnit != 0) {
       return attnrtSetError(ATTN_MISALIGNED,
                             "tensor map: stride of dimension %d is %lld "
                             "elements (%lld bytes), expected a multiple of 16 "

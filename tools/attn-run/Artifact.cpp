@@ -26,8 +26,6 @@
 
 using namespace attnrt;
 
-extern char **environ;
-
 namespace {
 
 /// A fresh directory, removed with the files in it.

@@ -23,14 +23,14 @@ using namespace attnrt;
 
 /// What f64 outputs of the reference are filled with: a quiet NaN with a
 /// payload of its own.
-static constexpr uint64_t DoubleSentinel = 0xfffefefefefefefeu;
+static constexpr uint64_t doubleSentinel = 0xfffefefefefefefeu;
 
 /// What each byte of integer outputs of the reference is filled with.
-static constexpr unsigned char SentinelByte = 0xfe;
+static constexpr unsigned char sentinelByte = 0xfe;
 
 /// How much the reference may compute when the user leaves the choice to us:
 /// about five seconds' worth of scalar code.
-static constexpr double FlopsPerThread = 5e9;
+static constexpr double flopsPerThread = 5e9;
 
 ViewList::ViewList(const std::vector<Argument> &arguments) {
   views.reserve(arguments.size());
@@ -45,7 +45,7 @@ static int64_t chooseRowStep(const attn_function &function,
   if (!function.flops)
     return 1;
   double flops = static_cast<double>(function.flops(args));
-  double budget = FlopsPerThread * attnrtGetNumThreads();
+  double budget = flopsPerThread * attnrtGetNumThreads();
   auto step = static_cast<int64_t>(std::ceil(flops / budget));
   // An odd step meets every position within a tile.
   return step <= 1 ? 1 : step | 1;
@@ -53,12 +53,12 @@ static int64_t chooseRowStep(const attn_function &function,
 
 static void fillWithSentinel(HostTensor &tensor) {
   if (tensor.getDType() != ATTN_F64) {
-    tensor.fillBytes(SentinelByte);
+    tensor.fillBytes(sentinelByte);
     return;
   }
   auto *data = static_cast<uint64_t *>(tensor.getData());
   for (int64_t i = 0; i < tensor.getNumElements(); ++i)
-    data[i] = DoubleSentinel;
+    data[i] = doubleSentinel;
 }
 
 /// Whether the reference left an element as it was.
@@ -66,9 +66,9 @@ static bool isSentinel(const HostTensor &reference, int64_t offset) {
   const char *data = static_cast<const char *>(reference.getData());
   int32_t size = attnDTypeSize(reference.getDType());
   if (reference.getDType() == ATTN_F64)
-    return std::memcmp(data + offset * size, &DoubleSentinel, size) == 0;
+    return std::memcmp(data + offset * size, &doubleSentinel, size) == 0;
   for (int32_t i = 0; i < size; ++i)
-    if (static_cast<unsigned char>(data[offset * size + i]) != SentinelByte)
+    if (static_cast<unsigned char>(data[offset * size + i]) != sentinelByte)
       return false;
   return true;
 }

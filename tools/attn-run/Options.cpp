@@ -20,7 +20,7 @@
 
 using namespace attnrt;
 
-static const char HelpText[] =
+static const char helpText[] =
     R"(usage: attn-run [options] MODULE
 
 Runs a function of a compiled artifact (a shared library) or of an MLIR module,
@@ -248,7 +248,7 @@ std::optional<ExitCode> OptionParser::parse(int argc, char **argv) {
       continue;
     }
     if (text == "--help" || text == "-h") {
-      fputs(HelpText, stdout);
+      fputs(helpText, stdout);
       return ExitOk;
     }
     if (text == "--version") {

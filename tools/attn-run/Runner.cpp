@@ -73,7 +73,7 @@ int32_t Runner::download() {
 
 int32_t Runner::timeOnHost(int repeats, std::vector<double> &times) {
   // Some host runs take long; the median of few is better than no answer.
-  constexpr double LimitMs = 20000;
+  constexpr double limitMs = 20000;
   double begin = nowMs();
   for (int i = 0; i < repeats; ++i) {
     double before = nowMs();
@@ -81,7 +81,7 @@ int32_t Runner::timeOnHost(int repeats, std::vector<double> &times) {
       return status;
     double after = nowMs();
     times.push_back(after - before);
-    if (i >= 2 && after - begin > LimitMs)
+    if (i >= 2 && after - begin > limitMs)
       break;
   }
   return ATTN_OK;
@@ -116,13 +116,13 @@ int32_t Runner::timeOnDevice(int repeats, double hostMs,
   // All runs are submitted at once behind other work, so that what lies between
   // two events is the device's time and not the host's. Without memory to spare
   // for that the times are still right for all but very short runs.
-  constexpr int64_t BufferBytes = int64_t(64) << 20;
-  constexpr double MemsetMs = 0.02;
-  if (attnrtMalloc(&resources.buffer, BufferBytes) == ATTN_OK) {
+  constexpr int64_t bufferBytes = int64_t(64) << 20;
+  constexpr double memsetMs = 0.02;
+  if (attnrtMalloc(&resources.buffer, bufferBytes) == ATTN_OK) {
     double delayMs = std::min((hostMs + 0.005) * repeats, 20.0);
-    int count = 1 + static_cast<int>(delayMs / MemsetMs);
+    int count = 1 + static_cast<int>(delayMs / memsetMs);
     for (int i = 0; i < count; ++i)
-      if (int32_t status = attnrtMemsetAsync(resources.buffer, 0, BufferBytes,
+      if (int32_t status = attnrtMemsetAsync(resources.buffer, 0, bufferBytes,
                                              /*stream=*/nullptr))
         return status;
   }

@@ -16,7 +16,6 @@ using namespace mlir;
 using namespace mlir::attn;
 using namespace mlir::attn_tile;
 
-namespace {
 /// Named barrier of the turn of warpgroup 0 of the consumers; barrier 0 is that
 /// of the whole group.
 static constexpr int64_t firstTurnBarrier = 1;
@@ -35,6 +34,7 @@ static void emitTurnBarrier(OpBuilder &builder, Location loc, Value warpgroup,
                             /*reductionPredicate=*/nullptr);
 }
 
+namespace {
 struct AwaitTurnLowering : public KernelPattern<AwaitTurnOp> {
   using KernelPattern::KernelPattern;
 
@@ -48,6 +48,7 @@ struct AwaitTurnLowering : public KernelPattern<AwaitTurnOp> {
     return success();
   }
 };
+} // namespace
 
 /// The warpgroup after `warpgroup`, of `count`.
 static Value emitNextWarpgroup(OpBuilder &builder, Location loc,
@@ -59,6 +60,7 @@ static Value emitNextWarpgroup(OpBuilder &builder, Location loc,
                                  createI32(builder, loc, 0), next);
 }
 
+namespace {
 struct PassTurnLowering : public KernelPattern<PassTurnOp> {
   using KernelPattern::KernelPattern;
 

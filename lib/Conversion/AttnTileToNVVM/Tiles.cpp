@@ -173,6 +173,7 @@ struct ExtendTileLowering : public KernelPattern<arith::ExtFOp> {
     return success();
   }
 };
+} // namespace
 
 /// Calls an intrinsic of one f32 operand.
 static Value emitUnary(OpBuilder &builder, Location loc, StringRef intrinsic,
@@ -182,6 +183,7 @@ static Value emitUnary(OpBuilder &builder, Location loc, StringRef intrinsic,
       .getResults();
 }
 
+namespace {
 /// exp2 of f32 is one instruction, with a relative error below 2^-22.
 struct Exp2Lowering : public KernelPattern<math::Exp2Op> {
   using KernelPattern::KernelPattern;

@@ -177,7 +177,7 @@ KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
   exponentScale = tileScale * log2e;
 
   Block &entry = kernel.getBody().front();
-  auto next = entry.args_begin();
+  auto *next = entry.args_begin();
   query = *next++;
   key = *next++;
   value = *next++;

@@ -13,8 +13,10 @@
 #include "HostTensor.h"
 #include "FloatConvert.h"
 
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <unistd.h>
@@ -58,9 +60,14 @@ int64_t attnrt::getMemoryLimit() {
   for (const char *path : {"/sys/fs/cgroup/memory.max",
                            "/sys/fs/cgroup/memory/memory.limit_in_bytes"})
     if (FILE *file = fopen(path, "r")) {
-      long long bytes;
-      if (fscanf(file, "%lld", &bytes) == 1 && bytes < limit)
-        limit = bytes;
+      char text[32];
+      char *end = text;
+      if (fgets(text, sizeof(text), file)) {
+        errno = 0;
+        long long bytes = strtoll(text, &end, 10);
+        if (end != text && errno == 0 && bytes < limit)
+          limit = bytes;
+      }
       fclose(file);
     }
   return limit;
@@ -101,16 +108,16 @@ int32_t HostTensor::create(int32_t dtype, const std::vector<int64_t> &shape,
   }
   tensor.numElements = empty ? 0 : count;
 
-  constexpr int64_t Alignment = 256;
+  constexpr int64_t alignment = 256;
   if (__builtin_mul_overflow(tensor.numElements,
                              static_cast<int64_t>(attnDTypeSize(dtype)),
                              &bytes) ||
-      bytes > std::numeric_limits<int64_t>::max() - Alignment)
+      bytes > std::numeric_limits<int64_t>::max() - alignment)
     return attnrtSetError(ATTN_OUT_OF_MEMORY, "shape %s is too large",
                           formatShape(shape).c_str());
   if (bytes > 0) {
-    int64_t padded = (bytes + Alignment - 1) / Alignment * Alignment;
-    tensor.data.reset(std::aligned_alloc(Alignment, padded));
+    int64_t padded = (bytes + alignment - 1) / alignment * alignment;
+    tensor.data.reset(std::aligned_alloc(alignment, padded));
     if (!tensor.data)
       return attnrtSetError(
           ATTN_OUT_OF_MEMORY,

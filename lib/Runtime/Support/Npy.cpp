@@ -22,11 +22,11 @@
 
 using namespace attnrt;
 
-static constexpr char Magic[] = "\x93NUMPY";
-static constexpr size_t MagicSize = 6;
+static constexpr char magic[] = "\x93NUMPY";
+static constexpr size_t magicSize = 6;
 
 /// No header NumPy writes comes near this.
-static constexpr size_t MaxHeaderSize = 1 << 20;
+static constexpr size_t maxHeaderSize = 1 << 20;
 
 namespace {
 
@@ -236,25 +236,25 @@ static const char *getDescr(int32_t dtype) {
 static int32_t readHeader(FILE *file, const std::string &path,
                           std::string &text) {
   unsigned char prefix[12];
-  size_t got = fread(prefix, 1, MagicSize + 2, file);
-  if (got < MagicSize || memcmp(prefix, Magic, MagicSize) != 0)
+  size_t got = fread(prefix, 1, magicSize + 2, file);
+  if (got < magicSize || memcmp(prefix, magic, magicSize) != 0)
     return attnrtSetError(ATTN_IO_ERROR,
                           "%s: not a .npy file (expected it to begin with "
                           "\\x93NUMPY)",
                           path.c_str());
-  if (got < MagicSize + 2)
+  if (got < magicSize + 2)
     return attnrtSetError(ATTN_IO_ERROR,
                           "%s: truncated .npy file: ends after %zu bytes, in "
                           "the version",
                           path.c_str(), got);
-  int version = prefix[MagicSize];
+  int version = prefix[magicSize];
   if (version < 1 || version > 3)
     return attnrtSetError(ATTN_IO_ERROR,
                           "%s: version %d of the .npy format is not supported "
                           "(expected 1 to 3)",
                           path.c_str(), version);
   size_t lengthSize = version == 1 ? 2 : 4;
-  unsigned char *length = prefix + MagicSize + 2;
+  unsigned char *length = prefix + magicSize + 2;
   got = fread(length, 1, lengthSize, file);
   if (got < lengthSize)
     return attnrtSetError(ATTN_IO_ERROR,
@@ -264,11 +264,11 @@ static int32_t readHeader(FILE *file, const std::string &path,
   size_t size = 0;
   for (size_t i = lengthSize; i-- > 0;)
     size = size << 8 | length[i];
-  if (size > MaxHeaderSize)
+  if (size > maxHeaderSize)
     return attnrtSetError(ATTN_IO_ERROR,
                           "%s: .npy header of %zu bytes is too long (expected "
                           "at most %zu)",
-                          path.c_str(), size, MaxHeaderSize);
+                          path.c_str(), size, maxHeaderSize);
   text.resize(size);
   got = fread(&text[0], 1, size, file);
   if (got < size)
@@ -361,12 +361,12 @@ static std::string makeHeader(const HostTensor &tensor) {
   text += "), }";
 
   // Data begins at a multiple of 64.
-  size_t prefix = MagicSize + 4;
+  size_t prefix = magicSize + 4;
   size_t total = (prefix + text.size() + 1 + 63) / 64 * 64;
   text.append(total - prefix - text.size() - 1, ' ');
   text += '\n';
 
-  std::string header(Magic, MagicSize);
+  std::string header(magic, magicSize);
   header += '\x01';
   header += '\x00';
   header += static_cast<char>(text.size() & 0xff);

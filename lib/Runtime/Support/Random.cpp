@@ -16,7 +16,7 @@
 
 using namespace attnrt;
 
-static constexpr uint64_t Golden = 0x9e3779b97f4a7c15u;
+static constexpr uint64_t golden = 0x9e3779b97f4a7c15u;
 
 static uint64_t splitmix(uint64_t x) {
   x ^= x >> 30;
@@ -28,10 +28,10 @@ static uint64_t splitmix(uint64_t x) {
 }
 
 RandomStream::RandomStream(uint64_t seed, uint64_t argument)
-    : key(splitmix(splitmix(seed + Golden) + (argument + 1) * Golden)) {}
+    : key(splitmix(splitmix(seed + golden) + (argument + 1) * golden)) {}
 
 uint64_t RandomStream::word(int64_t index, int part) const {
-  return splitmix(key + (3 * static_cast<uint64_t>(index) + part + 1) * Golden);
+  return splitmix(key + (3 * static_cast<uint64_t>(index) + part + 1) * golden);
 }
 
 double RandomStream::normal(int64_t index) const {

@@ -180,7 +180,7 @@ LogicalResult attn::linkSharedLibrary(Location loc, StringRef object,
   if (status != 0 && message.empty())
     if (auto buffer = llvm::MemoryBuffer::getFile(log))
       message = (*buffer)->getBuffer().trim().str();
-  llvm::sys::fs::remove(log);
+  (void)llvm::sys::fs::remove(log);
   if (status != 0)
     return emitError(loc) << "'" << *linker << "' failed: " << message;
   return success();

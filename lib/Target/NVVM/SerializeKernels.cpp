@@ -158,7 +158,7 @@ static FailureOr<AssemblerResult> assemble(Operation *module, StringRef ptx,
   SmallVector<SmallString<128>, 3> files;
   llvm::scope_exit removeFiles([&] {
     for (StringRef file : files)
-      llvm::sys::fs::remove(file);
+      (void)llvm::sys::fs::remove(file);
   });
   for (StringRef suffix : {"ptx", "cubin", "log"}) {
     SmallString<128> file;
