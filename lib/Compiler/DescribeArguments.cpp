@@ -276,6 +276,8 @@ static SmallVector<std::string> getArgumentNames(func::FuncOp func) {
   func.walk([&](AttentionOpInterface op) {
     for (const AttentionOperand &operand : op.getShapedOperands())
       setName(getArgument(operand.value, func), operand.argumentName);
+    for (const HeadOperand &operand : op.getHeadOperands())
+      setName(getArgument(operand.value, func), operand.argumentName);
     if (op.hasSequences()) {
       setName(getArgument(op.getQuerySequences(), func), "q_sequences");
       setName(getArgument(op.getKeySequences(), func), "k_sequences");

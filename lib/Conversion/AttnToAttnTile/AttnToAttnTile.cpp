@@ -86,6 +86,8 @@ private:
   void writeWorkItem(const WorkItem &item);
   State writeStep(const WorkItem &item, Value queryTile, Value step,
                   attn_tile::KeyTilesOp tiles, State state);
+  /// The state before the first step: that of a row without keys.
+  State emitInitialState(const WorkItem &item);
   void writeResults(const WorkItem &item, const State &state);
   Value writeScores(const WorkItem &item, Value scores, Value firstKey);
 
@@ -142,7 +144,7 @@ private:
   IRMapping captured;
 
   int64_t queryTileSize, keyTileSize, queryHeadDim, valueHeadDim;
-  Value query, key, value, out, lse;
+  Value query, key, value, out, lse, sinks;
   /// The list of work items, if sequences are given.
   Value plan;
   /// The lists of key tiles, if masks read tensors.
@@ -170,7 +172,7 @@ KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
   valueHeadDim = llvm::alignTo(attention.getValueHeadDim(), headDimMultiple);
 
   double scale = attention.getScaleOrDefault();
-  mapsScores = !attention.getScoreRegion().empty() || !(scale > 0);
+  mapsScores = !attention.getScoreRegion().empty() || !(scale >= minTileScale);
   tileScale = mapsScores ? 1 : scale;
   if (!attention.getScoreRegion().empty())
     tileScale = splitFactor(attention.getScoreRegion()).second;
@@ -184,6 +186,8 @@ KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
   out = *next++;
   if (attention.getLse())
     lse = *next++;
+  if (attention.getSinks())
+    sinks = *next++;
   if (attention.hasSequences())
     plan = *next++;
   if (needsClassification(attention))
@@ -263,11 +267,10 @@ void KernelWriter::writeWorkItem(const WorkItem &item) {
       item.listRow);
   cloneKeepRegion(tiles.getKeep());
 
-  Value init[] = {
-      splat(queryTileSize, -std::numeric_limits<double>::infinity()),
-      splat({queryTileSize, numPartialSums}, 0),
-      splat({queryTileSize, valueHeadDim}, 0)};
-  auto loop = scf::ForOp::create(b, zero, tiles.getCount(), one, init);
+  State init = emitInitialState(item);
+  auto loop =
+      scf::ForOp::create(b, zero, tiles.getCount(), one,
+                         ValueRange{init.rowMax, init.rowSums, init.acc});
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
@@ -277,6 +280,31 @@ void KernelWriter::writeWorkItem(const WorkItem &item) {
     scf::YieldOp::create(b, ValueRange{state.rowMax, state.rowSums, state.acc});
   }
   writeResults(item, {loop.getResult(0), loop.getResult(1), loop.getResult(2)});
+}
+
+KernelWriter::State KernelWriter::emitInitialState(const WorkItem &item) {
+  Value acc = splat({queryTileSize, valueHeadDim}, 0);
+  if (!sinks)
+    return {splat(queryTileSize, -std::numeric_limits<double>::infinity()),
+            splat({queryTileSize, numPartialSums}, 0), acc};
+
+  // A sink is a score of weight exp(0) whose value is zero.
+  Value sink = memref::LoadOp::create(b, sinks, item.head);
+  if (!sink.getType().isF32())
+    sink = arith::ExtFOp::create(b, b.getF32Type(), sink);
+  auto constant = [&](double value) -> Value {
+    return arith::ConstantOp::create(b, b.getF32FloatAttr(value));
+  };
+  Value lowest = constant(-std::numeric_limits<double>::infinity());
+  Value exists =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, sink, lowest);
+  Value part = arith::SelectOp::create(
+      b, exists, constant(1.0 / numPartialSums), constant(0));
+  Value score = arith::MulFOp::create(b, sink, constant(1 / tileScale));
+  return {vector::BroadcastOp::create(b, f32Vector(queryTileSize), score),
+          vector::BroadcastOp::create(
+              b, f32Vector({queryTileSize, numPartialSums}), part),
+          acc};
 }
 
 KernelWriter::State KernelWriter::writeStep(const WorkItem &item,
@@ -537,6 +565,8 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
                                  attention.getValue(), attention.getOut()};
   if (Value lse = attention.getLse())
     operands.push_back(lse);
+  if (Value sinks = attention.getSinks())
+    operands.push_back(sinks);
   Value plan;
   if (attention.hasSequences()) {
     plan = planSequences(rewriter, attention, place, symbols);

@@ -39,6 +39,8 @@ public:
         out(lookup(attention.getOut())) {
     if (attention.getLse())
       lse = lookup(attention.getLse());
+    if (attention.getSinks())
+      sinks = lookup(attention.getSinks());
   }
 
   void write(Value rowStep);
@@ -49,6 +51,8 @@ private:
     /// The row, with no key.
     LoopPair pair;
     Value queryBuffer, scoreBuffer, outBuffer;
+    /// Score that takes part in the sum, or -inf.
+    Value sink;
   };
 
   void writeRow(const LoopPair &pair);
@@ -63,7 +67,7 @@ private:
   Value writeSums(const Row &row, Value rowMax);
   void writeResults(const Row &row, Value rowMax, Value rowSum);
 
-  Value out, lse;
+  Value out, lse, sinks;
 };
 } // namespace
 
@@ -93,6 +97,7 @@ void LoopWriter::writeRow(const LoopPair &pair) {
   row.queryBuffer = allocate(queryHeadDim);
   row.scoreBuffer = allocate(pair.sequence.keyLength);
   row.outBuffer = allocate(valueHeadDim);
+  row.sink = sinks ? load(sinks, pair.head) : minusInfinity;
 
   Value rowMax = writeScores(row);
   Value rowSum = writeSums(row, rowMax);
@@ -135,7 +140,7 @@ Value LoopWriter::writeScores(const Row &row) {
     store(score, row.scoreBuffer, j);
     return {arith::MaximumFOp::create(b, args[0], score)};
   };
-  return loop(row.pair.sequence.keyLength, minusInfinity, writeScore)[0];
+  return loop(row.pair.sequence.keyLength, row.sink, writeScore)[0];
 }
 
 /// Writes the unnormalised output to the buffer of the row. Returns the sum
@@ -168,7 +173,15 @@ Value LoopWriter::writeSums(const Row &row, Value rowMax) {
         [&](OpBuilder &, Location) { scf::YieldOp::create(b, args[0]); });
     return {choice.getResult(0)};
   };
-  return loop(row.pair.sequence.keyLength, zeroF64, addKey)[0];
+  Value initial = zeroF64;
+  if (sinks) {
+    Value weight = math::ExpOp::create(
+        b, arith::SubFOp::create(b, row.sink, rowMax).getResult());
+    Value isNone = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, row.sink,
+                                         minusInfinity);
+    initial = arith::SelectOp::create(b, isNone, zeroF64, weight);
+  }
+  return loop(row.pair.sequence.keyLength, initial, addKey)[0];
 }
 
 /// A row with nothing to attend has a sum of zero.

@@ -290,3 +290,30 @@ func.func @by_head(%q: memref<?x2x?x64xf32>, %ids: memref<?x?xi32>, %out: memref
       }
   return
 }
+
+// -----
+
+// A sink is in the state before the first step: a score of weight one, shared
+// out to the partial sums. Scores are kept before scaling.
+// CHECK-LABEL: attn_tile.kernel @sinks_kernel(
+// CHECK-SAME: %[[SINKS:[a-z0-9]+]]: memref<4xbf16>)
+// CHECK: scf.forall (%{{.*}}, %[[H:.*]], %{{.*}}) in
+// CHECK: %[[NARROW:.*]] = memref.load %[[SINKS]][%[[H]]] : memref<4xbf16>
+// CHECK: %[[SINK:.*]] = arith.extf %[[NARROW]] : bf16 to f32
+// CHECK: %[[LOWEST:.*]] = arith.constant 0xFF800000 : f32
+// CHECK: %[[EXISTS:.*]] = arith.cmpf une, %[[SINK]], %[[LOWEST]] : f32
+// CHECK: %[[PART:.*]] = arith.constant 1.250000e-01 : f32
+// CHECK: %[[WEIGHT:.*]] = arith.select %[[EXISTS]], %[[PART]], %{{.*}} : f32
+// CHECK: %[[INVERSE:.*]] = arith.constant 5.000000e-01 : f32
+// CHECK: %[[SCORE:.*]] = arith.mulf %[[SINK]], %[[INVERSE]] : f32
+// CHECK: %[[MAX:.*]] = vector.broadcast %[[SCORE]] : f32 to vector<64xf32>
+// CHECK: %[[SUMS:.*]] = vector.broadcast %[[WEIGHT]] : f32 to vector<64x8xf32>
+// CHECK: scf.for {{.*}} iter_args(%{{.*}} = %[[MAX]], %{{.*}} = %[[SUMS]], %{{.*}} = %{{.*}})
+func.func @sinks(%q: memref<2x4x8x16xf32>, %o: memref<2x4x8x16xf32>,
+                 %sinks: memref<4xbf16>) {
+  attn.attention
+      ins(%q, %q, %q : memref<2x4x8x16xf32>, memref<2x4x8x16xf32>, memref<2x4x8x16xf32>)
+      outs(%o : memref<2x4x8x16xf32>) sinks(%sinks : memref<4xbf16>) scale(2.0)
+      schedule(#attn_tile.sequential<query_tile = 64, key_tile = 32>)
+  return
+}

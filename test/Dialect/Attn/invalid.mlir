@@ -641,7 +641,7 @@ func.func @yield_outside() {
 func.func @empty_block(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
                        %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>) {
   // expected-error @below {{'attn.attention' op expects a non-empty block}}
-  %r = "attn.attention"(%q, %k, %v, %o) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0>}> ({
+  %r = "attn.attention"(%q, %k, %v, %o) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0>}> ({
   ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
   }, {
   }) : (tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
@@ -653,7 +653,7 @@ func.func @empty_block(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
 func.func @two_blocks(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
                       %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>) {
   // expected-error @below {{'attn.attention' op expects region #0 to have 0 or 1 blocks}}
-  %r = "attn.attention"(%q, %k, %v, %o) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0>}> ({
+  %r = "attn.attention"(%q, %k, %v, %o) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0>}> ({
   ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
     cf.br ^bb1
   ^bb1:
@@ -667,7 +667,7 @@ func.func @two_blocks(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
 
 func.func @sequences_without_layout(%q: memref<1x4x8x16xf32>, %cu: memref<?xi32>) {
   // expected-error @below {{'attn.attention' op needs all or none of 'sequence_layout', 'query_sequences' and 'key_sequences'}}
-  "attn.attention"(%q, %q, %q, %q, %cu, %cu) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 1, 1>}> ({}, {})
+  "attn.attention"(%q, %q, %q, %q, %cu, %cu) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 1, 1>}> ({}, {})
       : (memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<?xi32>, memref<?xi32>) -> ()
   return
 }
@@ -676,7 +676,7 @@ func.func @sequences_without_layout(%q: memref<1x4x8x16xf32>, %cu: memref<?xi32>
 
 func.func @sequences_of_one_side(%q: memref<1x4x8x16xf32>, %cu: memref<?xi32>) {
   // expected-error @below {{'attn.attention' op needs all or none of 'sequence_layout', 'query_sequences' and 'key_sequences'}}
-  "attn.attention"(%q, %q, %q, %q, %cu) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 1, 0>, sequence_layout = #attn<sequence_layout packed>}> ({}, {})
+  "attn.attention"(%q, %q, %q, %q, %cu) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 1, 0>, sequence_layout = #attn<sequence_layout packed>}> ({}, {})
       : (memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<?xi32>) -> ()
   return
 }
@@ -741,5 +741,45 @@ func.func @sequences_packed_none(%q: memref<1x4x8x16xf32>, %o: memref<1x4x8x16xf
   // expected-error @below {{'attn.attention' op 'query_sequences' must have at least one entry where sequences are packed}}
   attn.attention ins(%q, %q, %q : memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>)
       outs(%o : memref<1x4x8x16xf32>) sequences packed(%cu, %cu : memref<0xi32>, memref<0xi32>)
+  return
+}
+
+// -----
+
+func.func @type_of_sinks(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
+                 %o: tensor<2x4x8x16xf32>, %x: tensor<4xi32>) {
+  // expected-error @below {{'attn.attention' op operand #4 must be 1-D tensor or memref of bf16, f16 or f32 values, but got 'tensor<4xi32>'}}
+  %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x16xf32>)
+      outs(%o : tensor<2x4x8x16xf32>) sinks(%x : tensor<4xi32>) -> tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @container_of_sinks(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
+                 %o: tensor<2x4x8x16xf32>, %x: memref<4xf32>) {
+  // expected-error @below {{'attn.attention' op operands must be all tensors or all memrefs, but 'query' is 'tensor<2x4x8x16xf32>' and 'sinks' is 'memref<4xf32>'}}
+  %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x16xf32>)
+      outs(%o : tensor<2x4x8x16xf32>) sinks(%x : memref<4xf32>) -> tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @number_of_sinks(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
+                 %o: tensor<2x4x8x16xf32>, %x: tensor<2xf32>) {
+  // expected-error @below {{'attn.attention' op dimension 0 of 'sinks' must match dimension 1 of 'query', 4 (was 2)}}
+  %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x16xf32>)
+      outs(%o : tensor<2x4x8x16xf32>) sinks(%x : tensor<2xf32>) -> tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @dynamic_sinks(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
+                 %o: tensor<2x4x8x16xf32>, %x: tensor<?xf32>) {
+  // expected-error @below {{'attn.attention' op dimension 0 of 'sinks' must be static}}
+  %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x16xf32>)
+      outs(%o : tensor<2x4x8x16xf32>) sinks(%x : tensor<?xf32>) -> tensor<2x4x8x16xf32>
   return
 }

@@ -140,3 +140,24 @@ func.func @sequences(%q: memref<1x4x?x16xf32>, %cu: memref<?xi32>,
       sequences padded(%len, %cu : memref<1xi32>, memref<?xi32>)
   return
 }
+
+// A logit for each head that takes part in the softmax.
+// CHECK-LABEL: func @sinks
+// CHECK: attn.attention {{.*}} outs(%{{.*}} : memref<1x4x?x16xf32>) sinks(%{{.*}} : memref<4xbf16>) mask(#attn.causal)
+// CHECK: attn.attention {{.*}} outs(%{{.*}}, %{{.*}} : memref<1x4x?x16xf32>, memref<1x4x?xf32>) sinks(%{{.*}} : memref<4xf32>) sequences packed
+func.func @sinks(%q: memref<1x4x?x16xf32>, %cu: memref<?xi32>,
+                 %sinks16: memref<4xbf16>, %sinks: memref<4xf32>,
+                 %out: memref<1x4x?x16xf32>, %lse: memref<1x4x?xf32>) {
+  attn.attention
+      ins(%q, %q, %q : memref<1x4x?x16xf32>, memref<1x4x?x16xf32>,
+          memref<1x4x?x16xf32>)
+      outs(%out : memref<1x4x?x16xf32>)
+      sinks(%sinks16 : memref<4xbf16>) mask(#attn.causal)
+  attn.attention
+      ins(%q, %q, %q : memref<1x4x?x16xf32>, memref<1x4x?x16xf32>,
+          memref<1x4x?x16xf32>)
+      outs(%out, %lse : memref<1x4x?x16xf32>, memref<1x4x?xf32>)
+      sinks(%sinks : memref<4xf32>)
+      sequences packed(%cu, %cu : memref<?xi32>, memref<?xi32>)
+  return
+}

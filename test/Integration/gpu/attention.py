@@ -101,7 +101,7 @@ MASKS = {
 }
 
 # Captured tensors: MLIR type with HEADS for the number of heads.
-CAPTURES = {"slopes": "tensor<HEADSxf32>", "bias": "tensor<HEADSx?x?xf32>", "bias16": "tensor<1xHEADSx?x?xbf16>", "table": "tensor<HEADSx401xf32>", "docs": "tensor<?x?xi32>"}
+CAPTURES = {"sinks": "tensor<HEADSxbf16>", "slopes": "tensor<HEADSxf32>", "bias": "tensor<HEADSx?x?xf32>", "bias16": "tensor<1xHEADSx?x?xbf16>", "table": "tensor<HEADSx401xf32>", "docs": "tensor<?x?xi32>"}
 
 # Name to captures, body of the region, and the same on torch tensors.
 SCORES = {
@@ -194,6 +194,8 @@ class Variant:
     scale: Optional[float] = None
     out: str = ""
     lse: bool = True
+    # Whether each head has a sink.
+    sinks: bool = False
     # Consumers, key tile, stages, ping-pong, traversal, interleave; none leaves
     # the choice to the compiler.
     schedule: Optional[Tuple[int, int, int, bool, str, int]] = None
@@ -204,7 +206,7 @@ class Variant:
 
     @property
     def captures(self):
-        return SCORES[self.score][0] + KEEPS[self.keep][0]
+        return SCORES[self.score][0] + KEEPS[self.keep][0] + (("sinks",) if self.sinks else ())
 
     @property
     def name(self) -> str:
@@ -216,6 +218,8 @@ class Variant:
             parts.append("to_" + self.out)
         if not self.lse:
             parts.append("no_lse")
+        if self.sinks:
+            parts.append("sinks")
         if self.schedule:
             consumers, tile, stages, ping_pong, traversal, interleave = self.schedule
             parts.append(f"c{consumers}_k{tile}_s{stages}_{'turns' if ping_pong else 'free'}_{traversal}{interleave}")
@@ -240,7 +244,8 @@ class Variant:
         o = f"tensor<?x{self.heads}x?x{self.v_dim}x{self.out_dtype}>"
         lse = f"tensor<?x{self.heads}x?xf32>"
         captures = "".join(f", %{c}: {CAPTURES[c]}" for c in self.captures)
-        options = f" scale({self.scale!r})" if self.scale is not None else ""
+        options = " sinks(%sinks : tensor<HEADSxbf16>)" if self.sinks else ""
+        options += f" scale({self.scale!r})" if self.scale is not None else ""
         options += f" mask({MASKS[self.mask][0]})" if MASKS[self.mask][0] else ""
         if self.score:
             options += f"""
@@ -366,6 +371,10 @@ VARIANTS = [
     variant(72, 40, out="f32", keep="docs"),
     variant(128, lse=False, mask="causal"),
     variant(192, dtype="f16", lse=False),
+    # Sinks.
+    variant(128, mask="causal", heads=(8, 2), sinks=True),
+    variant(64, dtype="f16", mask="window_both_tl", sinks=True),
+    variant(256, score="softcap", keep="docs", sinks=True, lse=False),
 ]
 
 SCHEDULED = [
@@ -508,6 +517,7 @@ def make_cases(per_variant, per_schedule):
         Case(next(v for v in VARIANTS if v.score == "bias16"), 2, 65, 0, seed=9008),
         Case(next(v for v in VARIANTS if v.score == "table"), 2, 65, 0, seed=9009),
         Case(next(v for v in VARIANTS if v.keep == "docs"), 2, 0, 0, seed=9010),
+        Case(next(v for v in VARIANTS if v.sinks), 2, 65, 0, seed=9011),
     ]
     return cases
 
@@ -562,6 +572,10 @@ def make_capture(torch, case, name, generator):
     layout = case.layouts[4]
     if name == "slopes":
         values = 2.0 ** -torch.arange(1, case.variant.heads + 1, device="cuda", dtype=torch.float32)
+    elif name == "sinks":
+        # About as large as scores; the last head has none.
+        values = torch.randn(case.variant.heads, device="cuda", generator=generator).bfloat16() * 2
+        values[-1] = float("-inf")
     elif name == "bias16":
         values = torch.randn(1, case.variant.heads, case.queries, case.keys, device="cuda", generator=generator).bfloat16()
     elif name == "table":
@@ -602,11 +616,19 @@ def attention(torch, case, q, k, v, captures, heads, rows, exact):
         s = s.masked_fill(~KEEPS[variant.keep][2](b, i, j, captures), float("-inf"))
     if case.keys == 0:
         zeros = q.new_zeros(*q.shape[:3], variant.v_dim)
-        return zeros, zeros[..., 0] - float("inf"), zeros[..., 0]
+        lse = zeros[..., 0] - float("inf")
+        if variant.sinks:
+            lse = torch.maximum(lse, captures["sinks"].to(lse.dtype)[heads].view(1, -1, 1))
+        return zeros, lse, zeros[..., 0]
     m = s.amax(-1, keepdim=True)
+    if variant.sinks:
+        sinks = captures["sinks"].to(s.dtype)[heads].view(1, -1, 1, 1)
+        m = torch.maximum(m, sinks)
     m = m.masked_fill(m == float("-inf"), 0)
     p = (s - m).exp()
     total = p.sum(-1, keepdim=True)
+    if variant.sinks:
+        total = total + (sinks - m).exp()
     lse = (m + total.log())[..., 0]
     p = p / total.masked_fill(total == 0, 1)
     if exact:

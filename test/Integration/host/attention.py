@@ -237,10 +237,10 @@ KEEPS = {
 
 class Variant:
     def __init__(self, dtype, d, dv=None, hq=2, hkv=2, mask="none", score="none",
-                 keep="none", out=None, layout="bhsd", scale=None, tile=(32, 64)):
+                 keep="none", out=None, layout="bhsd", scale=None, tile=(32, 64), sinks=None):
         self.dtype, self.d, self.dv, self.hq, self.hkv = dtype, d, dv or d, hq, hkv
         self.mask, self.score, self.keep = mask, score, keep
-        self.out, self.layout, self.tile = out or dtype, layout, tile
+        self.out, self.layout, self.tile, self.sinks = out or dtype, layout, tile, sinks
         self.scale_given, self.scale = scale, scale if scale is not None else d**-0.5
         self.captures = list(dict.fromkeys(SCORES[score][0] + KEEPS[keep][0]))
 
@@ -269,7 +269,12 @@ class Variant:
         o = self.memref(self.hq, self.dv, self.out)
         lse = f"memref<?x{self.hq}x?xf32>"
         captures = "".join(f", %{c}: {CAPTURES[c][0]}" for c in self.captures)
-        scale = "" if self.scale_given is None else f"scale({float(self.scale)})"
+        scale = "" if self.scale_given is None else f"scale({self.scale:e})"
+        sinks = ""
+        if self.sinks:
+            sinks = f"memref<{self.hq}x{self.sinks}>"
+            captures += f", %sinks: {sinks}"
+            sinks = f"sinks(%sinks : {sinks})"
         regions = ""
         if self.score != "none":
             regions += f"""score {{
@@ -285,7 +290,7 @@ class Variant:
           }}"""
         return f"""func.func @run(%q: {q}, %k: {k}, %v: {v}, %o: {o}, %lse: {lse}{captures}) {{
           attn.attention ins(%q, %k, %v : {q}, {k}, {v}) outs(%o, %lse : {o}, {lse})
-              {scale} {MASKS[self.mask][0]}
+              {sinks} {scale} {MASKS[self.mask][0]}
               schedule(#attn_tile.sequential<query_tile = {self.tile[0]}, key_tile = {self.tile[1]}>)
               {regions}
           return
@@ -330,6 +335,11 @@ VARIANTS = [
     Variant("f16", 64, mask="causal", layout="bshd"),
     Variant("f16", 104, dv=24, mask="window_both"),
     Variant("f16", 64, score="alibi", keep="docs", hq=6, hkv=2),
+    Variant("f32", 64, mask="causal", hq=4, hkv=2, sinks="f32"),
+    Variant("f32", 32, mask="window_both", scale=-0.2, sinks="bf16"),
+    Variant("f32", 32, score="softcap", keep="lengths", sinks="f32", tile=(7, 24)),
+    Variant("bf16", 64, mask="causal", hq=6, hkv=2, sinks="bf16"),
+    Variant("f16", 64, scale=1e-12, sinks="f16"),
 ]
 
 
@@ -393,7 +403,7 @@ def descriptor(array):
                       (ctypes.c_int64 * rank)(*strides))
 
 
-def attention(variant, q, k, v, captures, step):
+def attention(variant, q, k, v, captures, sinks, step):
     """Attention on arrays; `step` rounds after each operation. Gives the output
     and the log-sum-exp."""
     group = variant.hq // variant.hkv
@@ -407,9 +417,12 @@ def attention(variant, q, k, v, captures, step):
         keep = keep & KEEPS[variant.keep][2](b, h, i, j, captures)
     s = np.where(keep, s, -np.inf)
     m = s.max(-1, keepdims=True)
+    sink = np.full(variant.hq, -np.inf) if sinks is None else sinks
+    sink = sink.reshape(1, -1, 1, 1)
+    m = np.maximum(m, sink)
     m = np.where(np.isneginf(m), 0, m)
     p = np.exp(s - m)
-    total = p.sum(-1, keepdims=True)
+    total = p.sum(-1, keepdims=True) + np.exp(sink - m)
     with np.errstate(divide="ignore"):
         lse = (m + np.log(total))[..., 0]
     p = step(p / np.where(total == 0, 1, total))
@@ -434,13 +447,21 @@ def run(variant, library, shape, rng):
         _, numpy_type, make = CAPTURES[name]
         captures[name] = np.ascontiguousarray(make(shape, rng), numpy_type)
     arrays = [*inputs.values(), out, lse, *(captures[c] for c in variant.captures)]
+    sinks = None
+    if variant.sinks:
+        # Scores are about as large; one head has none.
+        sinks = rng.standard_normal(variant.hq) * 2
+        sinks[-1] = -np.inf
+        arrays.append(to_memory(sinks, variant.sinks))
+        sinks = from_memory(arrays[-1], variant.sinks).astype(F64)
     descriptors = [descriptor(array) for array in arrays]
     library._mlir_ciface_run(*(ctypes.byref(d) for d in descriptors))
 
     values = [from_memory(x, variant.dtype) for x in inputs.values()]
-    exact, exact_lse = attention(variant, *(x.astype(F64) for x in values), captures, lambda x: x)
+    exact, exact_lse = attention(variant, *(x.astype(F64) for x in values), captures, sinks, lambda x: x)
     with np.errstate(invalid="ignore"):
-        rounded, _ = attention(variant, *values, captures, lambda x: round_to(x, variant.dtype))
+        rounded, _ = attention(variant, *values, captures, sinks,
+                               lambda x: round_to(x, variant.dtype))
     result = from_memory(out, variant.out).astype(F64)
     if not np.isfinite(result).all():
         return "output is not finite"

@@ -367,6 +367,17 @@ GRAPHS = [
   %r = linalg.batch_matmul ins(%t, %w : tensor<2x3x4xf32>, tensor<2x4x5xf32>)
       outs(%f : tensor<2x3x5xf32>) -> tensor<2x3x5xf32>""",
           lambda x, y, w: np.tanh(y - x) @ w),
+    # A head attends to nothing in the first rows; the log-sum-exp has a gradient.
+    Graph("sinks", {"q": (2, 2, 6, 3), "k": (2, 1, 4, 3), "v": (2, 1, 4, 3), "sinks": (2,)}, (2, 2, 6, 3), """
+  %e = tensor.empty() : tensor<2x2x6x3xf32>
+  %l = tensor.empty() : tensor<2x2x6xf32>
+  %o:2 = attn.attention ins(%q, %k, %v : tensor<2x2x6x3xf32>, tensor<2x1x4x3xf32>, tensor<2x1x4x3xf32>)
+      outs(%e, %l : tensor<2x2x6x3xf32>, tensor<2x2x6xf32>) sinks(%sinks : tensor<2xf32>)
+      mask(#attn.causal) -> tensor<2x2x6x3xf32>, tensor<2x2x6xf32>
+  %b = linalg.broadcast ins(%o#1 : tensor<2x2x6xf32>) outs(%e : tensor<2x2x6x3xf32>) dimensions = [3]
+  %r = linalg.add ins(%o#0, %b : tensor<2x2x6x3xf32>, tensor<2x2x6x3xf32>)
+      outs(%e : tensor<2x2x6x3xf32>) -> tensor<2x2x6x3xf32>""",
+          lambda q, k, v, sinks: sink_attention(q, k, v, sinks)),
 ]
 
 
@@ -380,6 +391,15 @@ def shapes(x, y):
 # ===----------------------------------------------------------------------===#
 # NumPy
 # ===----------------------------------------------------------------------===#
+
+
+def sink_attention(q, k, v, sinks):
+    """Causal attention, plus its log-sum-exp."""
+    s = q @ np.swapaxes(k, 2, 3) * q.shape[3]**-0.5
+    i, j = np.ogrid[: q.shape[2], : k.shape[2]]
+    s = np.where(j <= i + k.shape[2] - q.shape[2], s, -np.inf)
+    total = np.exp(s).sum(-1, keepdims=True) + np.exp(sinks)[:, None, None]
+    return np.exp(s) / total @ v + np.log(total)
 
 
 def scores(v, a):

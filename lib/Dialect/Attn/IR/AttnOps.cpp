@@ -117,6 +117,18 @@ static LogicalResult verifySequences(AttentionOpInterface op) {
   return success();
 }
 
+/// Checks that operands with an entry for each query head have as many.
+static LogicalResult verifyHeadOperands(AttentionOpInterface op) {
+  for (const HeadOperand &operand : op.getHeadOperands()) {
+    OperandDim dim{operand.name, operand.value, 0};
+    if (failed(verifySameContainer(op, {{operand.name, operand.value}})) ||
+        failed(verifyStaticSize(op, dim)) ||
+        failed(verifySameSize(op, {"query", op.getQuery(), 1}, dim)))
+      return failure();
+  }
+  return success();
+}
+
 /// Checks the sizes of all operands, and the scale.
 static LogicalResult verifySizes(AttentionOpInterface op) {
   SmallVector<AttentionOperand> operands = op.getShapedOperands();
@@ -144,6 +156,8 @@ static LogicalResult verifySizes(AttentionOpInterface op) {
       return failure();
   }
 
+  if (failed(verifyHeadOperands(op)))
+    return failure();
   if (op.getNumQueryHeads() % op.getNumKeyHeads() != 0)
     return op->emitOpError()
            << "number of heads of 'query' must be a multiple of that of "
@@ -316,6 +330,13 @@ SmallVector<AttentionOperand> AttentionOp::getShapedOperands() {
       {"out", "out", getOut(), true, ChannelKind::Value}};
   if (Value lse = getLse())
     operands.push_back({"lse", "lse", lse, true, ChannelKind::None});
+  return operands;
+}
+
+SmallVector<HeadOperand> AttentionOp::getHeadOperands() {
+  SmallVector<HeadOperand> operands;
+  if (Value sinks = getSinks())
+    operands.push_back({"sinks", "sinks", sinks});
   return operands;
 }
 

@@ -27,6 +27,8 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 
+#include <limits>
+
 namespace mlir::attn {
 #define GEN_PASS_DEF_ATTNDERIVESCOREGRADPASS
 #include "attn/Dialect/Attn/Transforms/Passes.h.inc"
@@ -151,6 +153,102 @@ struct AttnDeriveScoreGradPass
 // Attention
 //===----------------------------------------------------------------------===//
 
+/// Emits whether row `i` of batch entry `b` belongs to a sequence.
+static Value emitIsInSequence(OpBuilder &builder, Location loc,
+                              AttentionOp attention, Value b, Value i) {
+  auto bound = [&](Value index) -> Value {
+    Value element = tensor::ExtractOp::create(
+        builder, loc, attention.getQuerySequences(), index);
+    return arith::IndexCastOp::create(builder, loc, builder.getIndexType(),
+                                      element);
+  };
+  auto isBefore = [&](Value end) -> Value {
+    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, i,
+                                 end);
+  };
+  if (attention.getSequenceLayout() == SequenceLayout::Padded)
+    return isBefore(bound(b));
+  Value zero = arith::ConstantIndexOp::create(builder, loc, 0);
+  Value one = arith::ConstantIndexOp::create(builder, loc, 1);
+  Value count =
+      tensor::DimOp::create(builder, loc, attention.getQuerySequences(), zero);
+  Value last = arith::SubIOp::create(builder, loc, count, one);
+  Value begins = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge,
+                                       i, bound(zero));
+  return arith::AndIOp::create(builder, loc, begins, isBefore(bound(last)));
+}
+
+/// Emits the gradient of the sinks. A sink has weight `exp(sink - lse)` in each
+/// row and no value, so that gradient is minus the sum over the rows of
+/// `exp(sink - lse) * (dot(dout, out) - dlse)`.
+static Value emitSinkGradient(OpBuilder &builder, AttentionOp attention,
+                              Value dout, Value dlse) {
+  Location loc = attention.getLoc();
+  MLIRContext *context = builder.getContext();
+  Type f32 = builder.getF32Type();
+  Value out = attention->getResult(0), lse = attention->getResult(1);
+  using utils::IteratorType;
+  AffineMap full = builder.getMultiDimIdentityMap(4);
+  AffineMap row = full.dropResult(3);
+  auto delta = linalg::GenericOp::create(
+      builder, loc, lse.getType(), ValueRange{out, dout},
+      emitZeros(builder, loc, lse, f32), ArrayRef<AffineMap>{full, full, row},
+      ArrayRef<IteratorType>{IteratorType::parallel, IteratorType::parallel,
+                             IteratorType::parallel, IteratorType::reduction},
+      [&](OpBuilder &b, Location, ValueRange arguments) {
+        Value product = arith::MulFOp::create(
+            b, loc, convertFloat(b, loc, arguments[0], f32),
+            convertFloat(b, loc, arguments[1], f32));
+        Value sum = arith::AddFOp::create(b, loc, arguments[2], product);
+        linalg::YieldOp::create(b, loc, sum);
+      });
+
+  // Loops are heads, batch entries, rows.
+  AffineMap byHead = AffineMap::get(3, 0, getAffineDimExpr(0, context));
+  AffineMap byRow =
+      AffineMap::getPermutationMap(ArrayRef<unsigned>{1, 0, 2}, context);
+  SmallVector<Value> inputs = {attention.getSinks(), lse, delta.getResult(0)};
+  SmallVector<AffineMap> maps = {byHead, byRow, byRow};
+  if (dlse) {
+    inputs.push_back(dlse);
+    maps.push_back(byRow);
+  }
+  maps.push_back(byHead);
+  auto sum = linalg::GenericOp::create(
+      builder, loc,
+      cast<RankedTensorType>(attention.getSinks().getType()).clone(f32), inputs,
+      emitZeros(builder, loc, attention.getSinks(), f32), maps,
+      ArrayRef<IteratorType>{IteratorType::parallel, IteratorType::reduction,
+                             IteratorType::reduction},
+      [&](OpBuilder &b, Location, ValueRange arguments) {
+        Value sink = convertFloat(b, loc, arguments[0], f32);
+        Value weight = math::ExpOp::create(
+            b, loc, arith::SubFOp::create(b, loc, sink, arguments[1]));
+        Value rowGrad = arguments[2];
+        if (dlse)
+          rowGrad = arith::SubFOp::create(b, loc, rowGrad, arguments[3]);
+        Value product = arith::MulFOp::create(b, loc, weight, rowGrad);
+        // A sink of -inf has no weight, not even in a row without keys.
+        Value lowest = arith::ConstantOp::create(
+            b, loc, b.getF32FloatAttr(-std::numeric_limits<float>::infinity()));
+        Value counts = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNE,
+                                             sink, lowest);
+        if (attention.hasSequences()) {
+          Value inSequence = emitIsInSequence(
+              b, loc, attention, linalg::IndexOp::create(b, loc, 1),
+              linalg::IndexOp::create(b, loc, 2));
+          counts = arith::AndIOp::create(b, loc, counts, inSequence);
+        }
+        Value zero = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0));
+        product = arith::SelectOp::create(b, loc, counts, product, zero);
+        linalg::YieldOp::create(
+            b, loc,
+            arith::SubFOp::create(b, loc, arguments.back(), product)
+                .getResult());
+      });
+  return sum.getResult(0);
+}
+
 namespace {
 struct AttentionModel
     : public DifferentiableOpInterface::ExternalModel<AttentionModel,
@@ -172,7 +270,7 @@ struct AttentionModel
     types.push_back(lse.getType());
     auto replacement = AttentionOp::create(
         rewriter, loc, types, attention.getQuery(), attention.getKey(),
-        attention.getValue(), attention.getOut(), lse,
+        attention.getValue(), attention.getOut(), lse, attention.getSinks(),
         attention.getQuerySequences(), attention.getKeySequences(),
         attention.getSequenceLayoutAttr(), attention.getScaleAttr(),
         attention.getMaskAttr(), attention.getScheduleAttr());
@@ -254,6 +352,9 @@ struct AttentionModel
         result = tensor::ExtractOp::create(builder, loc, result, ValueRange());
       state.addGradient(builder, loc, value, result);
     }
+    if (attention.getSinks() && state.isActive(attention.getSinks()))
+      state.addGradient(builder, loc, attention.getSinks(),
+                        emitSinkGradient(builder, attention, dout, dlse));
     return success();
   }
 };

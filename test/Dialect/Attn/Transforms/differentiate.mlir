@@ -105,3 +105,30 @@ func.func @scalar(%x: tensor<2x4x8x16xf32>, %t: tensor<3xf32>)
       } -> tensor<2x4x8x16xf32>
   return %0 : tensor<2x4x8x16xf32>
 }
+
+// -----
+
+// Sinks have a weight and no value. Rows of no sequence do not count.
+// CHECK-LABEL: func.func @sinks_bwd(
+// CHECK-SAME: %[[SINKS:[a-z0-9]+]]: tensor<4xbf16>
+// CHECK: attn.attention_grad
+// CHECK-NOT: sinks
+// CHECK: %[[DELTA:.*]] = linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "parallel", "reduction"]
+// CHECK: %[[SUM:.*]] = linalg.generic {{.*}} iterator_types = ["parallel", "reduction", "reduction"]{{.*}} ins(%[[SINKS]], %{{.*}}, %[[DELTA]] : tensor<4xbf16>, tensor<2x4x8xf32>, tensor<2x4x8xf32>) outs(%{{.*}} : tensor<4xf32>)
+// CHECK: math.exp
+// CHECK: tensor.extract %{{.*}} : tensor<2xi32>
+// CHECK: arith.subf
+// CHECK: linalg.yield
+// CHECK: %[[D:.*]] = linalg.generic {{.*}} ins(%[[SUM]] : tensor<4xf32>)
+// CHECK: arith.truncf
+// CHECK: return %{{.*}}, %[[D]]
+func.func @sinks(%x: tensor<2x4x8x16xf32>, %sinks: tensor<4xbf16>,
+                 %lengths: tensor<2xi32>) -> tensor<2x4x8x16xf32> {
+  %0 = attn.attention
+      ins(%x, %x, %x : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>,
+          tensor<2x4x8x16xf32>)
+      outs(%x : tensor<2x4x8x16xf32>) sinks(%sinks : tensor<4xbf16>)
+      sequences padded(%lengths, %lengths : tensor<2xi32>, tensor<2xi32>)
+      -> tensor<2x4x8x16xf32>
+  return %0 : tensor<2x4x8x16xf32>
+}

@@ -79,6 +79,14 @@ struct AttentionOperand {
   ChannelKind channels;
 };
 
+/// An operand of attention with one entry for each query head.
+struct HeadOperand {
+  /// As of `AttentionOperand`.
+  StringRef name;
+  StringRef argumentName;
+  Value value;
+};
+
 /// A destination and the block argument that stands for it in a region.
 struct RegionDestination {
   OpOperand *destination;

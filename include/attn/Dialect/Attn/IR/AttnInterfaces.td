@@ -161,6 +161,11 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
       "::llvm::SmallVector<::mlir::attn::AttentionOperand>",
       "getShapedOperands">,
     InterfaceMethod<[{
+        Operands with one entry for each query head.
+      }],
+      "::llvm::SmallVector<::mlir::attn::HeadOperand>", "getHeadOperands",
+      (ins), /*methodBody=*/"", /*defaultImplementation=*/"return {};">,
+    InterfaceMethod<[{
         Destinations that regions refer to by a block argument of the same
         type, with these arguments.
       }],

@@ -45,6 +45,15 @@ def Attn_SequenceTensor
                       ".isSignlessInteger(32)">]>,
            "1-D tensor or memref of i32 values">;
 
+/// bf16, f16 or f32, one dimension: an entry for each query head.
+def Attn_HeadScalarTensor
+    : Type<And<[Or<[AnyRankedTensor.predicate, AnyMemRef.predicate]>,
+                CPred<"::llvm::cast<::mlir::ShapedType>($_self).getRank() == 1">,
+                CPred<"::llvm::isa<::mlir::BFloat16Type, ::mlir::Float16Type, "
+                      "::mlir::Float32Type>(::llvm::cast<::mlir::ShapedType>($_self)"
+                      ".getElementType())">]>,
+           "1-D tensor or memref of bf16, f16 or f32 values">;
+
 /// f32, any number of dimensions.
 def Attn_GradTensor
     : Type<And<[Or<[AnyRankedTensor.predicate, AnyMemRef.predicate]>,
@@ -55,8 +64,8 @@ def Attn_GradTensor
 def Attn_AttentionOp : Attn_Op<"attention", [
     AttrSizedOperandSegments, SingleBlock, RecursiveMemoryEffects,
     DeclareOpInterfaceMethods<Attn_AttentionOpInterface, [
-        "statesScoreGrad", "getShapedOperands", "getRegionDestinations",
-        "getFlopsPerPair"]>,
+        "statesScoreGrad", "getShapedOperands", "getHeadOperands",
+        "getRegionDestinations", "getFlopsPerPair"]>,
     DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>,
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
     DeclareOpInterfaceMethods<ConditionallySpeculatable>,
@@ -79,6 +88,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     | `value` | `[B, Hkv, Skv, Dv]` | that of `query` |
     | `out` | `[B, Hq, Sq, Dv]` | that of `query`, or f32 |
     | `lse` | `[B, Hq, Sq]` | f32 |
+    | `sinks` (optional) | `[Hq]` | bf16, f16 or f32 |
 
     Batch and sequence dimensions may be dynamic; heads and head dimensions are
     static. `Hkv` divides `Hq`; query head `h` uses key and value head
@@ -94,6 +104,24 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     `tensor.extract`. They may read memory but have no other effect, and do not
     read the buffers that the operation writes. Index arithmetic in them is done
     with at least 32 bits, and positions are less than 2^31.
+
+    `sinks` holds a logit for each query head that takes part in the softmax
+    beside the scores and has no value, so that a row may attend to nothing:
+
+    ```
+    lse    = log(exp(sinks[h]) + sum over attended j of exp(s[j]))
+    ```
+
+    A row with no attended key then still gives `out = 0`, and
+    `lse = sinks[h]`. A sink of -inf is none.
+
+    ```mlir
+    attn.attention
+        ins(%q, %k, %v : memref<?x32x?x128xbf16>, memref<?x8x?x128xbf16>,
+            memref<?x8x?x128xbf16>)
+        outs(%out : memref<?x32x?x128xbf16>)
+        sinks(%sinks : memref<32xbf16>) mask(#attn.causal)
+    ```
 
     `sequences` gives the lengths of sequences that differ in length. They are
     read when the operation runs, on the device that runs it.
@@ -146,6 +174,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
   let arguments = (ins Attn_HeadTensor:$query, Attn_HeadTensor:$key,
                        Attn_HeadTensor:$value, Attn_HeadTensor:$out,
                        Optional<Attn_RowTensor>:$lse,
+                       Optional<Attn_HeadScalarTensor>:$sinks,
                        Optional<Attn_SequenceTensor>:$query_sequences,
                        Optional<Attn_SequenceTensor>:$key_sequences,
                        OptionalAttr<Attn_SequenceLayoutAttr>:$sequence_layout,
@@ -158,6 +187,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
   let assemblyFormat = [{
     `ins` `(` $query `,` $key `,` $value `:` type($query) `,` type($key) `,` type($value) `)`
     `outs` `(` $out (`,` $lse^)? `:` type($out) (`,` type($lse)^)? `)`
+    (`sinks` `(` $sinks^ `:` type($sinks) `)`)?
     (`sequences` $sequence_layout `(` $query_sequences^ `,` $key_sequences
         `:` type($query_sequences) `,` type($key_sequences) `)`)?
     (`scale` `(` $scale^ `)`)? (`mask` `(` $mask^ `)`)? (`schedule` `(` $schedule^ `)`)?
