@@ -149,9 +149,29 @@ static bool mayBeWritten(Value memref) {
 // Floating point operations
 //===----------------------------------------------------------------------===//
 
+/// Emits the number of keys in `range` that attend, added to `sum`. `at.key` is
+/// filled in.
+static Value emitCountInRange(OpBuilder &builder, Location loc,
+                              MaskAttrInterface mask, MaskPosition at,
+                              const IndexRange &range, Value sum) {
+  Value one = arith::ConstantIndexOp::create(builder, loc, 1);
+  auto loop =
+      scf::ForOp::create(builder, loc, range.begin, range.end, one, sum);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(loop.getBody());
+  at.key = loop.getInductionVar();
+  Value attends = mask.emitPredicate(builder, loc, at);
+  Value count = arith::IndexCastUIOp::create(builder, loc,
+                                             builder.getIndexType(), attends);
+  count = arith::AddIOp::create(builder, loc, loop.getRegionIterArg(0), count);
+  scf::YieldOp::create(builder, loc, count);
+  return loop.getResult(0);
+}
+
 /// Emits the number of (query, key) pairs that `mask` keeps, of all if it is
-/// null, per head: of each row the keys that are known to be attended, or those
-/// that may be, where that is all that is known.
+/// null, per head: of each row the keys that are known to be attended, and
+/// those that are found to be, one by one, where the mask says no more than a
+/// range.
 static Value emitAttendedPairs(OpBuilder &builder, Location loc,
                                MaskAttrInterface mask, Value queryLength,
                                Value keyLength) {
@@ -169,11 +189,13 @@ static Value emitAttendedPairs(OpBuilder &builder, Location loc,
   // Tiles of one key.
   TileRanges ranges =
       emitTileRanges(builder, loc, scores, MaskDim::Query, row, 1, 1);
-  for (auto [begin, end] :
-       llvm::concat<IndexRange>(ranges.masked, ranges.full)) {
+  for (auto [begin, end] : ranges.full) {
     Value keys = arith::SubIOp::create(builder, loc, end, begin);
     sum = arith::AddIOp::create(builder, loc, sum, keys);
   }
+  MaskPosition at{zero, zero, row, /*key=*/nullptr, queryLength, keyLength};
+  for (const IndexRange &range : ranges.masked)
+    sum = emitCountInRange(builder, loc, mask, at, range, sum);
   scf::YieldOp::create(builder, loc, sum);
   return loop.getResult(0);
 }

@@ -47,6 +47,23 @@ func.func @causal(%q: memref<2x4x?x64xf16>, %k: memref<2x4x?x64xf16>, %v: memref
   return
 }
 
+// Between keys that are attended are some that are not: they are counted one by
+// one.
+
+// CHECK-LABEL: llvm.func @attn_flops_dilated(
+// CHECK:         scf.for
+// CHECK:         scf.for %{{.*}} iter_args(%[[SUM:.*]] =
+// CHECK:           arith.remsi
+// CHECK:           %[[ATTENDS:.*]] = arith.andi
+// CHECK:           %[[ONE:.*]] = arith.index_castui %[[ATTENDS]] : i1 to index
+// CHECK:           arith.addi %[[SUM]], %[[ONE]]
+func.func @dilated(%q: memref<2x4x?x64xf16>, %k: memref<2x4x?x64xf16>, %v: memref<2x4x?x64xf16>,
+                   %o: memref<2x4x?x64xf16>) {
+  attn.attention ins(%q, %k, %v : memref<2x4x?x64xf16>, memref<2x4x?x64xf16>, memref<2x4x?x64xf16>)
+      outs(%o : memref<2x4x?x64xf16>) mask(#attn.dilated_window<left = 8, right = 0, dilation = 4>)
+  return
+}
+
 // Other functions that write an argument.
 
 // CHECK-LABEL: func.func @copy(
