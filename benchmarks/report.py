@@ -30,6 +30,7 @@ NAMES = {
     "fa2": "FlashAttention-2",
     "fa3": "FlashAttention-3",
     "flex": "FlexAttention",
+    "attn_batch": "the batch",
 }
 MODES = {"fwd": "Forward", "bwd": "Backward", "decode": "Decoding"}
 BEGIN, END = "<!-- performance -->", "<!-- /performance -->"
@@ -74,6 +75,8 @@ class Case:
             return f"{title} with dropout"
         if self.mask.startswith("mod:"):
             return f"{title} with score changes"
+        if self.mask.startswith("packed_"):
+            return f"{title} of packed sequences against batches of equal length"
         if self.mask not in ("full", "causal"):
             return f"{title} with masks"
         return f"{title}, grouped heads" if self.H != self.Hkv else title

@@ -59,6 +59,22 @@ def test_pages(project):
     assert "| Forward, GPU | 2 | cuDNN | 1.00 | 0.50 | 2.00 |" in readme and "old" not in readme
 
 
+def test_packed_sequences_have_a_group_of_their_own(project):
+    write(
+        project,
+        [
+            row("attn", 2.0, mask="packed_4x256_full"),
+            row("attn_batch", 1.0, mask="packed_4x256_full"),
+            row("attn", 1.0, mask="window"),
+            row("flex", 2.0, mask="window"),
+        ],
+    )
+    assert report.main(["--root", str(project), "--no-plots"]) == 0
+    readme = (project / "README.md").read_text()
+    assert "| Forward of packed sequences against batches of equal length, GPU | 1 | the batch | 0.50 | 0.50 | 0.50 |" in readme
+    assert "| Forward with masks, GPU | 1 | FlexAttention | 2.00 | 2.00 | 2.00 |" in readme
+
+
 def test_is_idempotent(project):
     write(project, [row("attn", 1.0), row("cudnn", 2.0)])
     report.main(["--root", str(project), "--no-plots"])
