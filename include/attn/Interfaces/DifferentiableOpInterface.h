@@ -50,9 +50,15 @@ public:
                                            Value tensor, ValueRange indices,
                                            Value gradient);
 
+  /// Whether gradients have to be bitwise equal each time: operations then ask
+  /// for sums in a fixed order.
+  bool isDeterministic() const { return deterministic; }
+  void setDeterministic(bool value) { deterministic = value; }
+
 private:
   llvm::DenseSet<Value> active;
   llvm::DenseMap<Value, Value> gradients;
+  bool deterministic = false;
 };
 
 /// Whether values of `type` can have gradients: floats, and tensors and vectors

@@ -119,7 +119,7 @@ static LogicalResult dropUnusedOperands(Operation *last, Block &body) {
 /// Adds the function after `function`.
 static FailureOr<Combined> createCombined(func::FuncOp function,
                                           ArrayRef<unsigned> wanted,
-                                          StringRef name) {
+                                          StringRef name, bool deterministic) {
   OpBuilder builder(function.getContext());
   builder.setInsertionPointAfter(function);
   auto combined = cast<func::FuncOp>(builder.clone(*function));
@@ -132,6 +132,7 @@ static FailureOr<Combined> createCombined(func::FuncOp function,
   // What depends on the wanted arguments.
   Block &body = combined.getBody().front();
   GradientState state;
+  state.setDeterministic(deterministic);
   for (unsigned number : wanted)
     state.setActive(combined.getArgument(number));
   IRRewriter rewriter(combined.getContext());
@@ -359,7 +360,7 @@ struct AttnDifferentiatePass
                << names.back() << "' exists already";
     }
     FailureOr<Combined> combined =
-        createCombined(function, *wanted, names.front());
+        createCombined(function, *wanted, names.front(), deterministic);
     if (failed(combined))
       return failure();
     ++numFunctions;

@@ -332,7 +332,8 @@ struct AttentionModel
         inits[2], destinations, attention.getQuerySequences(),
         attention.getKeySequences(), attention.getSequenceLayoutAttr(),
         attention.getScaleAttr(), attention.getMaskAttr(),
-        /*schedule=*/Attribute(), /*deterministic=*/UnitAttr());
+        /*schedule=*/Attribute(),
+        state.isDeterministic() ? builder.getUnitAttr() : UnitAttr());
     IRMapping mapping;
     attention.getScoreRegion().cloneInto(&grad.getScoreRegion(), mapping);
     attention.getKeepRegion().cloneInto(&grad.getKeepRegion(), mapping);

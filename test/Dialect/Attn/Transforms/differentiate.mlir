@@ -1,6 +1,7 @@
 // RUN: attn-opt %s --attn-differentiate --canonicalize --split-input-file | FileCheck %s
 // RUN: attn-opt %s --attn-differentiate=mode=combined --canonicalize --split-input-file | FileCheck %s --check-prefix=COMBINED
 // RUN: attn-opt %s --attn-differentiate="mode=combined arguments=1" --canonicalize --split-input-file | FileCheck %s --check-prefix=KEYS
+// RUN: attn-opt %s --attn-differentiate=deterministic --split-input-file | FileCheck %s --check-prefix=DETERMINISTIC
 
 // The pair saves the log-sum-exp beside the output; sizes are computed again.
 // CHECK-LABEL: func.func @attention(
@@ -23,6 +24,10 @@
 // CHECK: %[[DBF16:.*]] = linalg.generic {{.*}} ins(%[[G]]#3 :
 // CHECK: arith.truncf
 // CHECK: return %[[G]]#0, %[[DK]], %[[DBF16]]
+
+// Sums in a fixed order have to be asked for.
+// DETERMINISTIC-LABEL: func.func @attention_bwd(
+// DETERMINISTIC: attn.attention_grad {{.*}} mask(#attn.causal) deterministic score {
 
 // COMBINED-LABEL: func.func @attention(
 // COMBINED-LABEL: func.func @attention_grad(

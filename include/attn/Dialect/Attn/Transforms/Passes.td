@@ -128,6 +128,8 @@ def AttnDifferentiatePass : Pass<"attn-differentiate", "::mlir::ModuleOp"> {
                "of floats if empty">,
     Option<"mode", "mode", "std::string", /*default=*/"\"pair\"",
            "What to add: pair or combined">,
+    Option<"deterministic", "deterministic", "bool", /*default=*/"false",
+           "Demand gradients of attention that are bitwise equal each time">,
   ];
   let statistics = [Statistic<"numFunctions", "num-functions",
                               "Number of functions differentiated">];
