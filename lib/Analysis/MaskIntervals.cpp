@@ -161,6 +161,15 @@ void MaskAnalysis::setTile(MaskDim dim, int64_t size) {
   number = addVariable({VariableKind::Internal});
 }
 
+MaskAnalysis::Conjunction MaskAnalysis::getPositionContext() {
+  Conjunction rows = facts;
+  for (unsigned dim : {queryVariable, keyVariable}) {
+    rows.push_back(getForm(dim));
+    rows.push_back(getLength(dim) - getForm(dim) + -1);
+  }
+  return rows;
+}
+
 MaskAnalysis::Conjunction MaskAnalysis::getTileContext() {
   Conjunction rows;
   LinearForm firstForm = getForm(first), lastForm = getForm(last);

@@ -125,7 +125,7 @@ static Formula disjoin(Formula lhs, Formula rhs) {
   return combine(Formula::Kind::Or, std::move(lhs), std::move(rhs));
 }
 
-static Formula negate(Formula formula) {
+Formula attn::negate(Formula formula) {
   switch (formula.kind) {
   case Formula::Kind::True:
     return getConstant(false);
@@ -356,13 +356,8 @@ FailureOr<MaskAnalysis::Pieces> MaskAnalysis::multiply(Operation *op, Value lhs,
 
 LogicalResult MaskAnalysis::checkNotNegative(Operation *op,
                                              const Pieces &pieces) {
-  Conjunction within = facts;
-  for (unsigned dim : {queryVariable, keyVariable}) {
-    within.push_back(getForm(dim));
-    within.push_back(getLength(dim) - getForm(dim) + -1);
-  }
   for (const Piece &piece : pieces) {
-    Conjunction context = within;
+    Conjunction context = getPositionContext();
     context.push_back(piece.form * -1 + -1);
     FailureOr<SmallVector<Conjunction>> cases =
         expand(piece.guard, /*negated=*/false, context);
@@ -508,8 +503,15 @@ FailureOr<MaskAnalysis::Pieces> MaskAnalysis::analyzeInteger(Operation *op) {
 // Logic
 //===----------------------------------------------------------------------===//
 
-void MaskAnalysis::restrict(Value predicate) {
-  formula = conjoin(formula, getFormula(predicate));
+void MaskAnalysis::restrict(Value predicate, bool negated) {
+  Formula restriction = getFormula(predicate);
+  formula = conjoin(formula, negated ? negate(restriction) : restriction);
+}
+
+bool MaskAnalysis::isNever() {
+  FailureOr<SmallVector<Conjunction>> cases =
+      expand(formula, /*negated=*/false, getPositionContext());
+  return succeeded(cases) && cases->empty();
 }
 
 Formula MaskAnalysis::getFormula(Value value) {

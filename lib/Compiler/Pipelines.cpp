@@ -43,6 +43,7 @@ static void addCleanup(OpPassManager &pm) {
 
 void attn::buildSchedulePipeline(OpPassManager &pm,
                                  const TargetPipelineOptions &options) {
+  pm.addPass(createAttnSimplifyMasksPass());
   ChooseSchedulePassOptions choose;
   choose.target = options.target;
   pm.addNestedPass<func::FuncOp>(createChooseSchedulePass(choose));

@@ -55,6 +55,8 @@ struct Formula {
   std::vector<Formula> parts;
 };
 
+Formula negate(Formula formula);
+
 /// The values `x` of one dimension with `x >= form / divisor` for all `lower`,
 /// `x <= form / divisor` for all `upper`, and none at all unless all `guards`
 /// are at least zero. The forms are of variables that are known for a tile.
@@ -91,8 +93,23 @@ public:
 
   explicit MaskAnalysis(const Positions &positions);
 
-  /// Restricts the predicate to where `predicate`, an `i1`, is true.
-  void restrict(Value predicate);
+  /// Restricts the predicate to where `predicate`, an `i1`, is true, or false
+  /// if `negated`.
+  void restrict(Value predicate, bool negated = false);
+
+  /// `predicate`, an `i1`, as a formula.
+  Formula getFormula(Value predicate);
+
+  /// Whether no pair within the lengths is known to be kept.
+  bool isNever();
+
+  /// A position and the number of positions of a dimension.
+  LinearForm getPosition(MaskDim dim) {
+    return getForm(dim == MaskDim::Query ? queryVariable : keyVariable);
+  }
+  LinearForm getLength(MaskDim dim) {
+    return dim == MaskDim::Query ? queryLength : keyLength;
+  }
 
   /// Says that a tile is `[first, last]` in dimension `dim`, where `first` is a
   /// multiple of `size` and `last` is the smaller of `first + size - 1` and the
@@ -170,7 +187,6 @@ private:
   bool isLocal(const LinearForm &form) const;
   bool dependsOnPosition(Value value);
 
-  Formula getFormula(Value value);
   FailureOr<Formula> analyzeLogic(Operation *op);
   FailureOr<Formula> analyzeComparison(Operation *op);
   FailureOr<Pieces> getPieces(Value value);
@@ -193,6 +209,8 @@ private:
   bool implies(ArrayRef<LinearForm> rows, const LinearForm &row);
   presburger::IntegerPolyhedron getPolyhedron(ArrayRef<LinearForm> rows,
                                               bool withDefinitions);
+  /// What holds of all pairs within the lengths.
+  Conjunction getPositionContext();
   /// What holds of all tiles.
   Conjunction getTileContext();
   /// What holds of the pairs of a tile within the lengths; without the bound on

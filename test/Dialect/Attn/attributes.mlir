@@ -21,7 +21,9 @@ func.func private @masks() attributes {
 // CHECK-SAME: m3 = #attn.local_blocks<size = 64, after = 2>,
 // CHECK-SAME: m4 = #attn.global_tokens<count = 16>,
 // CHECK-SAME: m5 = #attn.and<#attn.causal, #attn.not<#attn.global_tokens<count = 1>>>,
-// CHECK-SAME: m6 = #attn.or<#attn.causal, #attn.and<#attn.causal>>
+// CHECK-SAME: m6 = #attn.or<#attn.causal, #attn.and<#attn.causal>>,
+// CHECK-SAME: m7 = #attn.local_blocks<size = 64, before = 2>,
+// CHECK-SAME: m8 = #attn.none
 func.func private @more_masks() attributes {
   m0 = #attn.prefix_lm<length = 4096>,
   m1 = #attn.dilated_window<left = 8, right = 0, dilation = 4, alignment = top_left>,
@@ -29,7 +31,9 @@ func.func private @more_masks() attributes {
   m3 = #attn.local_blocks<size = 64, after = 2>,
   m4 = #attn.global_tokens<count = 16>,
   m5 = #attn.and<#attn.causal, #attn.not<#attn.global_tokens<count = 1>>>,
-  m6 = #attn.or<#attn.causal, #attn.and<#attn.causal>>
+  m6 = #attn.or<#attn.causal, #attn.and<#attn.causal>>,
+  m7 = #attn.local_blocks<size = 64, before = 2>,
+  m8 = #attn.none
 }
 
 // -----
@@ -56,6 +60,11 @@ func.func private @dilation() attributes {m = #attn.dilated_window<left = 4, rig
 
 // expected-error @below {{local blocks 'size' must lie in [1, 1073741823] (was 0)}}
 func.func private @block_size() attributes {m = #attn.local_blocks<size = 0, after = 0>}
+
+// -----
+
+// expected-error @below {{local blocks must bound at least one of 'before' and 'after'}}
+func.func private @blocks_side() attributes {m = #attn.local_blocks<size = 8>}
 
 // -----
 

@@ -124,6 +124,18 @@ MASKS = {
         "mask(#attn.or<#attn.global_tokens<count = 20>, #attn.sliding_window<left = 30, right = 10>>)",
         lambda i, j, sq, skv: (i < 20) | (j < 20) | band(30, 10)(i, j, sq, skv),
     ),
+    "blocks_before": (
+        "mask(#attn.local_blocks<size = 32, before = 1>)",
+        lambda i, j, sq, skv: j // 32 >= (i + skv - sq) // 32 - 1,
+    ),
+    "nothing": (
+        "mask(#attn.none)",
+        lambda i, j, sq, skv: np.zeros(np.broadcast(i, j).shape, bool),
+    ),
+    "not_or": (
+        "mask(#attn.not<#attn.or<#attn.not<#attn.causal>, #attn.sliding_window<left = 9, right = 4>>>)",
+        lambda i, j, sq, skv: band(None, 0)(i, j, sq, skv) & ~band(9, 4)(i, j, sq, skv),
+    ),
     "not_window": (
         "mask(#attn.not<#attn.sliding_window<left = 25, right = 25>>)",
         lambda i, j, sq, skv: ~band(25, 25)(i, j, sq, skv),
@@ -217,6 +229,22 @@ KEEPS = {
         """%n = memref.load %lengths[%b] : memref<?xindex>
            %r = arith.cmpi ult, %j, %n : index""",
         lambda b, h, i, j, c: j < c["lengths"][b],
+    ),
+    # Masks that have names.
+    "named": (
+        (),
+        """%c20 = arith.constant 20 : index
+           %x = arith.divui %i, %c20 : index
+           %y = arith.divui %j, %c20 : index
+           %after = arith.cmpi ule, %x, %y : index
+           %tokens = arith.cmpi slt, %i, %c20 : index
+           %first = arith.cmpi slt, %j, %c20 : index
+           %global = arith.ori %first, %tokens : i1
+           %near = arith.addi %j, %c20 : index
+           %window = arith.cmpi sge, %near, %i : index
+           %either = arith.ori %global, %window : i1
+           %r = arith.andi %either, %after : i1""",
+        lambda b, h, i, j, c: (i // 20 <= j // 20) & ((i < 20) | (j < 20) | (j >= i - 20)),
     ),
     # A prefix whose length is read, and every other key of blocks of sixteen.
     "affine": (
@@ -314,6 +342,10 @@ VARIANTS = [
     Variant("f32", 64, mask="chunked", tile=(8, 24)),
     Variant("f32", 64, mask="global_window", tile=(16, 8)),
     Variant("f32", 32, mask="not_window", tile=(16, 16)),
+    Variant("f32", 32, mask="blocks_before", tile=(16, 16)),
+    Variant("f32", 32, mask="nothing"),
+    Variant("f32", 32, mask="not_or", tile=(16, 16)),
+    Variant("f32", 32, keep="named", tile=(16, 16)),
     Variant("f32", 64, mask="global_window", keep="docs"),
     Variant("f32", 64, keep="affine", tile=(16, 16)),
     Variant("f32", 64, score="alibi", mask="causal", hq=4, hkv=2),
@@ -365,7 +397,8 @@ def make_shapes(variant, rng, count):
 # ===----------------------------------------------------------------------===#
 
 PIPELINE = (
-    "builtin.module(func.func(llvm-request-c-wrappers),convert-attn-to-attn-tile,"
+    "builtin.module(func.func(llvm-request-c-wrappers),attn-simplify-masks,"
+    "convert-attn-to-attn-tile,"
     "attn_tile.kernel(attn-tile-peel-masks),"
     "attn-host-lowering-pipeline{vector-bits=256 num-registers=16})"
 )

@@ -475,6 +475,7 @@ INSTANTIATE_TEST_SUITE_P(
         "#attn.local_blocks<size = 8, before = 0, after = 0>",
         "#attn.local_blocks<size = 5, after = 0, alignment = top_left>",
         "#attn.local_blocks<size = 5, after = 0>",
+        "#attn.local_blocks<size = 5, before = 1>", "#attn.none",
         "#attn.local_blocks<size = 4, before = 2, after = 1, alignment = "
         "top_left>",
         "#attn.global_tokens<count = 5>", "#attn.global_tokens<count = 8>",

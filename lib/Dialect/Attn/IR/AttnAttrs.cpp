@@ -150,12 +150,113 @@ getBandConstant(const Band &band, int64_t queryLength, int64_t keyLength) {
   return std::nullopt;
 }
 
+/// The larger or smaller one of two sides, of which an absent one is unbounded.
+static std::optional<int64_t> getWiderSide(std::optional<int64_t> lhs,
+                                           std::optional<int64_t> rhs) {
+  return lhs && rhs ? std::max(lhs, rhs) : std::nullopt;
+}
+
+static std::optional<int64_t> getNarrowerSide(std::optional<int64_t> lhs,
+                                              std::optional<int64_t> rhs) {
+  return lhs && rhs ? std::min(lhs, rhs) : std::max(lhs, rhs);
+}
+
+/// The alignment to state where diagonals of both may be the same.
+static MaskAlignment simplifyAlignment(MaskAlignment alignment,
+                                       int64_t queryLength, int64_t keyLength) {
+  bool isSquare = ShapedType::isStatic(queryLength) && queryLength == keyLength;
+  return isSquare ? MaskAlignment::BottomRight : alignment;
+}
+
+/// Position of the diagonal in row 0, if it is known.
+static std::optional<int64_t> getStaticOffset(MaskAlignment alignment,
+                                              int64_t queryLength,
+                                              int64_t keyLength) {
+  if (alignment == MaskAlignment::TopLeft)
+    return 0;
+  if (ShapedType::isDynamic(queryLength) || ShapedType::isDynamic(keyLength))
+    return std::nullopt;
+  return keyLength - queryLength;
+}
+
+/// Whether a mask is known to be a band, and which one.
+static std::optional<Band> getAsBand(MaskAttrInterface mask) {
+  if (auto causal = dyn_cast<CausalAttr>(mask))
+    return Band{std::nullopt, 0, causal.getAlignment()};
+  if (auto window = dyn_cast<SlidingWindowAttr>(mask))
+    return Band{window.getLeft(), window.getRight(), window.getAlignment()};
+  return std::nullopt;
+}
+
+/// The simplest mask that is `band`; null if it has no bound.
+static MaskAttrInterface getBandMask(MLIRContext *context, const Band &band) {
+  if (!band.left && !band.right)
+    return nullptr;
+  if (!band.left && band.right == 0)
+    return CausalAttr::get(context, band.alignment);
+  return SlidingWindowAttr::get(context, band.left, band.right, band.alignment);
+}
+
+static MaskAttrInterface simplifyBand(MaskAttrInterface mask,
+                                      int64_t queryLength, int64_t keyLength) {
+  Band band = *getAsBand(mask);
+  band.alignment = simplifyAlignment(band.alignment, queryLength, keyLength);
+  Band reached = band;
+  if (std::optional<int64_t> offset =
+          getStaticOffset(band.alignment, queryLength, keyLength)) {
+    if (band.left && ShapedType::isStatic(queryLength) &&
+        *band.left >= queryLength - 1 + *offset)
+      reached.left = std::nullopt;
+    if (band.right && ShapedType::isStatic(keyLength) &&
+        *band.right >= keyLength - 1 - *offset)
+      reached.right = std::nullopt;
+  }
+  // A band without bounds is no band.
+  MaskAttrInterface result = getBandMask(mask.getContext(), reached);
+  return result ? result : getBandMask(mask.getContext(), band);
+}
+
+static MaskAttrInterface intersectBand(MaskAttrInterface mask,
+                                       MaskAttrInterface other) {
+  Band lhs = *getAsBand(mask);
+  std::optional<Band> rhs = getAsBand(other);
+  if (!rhs || lhs.alignment != rhs->alignment)
+    return nullptr;
+  return getBandMask(mask.getContext(),
+                     {getNarrowerSide(lhs.left, rhs->left),
+                      getNarrowerSide(lhs.right, rhs->right), lhs.alignment});
+}
+
+static MaskAttrInterface uniteBand(MaskAttrInterface mask,
+                                   MaskAttrInterface other) {
+  Band lhs = *getAsBand(mask);
+  std::optional<Band> rhs = getAsBand(other);
+  if (!rhs || lhs.alignment != rhs->alignment)
+    return nullptr;
+  return getBandMask(mask.getContext(),
+                     {getWiderSide(lhs.left, rhs->left),
+                      getWiderSide(lhs.right, rhs->right), lhs.alignment});
+}
+
 //===----------------------------------------------------------------------===//
 // CausalAttr
 //===----------------------------------------------------------------------===//
 
 static Band getBand(CausalAttr mask) {
   return {std::nullopt, 0, mask.getAlignment()};
+}
+
+MaskAttrInterface CausalAttr::simplify(int64_t queryLength,
+                                       int64_t keyLength) const {
+  return simplifyBand(*this, queryLength, keyLength);
+}
+
+MaskAttrInterface CausalAttr::getIntersection(MaskAttrInterface other) const {
+  return intersectBand(*this, other);
+}
+
+MaskAttrInterface CausalAttr::getUnion(MaskAttrInterface other) const {
+  return uniteBand(*this, other);
 }
 
 Value CausalAttr::emitPredicate(OpBuilder &builder, Location loc,
@@ -230,6 +331,20 @@ SlidingWindowAttr::getConstantValue(int64_t queryLength,
   return getBandConstant(getBand(*this), queryLength, keyLength);
 }
 
+MaskAttrInterface SlidingWindowAttr::simplify(int64_t queryLength,
+                                              int64_t keyLength) const {
+  return simplifyBand(*this, queryLength, keyLength);
+}
+
+MaskAttrInterface
+SlidingWindowAttr::getIntersection(MaskAttrInterface other) const {
+  return intersectBand(*this, other);
+}
+
+MaskAttrInterface SlidingWindowAttr::getUnion(MaskAttrInterface other) const {
+  return uniteBand(*this, other);
+}
+
 //===----------------------------------------------------------------------===//
 // What the other masks have in common
 //===----------------------------------------------------------------------===//
@@ -264,6 +379,23 @@ static Value emitCompare(OpBuilder &builder, Location loc,
 }
 
 //===----------------------------------------------------------------------===//
+// NoneAttr
+//===----------------------------------------------------------------------===//
+
+Value NoneAttr::emitPredicate(OpBuilder &builder, Location loc,
+                              const MaskPosition &at) const {
+  return arith::ConstantIntOp::create(builder, loc, 0, 1);
+}
+
+bool NoneAttr::isAttended(int64_t, int64_t, int64_t, int64_t) const {
+  return false;
+}
+
+std::optional<bool> NoneAttr::getConstantValue(int64_t, int64_t) const {
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
 // PrefixLMAttr
 //===----------------------------------------------------------------------===//
 
@@ -294,6 +426,31 @@ std::optional<bool> PrefixLMAttr::getConstantValue(int64_t queryLength,
   std::optional<bool> causal = getBandConstant(
       {std::nullopt, 0, getAlignment()}, queryLength, keyLength);
   return causal == true || getLength() == 0 ? causal : std::nullopt;
+}
+
+MaskAttrInterface PrefixLMAttr::simplify(int64_t queryLength,
+                                         int64_t keyLength) const {
+  MaskAlignment alignment =
+      simplifyAlignment(getAlignment(), queryLength, keyLength);
+  if (getLength() == 0)
+    return CausalAttr::get(getContext(), alignment);
+  return PrefixLMAttr::get(getContext(), getLength(), alignment);
+}
+
+MaskAttrInterface PrefixLMAttr::getIntersection(MaskAttrInterface other) const {
+  auto prefix = dyn_cast<PrefixLMAttr>(other);
+  if (!prefix || prefix.getAlignment() != getAlignment())
+    return nullptr;
+  return PrefixLMAttr::get(
+      getContext(), std::min(getLength(), prefix.getLength()), getAlignment());
+}
+
+MaskAttrInterface PrefixLMAttr::getUnion(MaskAttrInterface other) const {
+  auto prefix = dyn_cast<PrefixLMAttr>(other);
+  if (!prefix || prefix.getAlignment() != getAlignment())
+    return nullptr;
+  return PrefixLMAttr::get(
+      getContext(), std::max(getLength(), prefix.getLength()), getAlignment());
 }
 
 //===----------------------------------------------------------------------===//
@@ -340,6 +497,33 @@ DilatedWindowAttr::getConstantValue(int64_t queryLength,
   return window == false || getDilation() == 1 ? window : std::nullopt;
 }
 
+MaskAttrInterface DilatedWindowAttr::simplify(int64_t queryLength,
+                                              int64_t keyLength) const {
+  MaskAlignment alignment =
+      simplifyAlignment(getAlignment(), queryLength, keyLength);
+  int64_t left = getLeft(), right = getRight(), dilation = getDilation();
+  if (dilation == 1)
+    return SlidingWindowAttr::get(getContext(), left, right, alignment)
+        .simplify(queryLength, keyLength);
+  // The sides end at keys that are attended.
+  left -= left % dilation;
+  right -= right % dilation;
+  if (left == 0 && right == 0)
+    return SlidingWindowAttr::get(getContext(), 0, 0, alignment)
+        .simplify(queryLength, keyLength);
+  return DilatedWindowAttr::get(getContext(), left, right, dilation, alignment);
+}
+
+MaskAttrInterface
+DilatedWindowAttr::getIntersection(MaskAttrInterface other) const {
+  std::optional<Band> band = getAsBand(other);
+  if (!band || band->alignment != getAlignment())
+    return nullptr;
+  return DilatedWindowAttr::get(
+      getContext(), *getNarrowerSide(getLeft(), band->left),
+      *getNarrowerSide(getRight(), band->right), getDilation(), getAlignment());
+}
+
 //===----------------------------------------------------------------------===//
 // LocalBlocksAttr
 //===----------------------------------------------------------------------===//
@@ -347,9 +531,14 @@ DilatedWindowAttr::getConstantValue(int64_t queryLength,
 LogicalResult
 LocalBlocksAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                         int64_t size, std::optional<int64_t> before,
-                        int64_t after, MaskAlignment) {
-  if (failed(verifyParameter(emitError, "local blocks", "size", size, 1)) ||
-      failed(verifyParameter(emitError, "local blocks", "after", after, 0)))
+                        std::optional<int64_t> after, MaskAlignment) {
+  if (!before && !after)
+    return emitError() << "local blocks must bound at least one of 'before' "
+                          "and 'after'";
+  if (failed(verifyParameter(emitError, "local blocks", "size", size, 1)))
+    return failure();
+  if (after &&
+      failed(verifyParameter(emitError, "local blocks", "after", *after, 0)))
     return failure();
   if (before)
     return verifyParameter(emitError, "local blocks", "before", *before, 0);
@@ -367,14 +556,17 @@ Value LocalBlocksAttr::emitPredicate(OpBuilder &builder, Location loc,
           : arith::FloorDivSIOp::create(builder, loc, diagonal, size)
                 .getResult();
   Value block = arith::DivUIOp::create(builder, loc, at.key, size);
-  Value keep =
-      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, block,
-                            addConstant(builder, loc, own, getAfter()));
+  Value keep;
+  if (getAfter())
+    keep = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, block,
+                                 addConstant(builder, loc, own, *getAfter()));
   if (!getBefore())
     return keep;
   Value inside =
       arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, block,
                             addConstant(builder, loc, own, -*getBefore()));
+  if (!keep)
+    return inside;
   return arith::AndIOp::create(builder, loc, keep, inside);
 }
 
@@ -383,7 +575,7 @@ bool LocalBlocksAttr::isAttended(int64_t query, int64_t key,
   int64_t own = llvm::divideFloorSigned(
       getDiagonal(getAlignment(), query, queryLength, keyLength), getSize());
   int64_t block = key / getSize();
-  return block <= own + getAfter() &&
+  return (!getAfter() || block <= own + *getAfter()) &&
          (!getBefore() || block >= own - *getBefore());
 }
 
@@ -394,6 +586,60 @@ std::optional<bool> LocalBlocksAttr::getConstantValue(int64_t queryLength,
       isAttended(queryLength - 1, 0, queryLength, keyLength))
     return true;
   return std::nullopt;
+}
+
+MaskAttrInterface LocalBlocksAttr::simplify(int64_t queryLength,
+                                            int64_t keyLength) const {
+  MaskAlignment alignment =
+      simplifyAlignment(getAlignment(), queryLength, keyLength);
+  if (getSize() == 1)
+    return SlidingWindowAttr::get(getContext(), getBefore(), getAfter(),
+                                  alignment)
+        .simplify(queryLength, keyLength);
+  std::optional<int64_t> before = getBefore(), after = getAfter();
+  if (std::optional<int64_t> offset =
+          getStaticOffset(alignment, queryLength, keyLength)) {
+    auto getBlock = [&](int64_t position) {
+      return llvm::divideFloorSigned(position, getSize());
+    };
+    if (before && ShapedType::isStatic(queryLength) &&
+        *before >= getBlock(queryLength - 1 + *offset))
+      before = std::nullopt;
+    if (after && ShapedType::isStatic(keyLength) &&
+        *after >= getBlock(keyLength - 1) - getBlock(*offset))
+      after = std::nullopt;
+    // Without bounds they are no blocks.
+    if (!before && !after) {
+      before = getBefore();
+      after = getAfter();
+    }
+  }
+  return LocalBlocksAttr::get(getContext(), getSize(), before, after,
+                              alignment);
+}
+
+MaskAttrInterface
+LocalBlocksAttr::getIntersection(MaskAttrInterface other) const {
+  auto blocks = dyn_cast<LocalBlocksAttr>(other);
+  if (!blocks || blocks.getSize() != getSize() ||
+      blocks.getAlignment() != getAlignment())
+    return nullptr;
+  return LocalBlocksAttr::get(
+      getContext(), getSize(), getNarrowerSide(getBefore(), blocks.getBefore()),
+      getNarrowerSide(getAfter(), blocks.getAfter()), getAlignment());
+}
+
+MaskAttrInterface LocalBlocksAttr::getUnion(MaskAttrInterface other) const {
+  auto blocks = dyn_cast<LocalBlocksAttr>(other);
+  if (!blocks || blocks.getSize() != getSize() ||
+      blocks.getAlignment() != getAlignment())
+    return nullptr;
+  std::optional<int64_t> before = getWiderSide(getBefore(), blocks.getBefore());
+  std::optional<int64_t> after = getWiderSide(getAfter(), blocks.getAfter());
+  if (!before && !after)
+    return nullptr;
+  return LocalBlocksAttr::get(getContext(), getSize(), before, after,
+                              getAlignment());
 }
 
 //===----------------------------------------------------------------------===//
@@ -428,6 +674,23 @@ GlobalTokensAttr::getConstantValue(int64_t queryLength,
   if (getCount() >= std::min(queryLength, keyLength))
     return true;
   return std::nullopt;
+}
+
+MaskAttrInterface
+GlobalTokensAttr::getIntersection(MaskAttrInterface other) const {
+  auto tokens = dyn_cast<GlobalTokensAttr>(other);
+  if (!tokens)
+    return nullptr;
+  return GlobalTokensAttr::get(getContext(),
+                               std::min(getCount(), tokens.getCount()));
+}
+
+MaskAttrInterface GlobalTokensAttr::getUnion(MaskAttrInterface other) const {
+  auto tokens = dyn_cast<GlobalTokensAttr>(other);
+  if (!tokens)
+    return nullptr;
+  return GlobalTokensAttr::get(getContext(),
+                               std::max(getCount(), tokens.getCount()));
 }
 
 //===----------------------------------------------------------------------===//
@@ -534,6 +797,23 @@ std::optional<bool> NotAttr::getConstantValue(int64_t queryLength,
   if (value)
     return !*value;
   return std::nullopt;
+}
+
+/// De Morgan: what is left out by both, or by one, of two masks.
+static MaskAttrInterface getNegated(MaskAttrInterface mask) {
+  return mask ? MaskAttrInterface(NotAttr::get(mask.getContext(), mask))
+              : nullptr;
+}
+
+MaskAttrInterface NotAttr::getIntersection(MaskAttrInterface other) const {
+  auto negated = dyn_cast<NotAttr>(other);
+  return negated ? getNegated(getMask().getUnion(negated.getMask())) : nullptr;
+}
+
+MaskAttrInterface NotAttr::getUnion(MaskAttrInterface other) const {
+  auto negated = dyn_cast<NotAttr>(other);
+  return negated ? getNegated(getMask().getIntersection(negated.getMask()))
+                 : nullptr;
 }
 
 //===----------------------------------------------------------------------===//

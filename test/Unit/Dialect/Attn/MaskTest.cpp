@@ -240,6 +240,7 @@ INSTANTIATE_TEST_SUITE_P(
         "#attn.dilated_window<left = 3, right = 3, dilation = 1>",
         "#attn.local_blocks<size = 4, before = 0, after = 0>",
         "#attn.local_blocks<size = 3, after = 0>",
+        "#attn.local_blocks<size = 3, before = 1>", "#attn.none",
         "#attn.local_blocks<size = 5, before = 1, after = 2, alignment = "
         "top_left>",
         "#attn.global_tokens<count = 0>", "#attn.global_tokens<count = 3>",

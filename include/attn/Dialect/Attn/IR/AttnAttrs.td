@@ -61,7 +61,8 @@ def Attn_SequenceLayoutAttr
 
 def Attn_CausalAttr : Attn_Attr<"Causal", "causal", [
     DeclareAttrInterfaceMethods<Attn_MaskAttrInterface,
-        ["emitQueryRange", "getConstantValue"]>]> {
+        ["emitQueryRange", "getConstantValue", "simplify", "getIntersection",
+         "getUnion"]>]> {
   let summary = "each query attends to keys up to its own position";
   let description = [{
     Query `i` attends to key `j` if `j <= i + offset`. The offset is
@@ -80,7 +81,8 @@ def Attn_CausalAttr : Attn_Attr<"Causal", "causal", [
 
 def Attn_SlidingWindowAttr : Attn_Attr<"SlidingWindow", "sliding_window", [
     DeclareAttrInterfaceMethods<Attn_MaskAttrInterface,
-        ["emitQueryRange", "getConstantValue"]>]> {
+        ["emitQueryRange", "getConstantValue", "simplify", "getIntersection",
+         "getUnion"]>]> {
   let summary = "each query attends to a window of keys around its position";
   let description = [{
     Query `i` attends to key `j` if
@@ -100,11 +102,24 @@ def Attn_SlidingWindowAttr : Attn_Attr<"SlidingWindow", "sliding_window", [
   let genVerifyDecl = 1;
 }
 
-class Attn_MaskAttr<string name, string mnemonicName>
+class Attn_MaskAttr<string name, string mnemonicName,
+                    list<string> methods = []>
     : Attn_Attr<name, mnemonicName, [DeclareAttrInterfaceMethods<
-          Attn_MaskAttrInterface, ["getConstantValue"]>]>;
+          Attn_MaskAttrInterface, !listconcat(["getConstantValue"], methods)>]>;
 
-def Attn_PrefixLMAttr : Attn_MaskAttr<"PrefixLM", "prefix_lm"> {
+def Attn_NoneAttr : Attn_MaskAttr<"None", "none"> {
+  let summary = "no query attends to any key";
+  let description = [{
+    What `attn-simplify-masks` makes of masks that keep no pair.
+
+    ```mlir
+    #attn.none
+    ```
+  }];
+}
+
+def Attn_PrefixLMAttr : Attn_MaskAttr<"PrefixLM", "prefix_lm",
+    ["simplify", "getIntersection", "getUnion"]> {
   let summary = "causal, but for a prefix that all queries attend";
   let description = [{
     Query `i` attends to key `j` if `j < length` or `j <= i + offset`, with the
@@ -120,7 +135,8 @@ def Attn_PrefixLMAttr : Attn_MaskAttr<"PrefixLM", "prefix_lm"> {
   let genVerifyDecl = 1;
 }
 
-def Attn_DilatedWindowAttr : Attn_MaskAttr<"DilatedWindow", "dilated_window"> {
+def Attn_DilatedWindowAttr : Attn_MaskAttr<"DilatedWindow", "dilated_window",
+    ["simplify", "getIntersection"]> {
   let summary = "every n-th key of a window around each query";
   let description = [{
     Query `i` attends to key `j` if
@@ -138,14 +154,15 @@ def Attn_DilatedWindowAttr : Attn_MaskAttr<"DilatedWindow", "dilated_window"> {
   let genVerifyDecl = 1;
 }
 
-def Attn_LocalBlocksAttr : Attn_MaskAttr<"LocalBlocks", "local_blocks"> {
+def Attn_LocalBlocksAttr : Attn_MaskAttr<"LocalBlocks", "local_blocks",
+    ["simplify", "getIntersection", "getUnion"]> {
   let summary = "each query attends to its own block and some around it";
   let description = [{
     Positions are cut into blocks of `size`, counted from position 0. Query `i`
     attends to key `j` if the block of `j` is at most `before` blocks before, and
     at most `after` blocks behind, that of `i + offset`, with the offset of
-    `#attn.causal`. Without `before`, all blocks before are attended. The block of
-    a negative position is before block 0.
+    `#attn.causal`. A side that is absent is unbounded. The block of a negative
+    position is before block 0.
 
     | mask | as local blocks |
     |---|---|
@@ -159,12 +176,14 @@ def Attn_LocalBlocksAttr : Attn_MaskAttr<"LocalBlocks", "local_blocks"> {
   }];
   let parameters = (ins "int64_t":$size,
                         OptionalParameter<"std::optional<int64_t>">:$before,
-                        "int64_t":$after, Attn_MaskAlignmentParam:$alignment);
+                        OptionalParameter<"std::optional<int64_t>">:$after,
+                        Attn_MaskAlignmentParam:$alignment);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
 
-def Attn_GlobalTokensAttr : Attn_MaskAttr<"GlobalTokens", "global_tokens"> {
+def Attn_GlobalTokensAttr : Attn_MaskAttr<"GlobalTokens", "global_tokens",
+    ["getIntersection", "getUnion"]> {
   let summary = "the first tokens attend to all, and all to them";
   let description = [{
     Query `i` attends to key `j` if `i < count` or `j < count`. To be combined
@@ -205,7 +224,8 @@ def Attn_OrAttr : Attn_CompositeMaskAttr<"Or", "or"> {
   }];
 }
 
-def Attn_NotAttr : Attn_MaskAttr<"Not", "not"> {
+def Attn_NotAttr : Attn_MaskAttr<"Not", "not",
+    ["getIntersection", "getUnion"]> {
   let summary = "pairs that a mask does not keep";
   let description = [{
     ```mlir

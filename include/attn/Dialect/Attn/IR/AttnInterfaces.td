@@ -64,6 +64,28 @@ def Attn_MaskAttrInterface : AttrInterface<"MaskAttrInterface"> {
       "std::optional<bool>", "getConstantValue",
       (ins "int64_t":$queryLength, "int64_t":$keyLength),
       /*methodBody=*/"", /*defaultImplementation=*/"return std::nullopt;">,
+    InterfaceMethod<[{
+        The simplest mask known to keep the same pairs for the given lengths,
+        each of which may be dynamic. Simplifying it again changes nothing.
+      }],
+      "::mlir::attn::MaskAttrInterface", "simplify",
+      (ins "int64_t":$queryLength, "int64_t":$keyLength),
+      /*methodBody=*/"", /*defaultImplementation=*/"return $_attr;">,
+    InterfaceMethod<[{
+        A mask, simpler than the two, that keeps the pairs that both keep, for
+        all lengths; null if none is known. Composites need not look for it:
+        `simplifyMask` asks about their parts.
+      }],
+      "::mlir::attn::MaskAttrInterface", "getIntersection",
+      (ins "::mlir::attn::MaskAttrInterface":$other),
+      /*methodBody=*/"", /*defaultImplementation=*/"return nullptr;">,
+    InterfaceMethod<[{
+        A mask, simpler than the two, that keeps the pairs that one of them
+        keeps, for all lengths; null if none is known.
+      }],
+      "::mlir::attn::MaskAttrInterface", "getUnion",
+      (ins "::mlir::attn::MaskAttrInterface":$other),
+      /*methodBody=*/"", /*defaultImplementation=*/"return nullptr;">,
   ];
 }
 
@@ -138,6 +160,8 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
       "void", "setScale", (ins "::std::optional<::llvm::APFloat>":$scale)>,
     InterfaceMethod<"Named mask, or null.",
       "::mlir::attn::MaskAttrInterface", "getMaskAttr">,
+    InterfaceMethod<"Sets the named mask.",
+      "void", "setMaskAttr", (ins "::mlir::attn::MaskAttrInterface":$mask)>,
     InterfaceMethod<"Removes the named mask.",
       "::mlir::Attribute", "removeMaskAttr">,
     InterfaceMethod<"How kernels of the operation are built, or null.",

@@ -22,6 +22,9 @@ namespace mlir::attn {
 #define GEN_PASS_REGISTRATION
 #include "attn/Dialect/Attn/Transforms/Passes.h.inc"
 
+/// The patterns of `attn-simplify-masks`.
+void populateSimplifyMasksPatterns(RewritePatternSet &patterns);
+
 } // namespace mlir::attn
 
 #endif // ATTN_DIALECT_ATTN_TRANSFORMS_PASSES_H

@@ -185,4 +185,54 @@ def AttnPlanRecomputePass : Pass<"attn-plan-recompute", "::mlir::ModuleOp"> {
   ];
 }
 
+def AttnSimplifyMasksPass : Pass<"attn-simplify-masks"> {
+  let summary = "simplify the masks of attention";
+  let description = [{
+    Replaces the named mask of each attention by the simplest one that is known
+    to keep the same pairs, for its lengths where they are static:
+
+    - only single masks are negated, conjunctions and disjunctions are not nested
+      in their like;
+    - masks that have a common name are merged, such as a causal mask and a
+      window;
+    - parts that the others imply are dropped, and sides of windows that no pair
+      reaches;
+    - a mask that keeps all pairs is removed, one that keeps none becomes
+      `#attn.none`.
+
+    Parts of a keep region that are a named mask join the named mask, which is
+    cheaper to evaluate; parts that the others and the named mask imply are
+    dropped. Parts that read tensors stay.
+
+    ```mlir
+    attn.attention ... mask(#attn.sliding_window<left = 512>) keep {
+    ^bb0(%b: index, %h: index, %i: index, %j: index):
+      %x = tensor.extract %ids[%b, %i] : tensor<?x?xi32>
+      %y = tensor.extract %ids[%b, %j] : tensor<?x?xi32>
+      %same = arith.cmpi eq, %x, %y : i32
+      %causal = arith.cmpi sle, %j, %i : index
+      %keep = arith.andi %same, %causal : i1
+      attn.yield %keep : i1
+    }
+    ```
+
+    becomes, with as many queries as keys,
+
+    ```mlir
+    attn.attention ... mask(#attn.sliding_window<left = 512, right = 0>) keep {
+    ^bb0(%b: index, %h: index, %i: index, %j: index):
+      %x = tensor.extract %ids[%b, %i] : tensor<?x?xi32>
+      %y = tensor.extract %ids[%b, %j] : tensor<?x?xi32>
+      %same = arith.cmpi eq, %x, %y : i32
+      attn.yield %same : i1
+    }
+    ```
+
+    What is implied is proven with MLIR's Presburger library from the code of the
+    predicates, so that it holds for masks of other dialects too.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::attn::AttnDialect"];
+}
+
 #endif // ATTN_DIALECT_ATTN_TRANSFORMS_PASSES_TD

@@ -1,0 +1,265 @@
+//===- SimplifyMasks.cpp - Simplification of masks ------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Simplifies the masks of attention, and turns parts of keep regions into named
+// masks.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Analysis/MaskAlgebra.h"
+#include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Dialect/Attn/Transforms/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+namespace mlir::attn {
+#define GEN_PASS_DEF_ATTNSIMPLIFYMASKSPASS
+#include "attn/Dialect/Attn/Transforms/Passes.h.inc"
+} // namespace mlir::attn
+
+using namespace mlir;
+using namespace mlir::attn;
+
+/// The dimension of queries and keys that counts positions.
+static constexpr int64_t lengthDim = 2;
+
+/// The length that masks see, if it is static and not zero.
+static int64_t getStaticLength(AttentionOpInterface op, Value operand) {
+  int64_t length = getDimSize(operand, lengthDim);
+  return op.hasSequences() || length == 0 ? ShapedType::kDynamic : length;
+}
+
+static MaskScope makeScope(AttentionOpInterface op) {
+  return MaskScope(op->getContext(), getStaticLength(op, op.getQuery()),
+                   getStaticLength(op, op.getKey()));
+}
+
+/// What the length of the dimension of positions is a size of.
+static Value getSizedBy(Value size) {
+  auto getSource = [&](auto dim) -> Value {
+    return dim && dim.getConstantIndex() == lengthDim ? dim.getSource()
+                                                      : Value();
+  };
+  if (Value source = getSource(size.getDefiningOp<tensor::DimOp>()))
+    return source;
+  return getSource(size.getDefiningOp<memref::DimOp>());
+}
+
+/// What stands for sizes of the queries and keys in a copy of the keep region.
+static IRMapping mapLengths(AttentionOpInterface op, MaskScope &scope) {
+  IRMapping mapping;
+  if (op.hasSequences())
+    return mapping;
+  op.getKeepRegion().walk([&](Operation *nested) {
+    auto mapSize = [&](Value size) {
+      Value source = getSizedBy(size);
+      if (source && source == op.getQuery())
+        mapping.map(size, scope.getPositions().queryLength);
+      else if (source && source == op.getKey())
+        mapping.map(size, scope.getPositions().keyLength);
+    };
+    for (Value operand : nested->getOperands())
+      if (operand.getParentRegion() != &op.getKeepRegion())
+        mapSize(operand);
+  });
+  return mapping;
+}
+
+/// The parts of a conjunction.
+static void getConjuncts(Value predicate, SmallVectorImpl<Value> &conjuncts) {
+  if (auto logic = predicate.getDefiningOp<arith::AndIOp>()) {
+    getConjuncts(logic.getLhs(), conjuncts);
+    getConjuncts(logic.getRhs(), conjuncts);
+    return;
+  }
+  conjuncts.push_back(predicate);
+}
+
+static Value getYielded(Region &region) {
+  return cast<YieldOp>(region.front().getTerminator()).getValue();
+}
+
+namespace {
+/// Replaces a named mask by the simplest one that keeps the same pairs.
+struct SimplifyNamedMask
+    : public OpInterfaceRewritePattern<AttentionOpInterface> {
+  using Base::Base;
+
+  LogicalResult matchAndRewrite(AttentionOpInterface op,
+                                PatternRewriter &rewriter) const override {
+    MaskAttrInterface mask = op.getMaskAttr();
+    if (!mask)
+      return rewriter.notifyMatchFailure(op, "no named mask");
+    MaskScope scope = makeScope(op);
+    MaskAttrInterface simplified = simplifyMask(scope, mask);
+    if (simplified == mask)
+      return rewriter.notifyMatchFailure(op, "mask is in its simplest form");
+    rewriter.modifyOpInPlace(op, [&] {
+      if (simplified)
+        op.setMaskAttr(simplified);
+      else
+        op.removeMaskAttr();
+    });
+    return success();
+  }
+};
+
+/// Drops a keep region of which nothing is kept, or nothing beside a named
+/// mask.
+struct DropNeverKeep : public OpInterfaceRewritePattern<AttentionOpInterface> {
+  using Base::Base;
+
+  LogicalResult matchAndRewrite(AttentionOpInterface op,
+                                PatternRewriter &rewriter) const override {
+    Region &keep = op.getKeepRegion();
+    if (keep.empty())
+      return rewriter.notifyMatchFailure(op, "no keep region");
+    MaskScope scope = makeScope(op);
+    SmallVector<MaskScope::Literal> literals = {
+        {scope.clonePredicate(keep, mapLengths(op, scope))}};
+    if (MaskAttrInterface mask = op.getMaskAttr())
+      literals.push_back({scope.getPredicate(mask)});
+    if (!scope.isNever(literals))
+      return rewriter.notifyMatchFailure(op, "some pair may be kept");
+    rewriter.modifyOpInPlace(op, [&] {
+      rewriter.eraseBlock(&keep.front());
+      op.setMaskAttr(NoneAttr::get(op->getContext()));
+    });
+    return success();
+  }
+};
+
+/// Drops parts of a keep region that keep all that the rest keeps.
+struct DropRedundantKeep
+    : public OpInterfaceRewritePattern<AttentionOpInterface> {
+  using Base::Base;
+
+  LogicalResult matchAndRewrite(AttentionOpInterface op,
+                                PatternRewriter &rewriter) const override;
+};
+
+/// Turns parts of a keep region into a named mask.
+struct NameKeep : public OpInterfaceRewritePattern<AttentionOpInterface> {
+  using Base::Base;
+
+  LogicalResult matchAndRewrite(AttentionOpInterface op,
+                                PatternRewriter &rewriter) const override;
+};
+} // namespace
+
+/// Makes the conjunction of `kept`, parts of a keep region, all that it yields.
+static void keepConjuncts(PatternRewriter &rewriter, AttentionOpInterface op,
+                          ArrayRef<Value> kept) {
+  Region &keep = op.getKeepRegion();
+  if (kept.empty()) {
+    rewriter.modifyOpInPlace(op, [&] { rewriter.eraseBlock(&keep.front()); });
+    return;
+  }
+  Operation *yield = keep.front().getTerminator();
+  rewriter.setInsertionPoint(yield);
+  Value predicate = kept.front();
+  for (Value conjunct : kept.drop_front())
+    predicate =
+        arith::AndIOp::create(rewriter, yield->getLoc(), predicate, conjunct);
+  rewriter.modifyOpInPlace(yield, [&] { yield->setOperand(0, predicate); });
+}
+
+LogicalResult
+DropRedundantKeep::matchAndRewrite(AttentionOpInterface op,
+                                   PatternRewriter &rewriter) const {
+  Region &keep = op.getKeepRegion();
+  if (keep.empty())
+    return rewriter.notifyMatchFailure(op, "no keep region");
+  MaskScope scope = makeScope(op);
+  SmallVector<Value> conjuncts, copies;
+  getConjuncts(getYielded(keep), conjuncts);
+  getConjuncts(scope.clonePredicate(keep, mapLengths(op, scope)), copies);
+  size_t count = conjuncts.size();
+  for (unsigned i = count; i-- > 0;) {
+    SmallVector<MaskScope::Literal> literals;
+    if (MaskAttrInterface mask = op.getMaskAttr())
+      literals.push_back({scope.getPredicate(mask)});
+    for (auto [index, copy] : llvm::enumerate(copies))
+      literals.push_back({copy, /*isNegated=*/index == i});
+    if (!scope.isNever(literals))
+      continue;
+    conjuncts.erase(conjuncts.begin() + i);
+    copies.erase(copies.begin() + i);
+  }
+  if (conjuncts.size() == count)
+    return rewriter.notifyMatchFailure(op, "no part is known to be redundant");
+  keepConjuncts(rewriter, op, conjuncts);
+  return success();
+}
+
+LogicalResult NameKeep::matchAndRewrite(AttentionOpInterface op,
+                                        PatternRewriter &rewriter) const {
+  Region &keep = op.getKeepRegion();
+  if (keep.empty())
+    return rewriter.notifyMatchFailure(op, "no keep region");
+  MaskScope scope = makeScope(op);
+  Value predicate = scope.clonePredicate(keep, mapLengths(op, scope));
+  SmallVector<MaskAttrInterface> masks;
+  SmallVector<Value> unnamed;
+  // Parts without a name may have one together.
+  if (MaskAttrInterface mask = scope.recognize(predicate)) {
+    masks.push_back(mask);
+  } else {
+    SmallVector<Value> conjuncts, copies;
+    getConjuncts(getYielded(keep), conjuncts);
+    getConjuncts(predicate, copies);
+    for (auto [conjunct, copy] : llvm::zip_equal(conjuncts, copies)) {
+      if (MaskAttrInterface mask = scope.recognize(copy))
+        masks.push_back(mask);
+      else
+        unnamed.push_back(conjunct);
+    }
+  }
+  if (masks.empty())
+    return rewriter.notifyMatchFailure(op, "no part has a name");
+  if (MaskAttrInterface mask = op.getMaskAttr())
+    masks.insert(masks.begin(), mask);
+  rewriter.modifyOpInPlace(
+      op, [&] { op.setMaskAttr(AndAttr::get(op->getContext(), masks)); });
+  keepConjuncts(rewriter, op, unnamed);
+  return success();
+}
+
+namespace {
+struct AttnSimplifyMasksPass
+    : attn::impl::AttnSimplifyMasksPassBase<AttnSimplifyMasksPass> {
+  using Base::Base;
+
+  LogicalResult initialize(MLIRContext *context) override {
+    RewritePatternSet set(context);
+    populateSimplifyMasksPatterns(set);
+    patterns = std::move(set);
+    return success();
+  }
+
+  void runOnOperation() override {
+    SmallVector<Operation *> attentions;
+    getOperation()->walk(
+        [&](AttentionOpInterface op) { attentions.push_back(op); });
+    if (failed(applyOpPatternsGreedily(attentions, patterns)))
+      signalPassFailure();
+  }
+
+private:
+  FrozenRewritePatternSet patterns;
+};
+} // namespace
+
+void attn::populateSimplifyMasksPatterns(RewritePatternSet &patterns) {
+  patterns.add<DropNeverKeep, DropRedundantKeep, NameKeep, SimplifyNamedMask>(
+      patterns.getContext());
+}
