@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The call with which an embedder registers all dialects of the project.
+// The calls with which an embedder registers dialects.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,6 +21,10 @@ namespace mlir::attn {
 
 /// Adds the dialects of the project, and what they promise, to `registry`.
 void registerAllDialects(DialectRegistry &registry);
+
+/// Adds all that the compiler uses: dialects of the project and of MLIR, with
+/// their interfaces and translations.
+void registerCompilerDialects(DialectRegistry &registry);
 
 } // namespace mlir::attn
 

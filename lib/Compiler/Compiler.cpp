@@ -21,6 +21,7 @@
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
@@ -124,7 +125,8 @@ static void buildStage(OpPassManager &pm, const CompilerOptions &options,
       return buildHostKernelPipeline(pm, lowering);
     }
     NVVMPipelineOptions nvvm;
-    bool toPTX = options.output == OutputKind::PTX || options.embedPTX;
+    bool toPTX =
+        options.output == OutputKind::PTX || options.embedPTX.value_or(false);
     nvvm.target = options.target;
     nvvm.format = toPTX ? "ptx" : "cubin";
     nvvm.ptxVersion = options.ptxVersion;
@@ -237,6 +239,33 @@ static LogicalResult writeOutput(ModuleOp module,
   if (options.onProgress)
     options.onProgress("object");
   return emitObject(module.getLoc(), *llvmModule, *machine, os);
+}
+
+LogicalResult attn::compileToBuffer(ModuleOp module,
+                                    const CompilerOptions &options,
+                                    SmallVectorImpl<char> &buffer) {
+  if (options.output != OutputKind::SharedLibrary) {
+    llvm::raw_svector_ostream stream(buffer);
+    return failed(runStages(module, options, getLastStage(options)))
+               ? failure()
+               : writeOutput(module, options, stream);
+  }
+  // Linkers write files.
+  Location loc = UnknownLoc::get(module.getContext());
+  SmallString<128> file;
+  if (std::error_code error =
+          llvm::sys::fs::createTemporaryFile("attn", "so", file))
+    return emitError(loc) << "could not create a temporary file: "
+                          << error.message();
+  llvm::scope_exit remove([&] { llvm::sys::fs::remove(file); });
+  if (failed(compileToFile(module, options, file)))
+    return failure();
+  auto contents = llvm::MemoryBuffer::getFile(file);
+  if (!contents)
+    return emitError(loc) << "could not read '" << file
+                          << "': " << contents.getError().message();
+  llvm::append_range(buffer, (*contents)->getBuffer());
+  return success();
 }
 
 /// Writes the output to `path`, or to the standard output if that is "-".

@@ -17,6 +17,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Interfaces/DestinationStyleOpInterface.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 
 namespace mlir::attn {
 #define GEN_PASS_DEF_ATTNRESULTSTOARGUMENTSPASS
@@ -110,7 +111,11 @@ struct AttnResultsToArgumentsPass
         continue;
       std::optional<SymbolTable::UseRange> uses =
           SymbolTable::getSymbolUses(func, module);
-      if (!uses || !uses->empty()) {
+      // Attributes of functions, such as the forward one of a backward one, name
+      // functions and do not call them.
+      if (!uses || !llvm::all_of(*uses, [](SymbolTable::SymbolUse use) {
+            return isa<FunctionOpInterface>(use.getUser());
+          })) {
         func.emitOpError("is public and must not be called in its module");
         return signalPassFailure();
       }

@@ -17,6 +17,9 @@
 #include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
 #include "attn/Dialect/AttnTile/Transforms/ScheduleInterfaceImpl.h"
 #include "mlir/IR/DialectRegistry.h"
+#include "mlir/InitAllDialects.h"
+#include "mlir/InitAllExtensions.h"
+#include "mlir/Target/LLVMIR/Dialect/All.h"
 
 using namespace mlir;
 
@@ -25,4 +28,11 @@ void attn::registerAllDialects(DialectRegistry &registry) {
   registerBufferizableOpInterfaceExternalModels(registry);
   registerDifferentiableOpInterfaceExternalModels(registry);
   attn_tile::registerScheduleInterfaceExternalModels(registry);
+}
+
+void attn::registerCompilerDialects(DialectRegistry &registry) {
+  ::mlir::registerAllDialects(registry);
+  ::mlir::registerAllExtensions(registry);
+  registerAllToLLVMIRTranslations(registry);
+  attn::registerAllDialects(registry);
 }

@@ -29,3 +29,16 @@ func.func @destination(%a: tensor<4xf32>, %o: tensor<4xf32>) -> tensor<4xf32> {
 func.func private @private(%a: tensor<4xf32>) -> tensor<4xf32> {
   return %a : tensor<4xf32>
 }
+
+// A function that an attribute of another one names is not called.
+
+// CHECK-LABEL: func.func @named(
+// CHECK-SAME:    %{{[^ ]+}}: tensor<4xf32> {attn.output, bufferization.writable = true})
+func.func @named(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %r = linalg.exp ins(%a : tensor<4xf32>) outs(%a : tensor<4xf32>) -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+
+func.func @naming(%a: tensor<4xf32>) attributes {attn.forward = @named} {
+  return
+}

@@ -14,22 +14,11 @@
 #include "Progress.h"
 #include "attn/Compiler/Compiler.h"
 #include "attn/InitAllDialects.h"
-#include "attn/InitAllPasses.h"
-#include "attn/Target/TargetInfo.h"
-#include "mlir/AsmParser/AsmParser.h"
-#include "mlir/AsmParser/AsmParserState.h"
-#include "mlir/Bytecode/BytecodeReader.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Remarks.h"
-#include "mlir/InitAllDialects.h"
-#include "mlir/InitAllExtensions.h"
-#include "mlir/InitAllPasses.h"
-#include "mlir/Interfaces/FunctionInterfaces.h"
-#include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Support/Timing.h"
-#include "mlir/Target/LLVMIR/Dialect/All.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
@@ -120,11 +109,11 @@ struct Flags {
       cl::desc("Processor of the host part (default: native for "
                "--target=host, the architecture's baseline for GPUs)"),
       cl::value_desc("name"), cl::cat(category)};
-  cl::opt<unsigned> optLevel{
+  cl::opt<std::string> optLevel{
       "host-opt-level",
       cl::desc("LLVM's optimization level for the host part, 0 to 3 "
                "(default: 3)"),
-      cl::value_desc("n"), cl::init(3), cl::cat(category)};
+      cl::value_desc("n"), cl::init("3"), cl::cat(category)};
   cl::opt<std::string> linker{
       "linker", cl::desc("Compiler driver to link with (default: cc)"),
       cl::value_desc("program"), cl::init("cc"), cl::cat(category)};
@@ -170,119 +159,45 @@ static std::string findRuntimeDir(const char *argv0) {
   return folder.str().str();
 }
 
-/// Gives the arguments of functions the names they have in the source.
-static void nameArguments(ModuleOp module, const AsmParserState &state) {
-  module.walk([&](FunctionOpInterface function) {
-    if (function.isExternal())
-      return;
-    const AsmParserState::BlockDefinition *block =
-        state.getBlockDef(&function.getFunctionBody().front());
-    if (!block)
-      return;
-    for (auto [index, argument] : llvm::enumerate(block->arguments)) {
-      StringRef name(argument.loc.Start.getPointer(),
-                     argument.loc.End.getPointer() -
-                         argument.loc.Start.getPointer());
-      name.consume_front("%");
-      if (name.empty() || llvm::isDigit(name.front()) ||
-          function.getArgAttr(index, "attn.name"))
-        continue;
-      function.setArgAttr(index, "attn.name",
-                          StringAttr::get(module.getContext(), name));
-    }
-  });
-}
-
-/// Parses the input. Returns null, after an error, if it is malformed.
-static OwningOpRef<ModuleOp> parse(llvm::SourceMgr &sourceMgr,
-                                   MLIRContext &context) {
-  ParserConfig config(&context);
-  const llvm::MemoryBuffer *buffer =
-      sourceMgr.getMemoryBuffer(sourceMgr.getMainFileID());
-  if (isBytecode(*buffer))
-    return parseSourceFile<ModuleOp>(sourceMgr, config);
-  Block block;
-  AsmParserState state;
-  if (failed(parseAsmSourceFile(sourceMgr, &block, config, &state)))
-    return nullptr;
-  auto loc = FileLineColLoc::get(&context, buffer->getBufferIdentifier(), 1, 1);
-  OwningOpRef<ModuleOp> module =
-      detail::constructContainerOpForParserIfNecessary<ModuleOp>(&block,
-                                                                 &context, loc);
-  if (module)
-    nameArguments(*module, state);
-  return module;
-}
-
-/// Reads the options. Returns an error text if they contradict one another.
+/// Reads the options. Returns an error text if they make no sense.
 static std::optional<std::string> readOptions(const char *argv0,
                                               const Flags &flags,
                                               attn::CompilerOptions &options) {
-  auto error = [](const Twine &message) { return message.str(); };
-  if (!attn::isKnownTarget(flags.target))
-    return error("unknown target '" + Twine(flags.target) +
-                 "' (expected host, sm_80 or sm_90a)");
-  options.target = flags.target;
-
-  std::optional<attn::OutputKind> kind;
-  if (!flags.emit.empty()) {
-    kind = attn::parseOutputKind(flags.emit);
+  if (flags.emit.empty()) {
+    std::optional<attn::OutputKind> kind = attn::OutputKind::MLIR;
+    if (flags.outputFile != "-")
+      kind = attn::getOutputKindForFile(flags.outputFile);
     if (!kind)
-      return error("unknown value '" + Twine(flags.emit) +
-                   "' for --emit (expected mlir, llvm, ptx, cubin, obj, so or "
-                   "header)");
-  } else if (flags.outputFile == "-") {
-    kind = attn::OutputKind::MLIR;
-  } else {
-    kind = attn::getOutputKindForFile(flags.outputFile);
-    if (!kind)
-      return error("cannot tell what to write from the name '" +
-                   Twine(flags.outputFile) +
-                   "' (expected .mlir, .ll, .ptx, .cubin, .o, .so or .h, or "
-                   "the option --emit)");
+      return ("cannot tell what to write from the name '" +
+              Twine(flags.outputFile) +
+              "' (expected .mlir, .ll, .ptx, .cubin, .o, .so or .h, or "
+              "the option --emit)")
+          .str();
+    options.output = *kind;
   }
-  options.output = *kind;
-  bool isDeviceCode =
-      *kind == attn::OutputKind::PTX || *kind == attn::OutputKind::Cubin;
-  if (isDeviceCode && !options.isGPU())
-    return error("the target host has no PTX or cubin; use "
-                 "--target=sm_80 or --target=sm_90a");
-  if (!flags.stopAfter.empty()) {
-    options.stopAfter = attn::parseStage(flags.stopAfter);
-    if (!options.stopAfter)
-      return error("unknown stage '" + Twine(flags.stopAfter) +
-                   "' (expected input, schedule, bufferize, tile, kernel, "
-                   "device or host)");
-    if (*kind != attn::OutputKind::MLIR)
-      return error("--stop-after needs --emit=mlir");
-  }
-  if (flags.optLevel > 3)
-    return error("--host-opt-level must be 0 to 3 (was " +
-                 Twine(flags.optLevel) + ")");
+  for (const cl::opt<std::string> *flag :
+       {&flags.target, &flags.emit, &flags.stopAfter, &flags.optLevel})
+    if (!flag->empty())
+      if (std::optional<std::string> error =
+              attn::setOption(options, flag->ArgStr, *flag))
+        return error;
 
   options.withReference = flags.withReference;
   options.schedule = flags.schedule;
-  options.embedPTX = flags.embedPTX;
-  if (flags.embedPTX.getNumOccurrences() == 0)
-    if (std::unique_ptr<attn::TargetInfo> target =
-            attn::createTargetInfo(options.target))
-      options.embedPTX = target->isForwardCompatible() &&
-                         options.output != attn::OutputKind::Cubin;
+  if (flags.embedPTX.getNumOccurrences() > 0)
+    options.embedPTX = flags.embedPTX;
   options.ptxVersion = flags.ptxVersion;
   options.toolkit = flags.cudaPath;
   options.assemblerOptions = flags.ptxasOptions;
   options.failOnSpills = flags.failOnSpills;
   options.report = flags.verbose;
   options.host.cpu = flags.hostCPU;
-  if (flags.hostCPU.empty())
-    options.host.cpu = options.isGPU() ? "generic" : "native";
-  options.host.optLevel = flags.optLevel;
   options.link.linker = flags.linker;
   options.link.runtimeDir = flags.runtimeDir.empty()
                                 ? findRuntimeDir(argv0)
                                 : flags.runtimeDir.getValue();
   options.link.staticRuntime = flags.staticRuntime;
-  return std::nullopt;
+  return attn::completeOptions(options);
 }
 
 int main(int argc, char **argv) {
@@ -314,10 +229,7 @@ int main(int argc, char **argv) {
   }
 
   DialectRegistry registry;
-  registerAllDialects(registry);
-  registerAllExtensions(registry);
-  registerAllToLLVMIRTranslations(registry);
-  attn::registerAllDialects(registry);
+  attn::registerCompilerDialects(registry);
   MLIRContext context(registry);
   if (flags.verbose &&
       failed(remark::enableOptimizationRemarks(
@@ -344,7 +256,7 @@ int main(int argc, char **argv) {
   };
 
   progress.start("parse");
-  OwningOpRef<ModuleOp> module = parse(sourceMgr, context);
+  OwningOpRef<ModuleOp> module = attn::parseModule(sourceMgr, context);
   if (!module)
     return exitFailure;
   LogicalResult result =

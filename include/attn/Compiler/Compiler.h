@@ -6,8 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Compiles a module to one of several outputs. The context must have the
-// dialects of `registerAllDialects`, and errors go to its diagnostic handlers.
+// Compiles a module to one of several outputs. Contexts are made with the
+// dialects of `registerCompilerDialects`; errors go to their diagnostic
+// handlers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,6 +22,10 @@
 #include <functional>
 #include <optional>
 #include <string>
+
+namespace llvm {
+class SourceMgr;
+} // namespace llvm
 
 namespace mlir::attn {
 
@@ -65,7 +70,7 @@ struct CompilerOptions {
   std::string schedule;
 
   /// Whether to keep kernels as PTX, to be compiled when they are loaded.
-  bool embedPTX = false;
+  std::optional<bool> embedPTX;
   /// The PTX version times 10; 0 for what the target needs.
   int64_t ptxVersion = 0;
   /// Folder of the CUDA toolkit; found by itself if empty.
@@ -100,6 +105,22 @@ std::optional<OutputKind> getOutputKindForFile(StringRef file);
 /// Whether `name` is a target.
 bool isKnownTarget(StringRef name);
 
+/// Sets an option that is named, and whose value is written, as on the command
+/// line of attn-compile. Returns an error text if there is no such option or
+/// value.
+std::optional<std::string> setOption(CompilerOptions &options, StringRef name,
+                                     StringRef value);
+
+/// Gives options that were left open the value that follows from the others.
+/// Returns an error text if options contradict one another.
+std::optional<std::string> completeOptions(CompilerOptions &options);
+
+/// Parses the main file of `sourceMgr`, which is text or bytecode. Arguments of
+/// functions keep their names in the attribute `attn.name`. Returns null, after
+/// an error, if it is malformed.
+OwningOpRef<ModuleOp> parseModule(llvm::SourceMgr &sourceMgr,
+                                  MLIRContext &context);
+
 /// Runs the stages up to and including `last` on `module`.
 LogicalResult runStages(ModuleOp module, const CompilerOptions &options,
                         Stage last);
@@ -108,6 +129,10 @@ LogicalResult runStages(ModuleOp module, const CompilerOptions &options,
 /// standard output if that is "-". The file is written in full or not at all.
 LogicalResult compileToFile(ModuleOp module, const CompilerOptions &options,
                             StringRef path);
+
+/// Compiles `module` and appends the output to `buffer`.
+LogicalResult compileToBuffer(ModuleOp module, const CompilerOptions &options,
+                              SmallVectorImpl<char> &buffer);
 
 /// Writes a C header for the functions of a module that has been through the
 /// stage `Bufferize`.

@@ -28,8 +28,9 @@ namespace mlir::attn {
 
 /// For which processor to compile.
 struct HostObjectOptions {
-  /// "native", or a name that LLVM knows, such as "x86-64-v3".
-  std::string cpu = "native";
+  /// "native", or a name that LLVM knows, such as "x86-64-v3". Empty for
+  /// "native", unless the target asks for another.
+  std::string cpu;
   /// 0 to 3.
   unsigned optLevel = 3;
 };

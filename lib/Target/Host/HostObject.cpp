@@ -40,7 +40,7 @@ createMachine(const attn::HostObjectOptions &options, std::string &message) {
     return nullptr;
   std::string cpu = options.cpu;
   llvm::SubtargetFeatures features;
-  if (cpu == "native") {
+  if (cpu.empty() || cpu == "native") {
     cpu = llvm::sys::getHostCPUName().str();
     for (const auto &feature : llvm::sys::getHostCPUFeatures())
       features.AddFeature(feature.first(), feature.second);

@@ -1,0 +1,97 @@
+//===- Options.cpp - Options by name --------------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Reads options from text, for command lines and for other languages.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Compiler/Compiler.h"
+#include "attn/Target/TargetInfo.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+
+std::optional<std::string> attn::setOption(CompilerOptions &options,
+                                           StringRef name, StringRef value) {
+  auto expect = [&](bool isValid,
+                    StringRef expected) -> std::optional<std::string> {
+    if (isValid)
+      return std::nullopt;
+    return ("unknown value '" + value + "' of the option '" + name +
+            "' (expected " + expected + ")")
+        .str();
+  };
+  auto setFlag = [&](auto &flag) {
+    flag = value == "true";
+    return expect(value == "true" || value == "false", "true or false");
+  };
+  auto setText = [&](std::string &text) -> std::optional<std::string> {
+    text = value.str();
+    return std::nullopt;
+  };
+
+  if (name == "target") {
+    options.target = value.str();
+    return expect(isKnownTarget(value), "host, sm_80 or sm_90a");
+  }
+  if (name == "emit") {
+    std::optional<OutputKind> kind = parseOutputKind(value);
+    options.output = kind.value_or(options.output);
+    return expect(kind.has_value(),
+                  "mlir, llvm, ptx, cubin, obj, so or header");
+  }
+  if (name == "stop-after") {
+    options.stopAfter = parseStage(value);
+    return expect(options.stopAfter.has_value(),
+                  "input, schedule, bufferize, tile, kernel, device or host");
+  }
+  if (name == "ptx-version")
+    return expect(!value.getAsInteger(10, options.ptxVersion), "a number");
+  if (name == "host-opt-level")
+    return expect(!value.getAsInteger(10, options.host.optLevel) &&
+                      options.host.optLevel <= 3,
+                  "0 to 3");
+  if (name == "with-reference")
+    return setFlag(options.withReference);
+  if (name == "embed-ptx")
+    return setFlag(options.embedPTX);
+  if (name == "fail-on-spills")
+    return setFlag(options.failOnSpills);
+  if (name == "static-runtime")
+    return setFlag(options.link.staticRuntime);
+  if (name == "schedule")
+    return setText(options.schedule);
+  if (name == "cuda-path")
+    return setText(options.toolkit);
+  if (name == "ptxas-options")
+    return setText(options.assemblerOptions);
+  if (name == "host-cpu")
+    return setText(options.host.cpu);
+  if (name == "linker")
+    return setText(options.link.linker);
+  if (name == "runtime-dir")
+    return setText(options.link.runtimeDir);
+  return ("unknown option '" + name + "'").str();
+}
+
+std::optional<std::string> attn::completeOptions(CompilerOptions &options) {
+  bool isDeviceCode =
+      options.output == OutputKind::PTX || options.output == OutputKind::Cubin;
+  if (isDeviceCode && !options.isGPU())
+    return "the target host has no PTX or cubin; use the target sm_80 or "
+           "sm_90a";
+  if (options.stopAfter && options.output != OutputKind::MLIR)
+    return "the option 'stop-after' needs MLIR as output";
+  if (!options.embedPTX)
+    if (std::unique_ptr<TargetInfo> target = createTargetInfo(options.target))
+      options.embedPTX =
+          target->isForwardCompatible() && options.output != OutputKind::Cubin;
+  if (options.host.cpu.empty())
+    options.host.cpu = options.isGPU() ? "generic" : "native";
+  return std::nullopt;
+}
