@@ -8,7 +8,7 @@ artifact serves all of its sizes.
 """
 
 from dataclasses import dataclass
-from typing import Callable, Dict
+from typing import Callable, Dict, Tuple
 
 
 @dataclass(frozen=True)
@@ -23,17 +23,21 @@ class Case:
     mask: str = ""
     schedule: str = ""
     score: str = ""
+    keep: str = ""
 
     @property
     def captures(self):
-        """Names and types of the tensors that the score change reads."""
-        types = SCORES[self.score].captures if self.score else {}
+        """Names and types of the tensors that the score change and the keep region read."""
+        types = {
+            **(SCORES[self.score].captures if self.score else {}),
+            **({name: "tensor<?xi32>" for name in KEEPS[self.keep].captures} if self.keep else {}),
+        }
         return {name: type.replace("HEADS", str(self.heads)) for name, type in types.items()}
 
     @property
     def name(self) -> str:
         mask = "".join(c if c.isalnum() else "_" for c in self.mask.replace("#attn.", "")).strip("_")
-        return "_".join(filter(None, (f"h{self.heads}_{self.kv_heads}_d{self.qk_dim}_{self.v_dim}", self.dtype, mask or "full", self.score)))
+        return "_".join(filter(None, (f"h{self.heads}_{self.kv_heads}_d{self.qk_dim}_{self.v_dim}", self.dtype, mask or "full", self.keep, self.score)))
 
     def mlir(self) -> str:
         """The module: query, key, value in; out and log-sum-exp back."""
@@ -48,6 +52,8 @@ class Case:
             options += f" schedule({self.schedule})"
         if self.score:
             options += SCORES[self.score].region.replace("HEADS", str(self.heads))
+        if self.keep:
+            options += KEEPS[self.keep].region
         return f"""func.func @{self.name}(%query: {q}, %key: {k}, %value: {v}{captures}) -> ({o}, {lse}) {{
   %c0 = arith.constant 0 : index
   %c2 = arith.constant 2 : index
@@ -63,7 +69,7 @@ class Case:
 
     def grad_mlir(self, deterministic: bool = False) -> str:
         """The module of the gradient: query, key, value, out, its log-sum-exp and its gradient in; dq, dk, dv back."""
-        assert not self.score, "gradients of scores are not stated"
+        assert not self.score and not self.keep, "gradients of regions are not stated"
         q = f"tensor<?x{self.heads}x?x{self.qk_dim}x{self.dtype}>"
         k = f"tensor<?x{self.kv_heads}x?x{self.qk_dim}x{self.dtype}>"
         v = f"tensor<?x{self.kv_heads}x?x{self.v_dim}x{self.dtype}>"
@@ -107,6 +113,74 @@ class Score:
 {lines}        attn.yield %r : f32
       }}"""
 
+
+@dataclass(frozen=True)
+class Keep:
+    """A mask that reads tensors of a value for each token: their names and its body, which computes %r."""
+
+    captures: Tuple[str, ...]
+    body: str
+
+    @property
+    def region(self) -> str:
+        lines = "".join(f"        {line.strip()}\n" for line in self.body.strip().splitlines())
+        for name in self.captures:
+            for position in "ij":
+                load = f"%{name}_{position} = tensor.extract %{name}[%{position}] : tensor<?xi32>"
+                if f"%{name}_{position}" in lines:
+                    lines = f"        {load}\n" + lines
+        return f"""
+      keep {{
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+{lines}        attn.yield %r : i1
+      }}"""
+
+
+SAME_DOCUMENT = "%same = arith.cmpi eq, %doc_i, %doc_j : i32\n"
+BLOCK = 1024
+
+# doc: number of the document of a token; start: its first token; part: the quarter of the document that the token is in.
+KEEPS = {
+    "document": Keep(("doc",), "%r = arith.cmpi eq, %doc_i, %doc_j : i32"),
+    "share_question": Keep(
+        ("doc", "part"),
+        SAME_DOCUMENT
+        + """%zero = arith.constant 0 : i32
+        %is_question = arith.cmpi eq, %part_j, %zero : i32
+        %is_own = arith.cmpi eq, %part_i, %part_j : i32
+        %is_seen = arith.ori %is_question, %is_own : i1
+        %r = arith.andi %same, %is_seen : i1""",
+    ),
+    "blockwise": Keep(
+        ("doc",),
+        SAME_DOCUMENT
+        + """%last = arith.constant 11 : i32
+        %is_last = arith.cmpi eq, %doc_i, %last : i32
+        %r = arith.ori %same, %is_last : i1""",
+    ),
+    "prefix_document": Keep(
+        ("doc", "part"),
+        SAME_DOCUMENT
+        + """%zero = arith.constant 0 : i32
+        %is_prefix = arith.cmpi eq, %part_j, %zero : i32
+        %is_before = arith.cmpi sge, %i, %j : index
+        %is_seen = arith.ori %is_before, %is_prefix : i1
+        %r = arith.andi %same, %is_seen : i1""",
+    ),
+    "block_document": Keep(
+        ("doc", "start"),
+        SAME_DOCUMENT
+        + f"""%size = arith.constant {BLOCK} : index
+        %si = arith.index_cast %start_i : i32 to index
+        %sj = arith.index_cast %start_j : i32 to index
+        %pi = arith.subi %i, %si : index
+        %pj = arith.subi %j, %sj : index
+        %bi = arith.divui %pi, %size : index
+        %bj = arith.divui %pj, %size : index
+        %is_before = arith.cmpi uge, %bi, %bj : index
+        %r = arith.andi %same, %is_before : i1""",
+    ),
+}
 
 DISTANCE = """%d = arith.subi %j, %i : index
     %di = arith.index_cast %d : index to i32

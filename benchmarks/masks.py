@@ -18,49 +18,99 @@ import json
 import math
 import os
 import sys
+from types import SimpleNamespace
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from cases import Case  # noqa: E402
+from cases import BLOCK, Case  # noqa: E402
 from forward import compile_cases, median_ms  # noqa: E402
 
 HEADS, KV_HEADS, LENGTH, DIM = 64, 8, 16384, 128
-WINDOW, GLOBAL, BLOCK = 1024, 256, 1024
+WINDOW, GLOBAL = 1024, 256
+# Lengths of documents, in 64ths of all tokens.
+DOCUMENTS = (2, 9, 1, 6, 14, 3, 7, 5, 8, 4, 2, 3)
 
-# Name to attribute and predicate on torch tensors of positions.
+# Name to attribute, keep region, and predicate on torch tensors of positions and on tensors of a value for each token.
 MASKS = {
-    "full": ("", None),
-    "causal": ("#attn.causal", lambda q, k: q >= k),
+    "full": ("", "", None),
+    "causal": ("#attn.causal", "", lambda q, k, t: q >= k),
     "sliding_window": (
         f"#attn.sliding_window<left = {WINDOW}, right = {WINDOW}>",
-        lambda q, k: (q - k <= WINDOW) & (k - q <= WINDOW),
+        "",
+        lambda q, k, t: (q - k <= WINDOW) & (k - q <= WINDOW),
     ),
     "sliding_window_causal": (
         f"#attn.sliding_window<left = {WINDOW}, right = 0>",
-        lambda q, k: (q >= k) & (q - k <= WINDOW),
+        "",
+        lambda q, k, t: (q >= k) & (q - k <= WINDOW),
     ),
     "prefix_lm_causal": (
         f"#attn.prefix_lm<length = {LENGTH // 4}>",
-        lambda q, k: (q >= k) | (k < LENGTH // 4),
+        "",
+        lambda q, k, t: (q >= k) | (k < LENGTH // 4),
     ),
     "global_sliding_window": (
         f"#attn.or<#attn.global_tokens<count = {GLOBAL}>, #attn.sliding_window<left = {WINDOW}, right = {WINDOW}>>",
-        lambda q, k: (q < GLOBAL) | (k < GLOBAL) | ((q - k <= WINDOW) & (k - q <= WINDOW)),
+        "",
+        lambda q, k, t: (q < GLOBAL) | (k < GLOBAL) | ((q - k <= WINDOW) & (k - q <= WINDOW)),
     ),
     "block_causal": (
         f"#attn.local_blocks<size = {BLOCK}, after = 0>",
-        lambda q, k: q // BLOCK >= k // BLOCK,
+        "",
+        lambda q, k, t: q // BLOCK >= k // BLOCK,
     ),
     "chunked_causal": (
         f"#attn.and<#attn.causal, #attn.local_blocks<size = {BLOCK}, before = 0, after = 0>>",
-        lambda q, k: (q >= k) & (q // BLOCK == k // BLOCK),
+        "",
+        lambda q, k, t: (q >= k) & (q // BLOCK == k // BLOCK),
+    ),
+    "full_document": ("", "document", lambda q, k, t: t.doc[q] == t.doc[k]),
+    "causal_document": ("#attn.causal", "document", lambda q, k, t: (t.doc[q] == t.doc[k]) & (q >= k)),
+    "share_question": (
+        "#attn.causal",
+        "share_question",
+        lambda q, k, t: (t.doc[q] == t.doc[k]) & (q >= k) & ((t.part[k] == 0) | (t.part[q] == t.part[k])),
+    ),
+    "causal_blockwise": (
+        "#attn.causal",
+        "blockwise",
+        lambda q, k, t: (q >= k) & ((t.doc[q] == t.doc[k]) | (t.doc[q] == len(DOCUMENTS) - 1)),
+    ),
+    "prefix_lm_document": (
+        "",
+        "prefix_document",
+        lambda q, k, t: (t.doc[q] == t.doc[k]) & ((q >= k) | (t.part[k] == 0)),
+    ),
+    "block_causal_document": (
+        "",
+        "block_document",
+        lambda q, k, t: (t.doc[q] == t.doc[k]) & ((q - t.start[q]) // BLOCK >= (k - t.start[k]) // BLOCK),
     ),
 }
 
 
 def get_case(name):
-    return Case(HEADS, KV_HEADS, DIM, DIM, mask=MASKS[name][0])
+    return Case(HEADS, KV_HEADS, DIM, DIM, mask=MASKS[name][0], keep=MASKS[name][1])
+
+
+def make_tokens(torch):
+    """What the masks of documents read."""
+    lengths = torch.tensor([number * LENGTH // 64 for number in DOCUMENTS], device="cuda")
+    number = torch.arange(len(DOCUMENTS), device="cuda")
+
+    def repeat(values):
+        return torch.repeat_interleave(values, lengths).to(torch.int32)
+
+    doc, start, size = repeat(number), repeat(lengths.cumsum(0) - lengths), repeat(lengths)
+    part = ((torch.arange(LENGTH, device="cuda", dtype=torch.int32) - start) * 4 // size).clamp(max=3)
+    return SimpleNamespace(doc=doc, start=start, part=part)
+
+
+def get_predicate(name, tokens):
+    """The predicate on positions."""
+    keep = MASKS[name][2]
+    return keep and (lambda q, k: keep(q, k, tokens))
 
 
 def count_pairs(torch, keep):
@@ -134,14 +184,16 @@ def main():
     torch.manual_seed(0)
     q = torch.randn(1, HEADS, LENGTH, DIM, device="cuda", dtype=torch.bfloat16)
     k, v = (torch.randn(1, KV_HEADS, LENGTH, DIM, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    tokens = make_tokens(torch)
     failures = 0
     for name in names:
-        keep = MASKS[name][1]
+        keep = get_predicate(name, tokens)
+        captures = [getattr(tokens, capture) for capture in get_case(name).captures]
         artifact = Artifact(os.path.join(options.artifacts, name + ".so"), options.runtime)
         out = torch.full_like(q, float("nan"))
         lse = torch.full((1, HEADS, LENGTH), float("nan"), device="cuda")
         stream = torch.cuda.current_stream().cuda_stream
-        run = artifact[get_case(name).name].bind(q, k, v, out, lse, stream=stream)
+        run = artifact[get_case(name).name].bind(q, k, v, *captures, out, lse, stream=stream)
         run()
         torch.cuda.synchronize()
         error, lse_error = check_rows(torch, keep, q, k, v, out, lse)

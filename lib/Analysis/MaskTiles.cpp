@@ -23,22 +23,6 @@ using namespace mlir::attn;
 static constexpr size_t maxRangesOfTiles = 6;
 
 namespace {
-/// The predicate of a mask in a block of its own.
-class PredicateBlock {
-public:
-  PredicateBlock(Location loc, const ScoreMask &mask);
-
-  const MaskAnalysis::Positions &getPositions() { return positions; }
-  /// Null if every pair is attended.
-  Value getPredicate() { return predicate; }
-  Block *getBlock() { return &region.front(); }
-
-private:
-  Region region;
-  MaskAnalysis::Positions positions;
-  Value predicate;
-};
-
 /// Intervals that make one range: a single one, or several from zero on.
 using Group = std::vector<Interval>;
 

@@ -29,6 +29,24 @@ struct ScoreMask {
   Value queryLength, keyLength;
 };
 
+/// The predicate of a mask in a block of its own.
+class PredicateBlock {
+public:
+  PredicateBlock(Location loc, const ScoreMask &mask);
+
+  const MaskAnalysis::Positions &getPositions() { return positions; }
+  /// Null if every pair is attended.
+  Value getPredicate() { return predicate; }
+  /// Refers to values that the mask refers to, beside its arguments, which are
+  /// the positions.
+  Block *getBlock() { return &region.front(); }
+
+private:
+  Region region;
+  MaskAnalysis::Positions positions;
+  Value predicate;
+};
+
 /// Numbers `[begin, end)`, which may be none, of tiles or positions.
 struct IndexRange {
   Value begin;

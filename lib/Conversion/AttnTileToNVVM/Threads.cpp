@@ -34,10 +34,11 @@ struct ThreadRange {
 };
 } // namespace
 
-/// Clones `body` for the number `i`; returns what it yields.
-static SmallVector<Value> cloneBody(OpBuilder &builder, Region &body, Value i) {
+/// Clones `body` for `arguments`; returns what it yields.
+static SmallVector<Value> cloneBody(OpBuilder &builder, Region &body,
+                                    ValueRange arguments) {
   IRMapping mapping;
-  mapping.map(body.getArgument(0), i);
+  mapping.map(body.getArguments(), arguments);
   for (Operation &op : body.front().without_terminator())
     builder.clone(op, mapping);
   return llvm::map_to_vector(
@@ -63,36 +64,99 @@ struct EachLowering : public KernelPattern<EachOp> {
   }
 };
 
-struct SumLowering : public KernelPattern<SumOp> {
+struct ReduceLowering : public KernelPattern<ReduceOp> {
   using KernelPattern::KernelPattern;
 
   LogicalResult
-  matchAndRewrite(SumOp op, OneToNOpAdaptor,
+  matchAndRewrite(ReduceOp op, OneToNOpAdaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Location loc = op.getLoc();
     if (context.getPosition(rewriter, op).numThreads != warpSize)
       return op.emitOpError("must be run by groups of one warp on a GPU");
     ThreadRange range(rewriter, op, context);
-    Value zero = arith::ConstantIndexOp::create(rewriter, loc, 0);
-    SmallVector<Value> inits(op.getNumResults(), zero);
+    SmallVector<Value> inits;
+    for (unsigned i = 0; i < op.getNumResults(); ++i)
+      inits.push_back(arith::ConstantIndexOp::create(
+          rewriter, loc, ReduceOp::getNeutral(op.getKind(i))));
     auto loop = scf::ForOp::create(
         rewriter, loc, range.begin, op.getCount(), range.step, inits,
-        [&](OpBuilder &builder, Location loc, Value i, ValueRange sums) {
+        [&](OpBuilder &builder, Location loc, Value i, ValueRange values) {
           SmallVector<Value> next = cloneBody(builder, op.getBody(), i);
-          for (auto [value, sum] : llvm::zip_equal(next, sums))
-            value = arith::AddIOp::create(builder, loc, sum, value);
+          for (auto [n, value] : llvm::enumerate(values))
+            next[n] = vector::makeArithReduction(builder, loc, op.getKind(n),
+                                                 value, next[n]);
           scf::YieldOp::create(builder, loc, next);
         });
-    SmallVector<Value> sums;
-    for (Value result : loop.getResults()) {
-      Value sum = arith::IndexCastOp::create(rewriter, loc,
-                                             rewriter.getI32Type(), result);
+    SmallVector<Value> results;
+    for (auto [n, value] : llvm::enumerate(loop.getResults())) {
+      Value result = arith::IndexCastOp::create(rewriter, loc,
+                                                rewriter.getI32Type(), value);
       for (int64_t mask = warpSize / 2; mask > 0; mask /= 2)
-        sum = arith::AddIOp::create(rewriter, loc, sum,
-                                    emitShuffle(rewriter, loc, sum, mask));
-      sums.push_back(sum);
+        result = vector::makeArithReduction(
+            rewriter, loc, op.getKind(n), result,
+            emitShuffle(rewriter, loc, result, mask));
+      results.push_back(result);
     }
-    rewriter.replaceOp(op, sums);
+    rewriter.replaceOp(op, results);
+    return success();
+  }
+};
+
+/// Each step decides over as many numbers as a warp has threads; the rank of a
+/// number is the count of those before it.
+struct CompactLowering : public KernelPattern<CompactOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(CompactOp op, OneToNOpAdaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    if (context.getPosition(rewriter, op).numThreads != warpSize)
+      return op.emitOpError("must be run by groups of one warp on a GPU");
+    ThreadRange range(rewriter, op, context);
+    Type i32 = rewriter.getI32Type(), index = rewriter.getIndexType();
+    Value zero = arith::ConstantIndexOp::create(rewriter, loc, 0);
+    Value lane = arith::IndexCastOp::create(rewriter, loc, i32, range.begin);
+    Value one = createI32(rewriter, loc, 1);
+    Value before = arith::SubIOp::create(
+        rewriter, loc, arith::ShLIOp::create(rewriter, loc, one, lane), one);
+    auto loop = scf::ForOp::create(
+        rewriter, loc, zero, op.getCount(), range.step, zero,
+        [&](OpBuilder &builder, Location loc, Value first, ValueRange chosen) {
+          Value i = arith::AddIOp::create(builder, loc, first, range.begin);
+          Value exists = arith::CmpIOp::create(
+              builder, loc, arith::CmpIPredicate::slt, i, op.getCount());
+          auto condition = scf::IfOp::create(
+              builder, loc, exists,
+              [&](OpBuilder &nested, Location loc) {
+                scf::YieldOp::create(nested, loc,
+                                     cloneBody(nested, op.getCondition(), i));
+              },
+              [&](OpBuilder &nested, Location loc) {
+                Value no = arith::ConstantIntOp::create(nested, loc, 0, 1);
+                scf::YieldOp::create(nested, loc, no);
+              });
+          Value isChosen = condition.getResult(0);
+          Value votes = NVVM::VoteSyncOp::create(
+              builder, loc, i32, createI32(builder, loc, -1), isChosen,
+              NVVM::VoteSyncKind::ballot);
+          auto count = [&](Value bits) -> Value {
+            Value number = LLVM::CtPopOp::create(builder, loc, i32, bits);
+            return arith::IndexCastOp::create(builder, loc, index, number);
+          };
+          Value lower = arith::AndIOp::create(builder, loc, votes, before);
+          Value rank =
+              arith::AddIOp::create(builder, loc, chosen.front(), count(lower));
+          scf::IfOp::create(builder, loc, isChosen,
+                            [&](OpBuilder &nested, Location loc) {
+                              cloneBody(nested, op.getBody(), {i, rank});
+                              scf::YieldOp::create(nested, loc);
+                            });
+          Value total =
+              arith::AddIOp::create(builder, loc, chosen.front(), count(votes));
+          scf::YieldOp::create(builder, loc, total);
+        });
+    rewriter.replaceOp(op, loop);
     return success();
   }
 };
@@ -113,6 +177,6 @@ struct AtMostLowering : public KernelPattern<AtMostOp> {
 void attn::populateThreadPatterns(RewritePatternSet &patterns,
                                   const TypeConverter &converter,
                                   const KernelContext &context) {
-  patterns.add<AtMostLowering, EachLowering, SumLowering>(
+  patterns.add<AtMostLowering, CompactLowering, EachLowering, ReduceLowering>(
       converter, patterns.getContext(), context);
 }

@@ -89,7 +89,8 @@ private:
   LogicalResult emitOp(Operation &op);
   LogicalResult emitFor(scf::ForOp op);
   LogicalResult emitForall(scf::ForallOp op);
-  void emitSum(SumOp op);
+  void emitReduce(ReduceOp op);
+  void emitCompact(CompactOp op);
   void emitEach(EachOp op);
   /// Copies the body of a scalar region.
   void emitScalars(Block &block);
@@ -1077,8 +1078,10 @@ LogicalResult TileEmitter::emitForall(scf::ForallOp op) {
   return result;
 }
 
-void TileEmitter::emitSum(SumOp op) {
-  SmallVector<Value> inits(op.getNumResults(), index(0));
+void TileEmitter::emitReduce(ReduceOp op) {
+  SmallVector<Value> inits;
+  for (unsigned i = 0; i < op.getNumResults(); ++i)
+    inits.push_back(index(ReduceOp::getNeutral(op.getKind(i))));
   auto loop =
       scf::ForOp::create(b, index(0), lookup(op.getCount()), index(1), inits);
   mapping.map(op.getBody().getArgument(0), loop.getInductionVar());
@@ -1087,11 +1090,35 @@ void TileEmitter::emitSum(SumOp op) {
   b.setInsertionPointToStart(loop.getBody());
   Block &body = op.getBody().front();
   emitScalars(body);
-  SmallVector<Value> sums;
-  for (auto [sum, value] : llvm::zip_equal(loop.getRegionIterArgs(),
-                                           body.getTerminator()->getOperands()))
-    sums.push_back(arith::AddIOp::create(b, sum, lookup(value)));
-  scf::YieldOp::create(b, sums);
+  SmallVector<Value> results;
+  for (auto [n, result] : llvm::enumerate(loop.getRegionIterArgs()))
+    results.push_back(vector::makeArithReduction(
+        b, b.getLoc(), op.getKind(n), result,
+        lookup(body.getTerminator()->getOperand(n))));
+  scf::YieldOp::create(b, results);
+}
+
+void TileEmitter::emitCompact(CompactOp op) {
+  auto loop = scf::ForOp::create(b, index(0), lookup(op.getCount()), index(1),
+                                 index(0));
+  mapping.map(op.getChosen(), loop.getResult(0));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  Value i = loop.getInductionVar(), rank = loop.getRegionIterArg(0);
+  Block &condition = op.getCondition().front();
+  mapping.map(condition.getArgument(0), i);
+  emitScalars(condition);
+  auto ifOp = scf::IfOp::create(
+      b, b.getIndexType(), lookup(condition.getTerminator()->getOperand(0)),
+      /*addThenBlock=*/true, /*addElseBlock=*/true);
+  scf::YieldOp::create(b, ifOp.getResults());
+  b.setInsertionPointToStart(ifOp.elseBlock());
+  scf::YieldOp::create(b, rank);
+  b.setInsertionPointToStart(ifOp.thenBlock());
+  mapping.map(op.getBody().getArguments(), ValueRange{i, rank});
+  emitScalars(op.getBody().front());
+  Value next = arith::AddIOp::create(b, rank, index(1));
+  scf::YieldOp::create(b, next);
 }
 
 void TileEmitter::emitEach(EachOp op) {
@@ -1163,8 +1190,10 @@ LogicalResult TileEmitter::emitOp(Operation &op) {
     return emitFor(forOp);
   if (auto forall = dyn_cast<scf::ForallOp>(op))
     return emitForall(forall);
-  if (auto sum = dyn_cast<SumOp>(op))
-    return emitSum(sum), success();
+  if (auto reduce = dyn_cast<ReduceOp>(op))
+    return emitReduce(reduce), success();
+  if (auto compact = dyn_cast<CompactOp>(op))
+    return emitCompact(compact), success();
   if (auto each = dyn_cast<EachOp>(op))
     return emitEach(each), success();
   if (auto atMost = dyn_cast<AtMostOp>(op)) {

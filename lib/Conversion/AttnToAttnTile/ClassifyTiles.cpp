@@ -6,13 +6,14 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Two small kernels. The first one counts the pairs that each tile keeps, by
-// evaluating the mask for all of them; the second one makes a list of the tiles
-// of each row of tiles.
+// Two small kernels. The first one finds out what each tile keeps, from bounds
+// of what the mask reads where these decide, else by evaluating the mask for
+// its pairs. The second one makes a list of the tiles of each row of tiles.
 //
 //===----------------------------------------------------------------------===//
 
 #include "ClassifyTiles.h"
+#include "PredicateBounds.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -28,6 +29,10 @@ using namespace mlir::attn;
 
 /// What a tile is.
 enum TileClass : int64_t { Empty = 0, Masked = 1, Full = 2 };
+
+/// Keys whose pairs are counted before it is asked whether to go on: as many as
+/// a warp has threads.
+static constexpr int64_t countedKeys = 32;
 
 namespace {
 struct ClassBuilder : ImplicitLocOpBuilder {
@@ -51,8 +56,10 @@ struct ClassBuilder : ImplicitLocOpBuilder {
   Value select(Value condition, Value yes, Value no) {
     return arith::SelectOp::create(*this, condition, yes, no);
   }
-  Value toIndex(Value condition) {
-    return select(condition, constant(1), constant(0));
+  Value invert(Value condition) {
+    return arith::XOrIOp::create(
+        *this, condition,
+        arith::ConstantIntOp::create(*this, 1, 1).getResult());
   }
   Value size(Value memref, int64_t dim) {
     return createOrFold<memref::DimOp>(memref, dim);
@@ -145,47 +152,61 @@ static void writeClasses(RewriterBase &rewriter, AttentionOp attention,
   b.setInsertionPointToStart(forall.getBody());
   SmallVector<Value> ids(forall.getInductionVars());
   Value zero = b.constant(0), one = b.constant(1);
-  Value rows = b.constant(queryTile), columns = b.constant(keyTile);
-  Value firstQuery = arith::MulIOp::create(b, ids[2], rows);
-  Value firstKey = arith::MulIOp::create(b, ids[3], columns);
-  Value lastQuery = b.sub(queryLength, one), lastKey = b.sub(keyLength, one);
+  auto getPositions = [&](Value tile, int64_t size, Value length) {
+    Value first = arith::MulIOp::create(b, tile, b.constant(size));
+    Value rest = b.sub(length, first);
+    Value count = arith::MinSIOp::create(b, rest, b.constant(size));
+    return PredicateBounds::Positions{first, b.sub(b.add(first, count), one),
+                                      count};
+  };
+  PredicateBounds::Positions queries =
+      getPositions(ids[2], queryTile, queryLength);
+  PredicateBounds::Positions keys = getPositions(ids[3], keyTile, keyLength);
 
-  auto sum =
-      attn_tile::SumOp::create(b, TypeRange{b.getIndexType(), b.getIndexType()},
-                               b.constant(queryTile * keyTile));
+  PredicateBlock predicate(attention.getLoc(),
+                           {attention.getMaskAttr(), &attention.getKeepRegion(),
+                            ids[0], ids[1], queryLength, keyLength});
+  captured.map(predicate.getPositions().batch, ids[0]);
+  captured.map(predicate.getPositions().head, ids[1]);
+  PredicateBounds bounds(b, predicate, captured, queries, keys);
+  auto [all, any] = bounds.emit();
+
+  // Where the bounds do not say, pairs are counted, some keys at a time, until
+  // there is a pair of each kind. Zero if there is nothing to count.
+  Value isOpen = b.both(any, b.invert(all));
+  Value chunk = b.constant(countedKeys);
+  auto loop = scf::ForOp::create(b, zero, b.select(isOpen, keys.count, zero),
+                                 chunk, zero);
   {
     OpBuilder::InsertionGuard guard(b);
-    Block *body =
-        b.createBlock(&sum.getBody(), {}, b.getIndexType(), b.getLoc());
-    Value pair = body->getArgument(0);
-    Value row = arith::DivUIOp::create(b, pair, columns);
-    Value column = arith::RemUIOp::create(b, pair, columns);
-    Value query = b.add(firstQuery, row), key = b.add(firstKey, column);
-    Value isQuery = b.compare(CmpIPredicate::slt, query, queryLength);
-    Value keep = b.compare(CmpIPredicate::slt, key, keyLength);
-    // Positions beyond the lengths stand for the last ones, and do not count.
-    query = arith::MinSIOp::create(b, query, lastQuery);
-    key = arith::MinSIOp::create(b, key, lastKey);
-    if (MaskAttrInterface mask = attention.getMaskAttr())
-      keep = b.both(keep, mask.emitPredicate(b, b.getLoc(),
-                                             {ids[0], ids[1], query, key,
-                                              queryLength, keyLength}));
-    IRMapping mapping(captured);
-    mapping.map(region.getArguments(),
-                SmallVector<Value>{ids[0], ids[1], query, key});
-    for (Operation &op : region.front().without_terminator())
-      b.clone(op, mapping);
-    keep = b.both(keep, mapping.lookupOrDefault(
-                            region.front().getTerminator()->getOperand(0)));
-    Value kept = b.toIndex(b.both(isQuery, keep));
-    Value masked = b.sub(b.toIndex(isQuery), kept);
-    attn_tile::YieldOp::create(b, ValueRange{kept, masked});
+    b.setInsertionPointToStart(loop.getBody());
+    Value seen = loop.getInductionVar(), kept = loop.getRegionIterArg(0);
+    Value isEmpty = b.compare(CmpIPredicate::eq, kept, zero);
+    Value isFull = b.compare(CmpIPredicate::eq, kept,
+                             arith::MulIOp::create(b, seen, queries.count));
+    auto more = scf::IfOp::create(b, b.getIndexType(),
+                                  arith::OrIOp::create(b, isEmpty, isFull),
+                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
+    scf::YieldOp::create(b, more.getResults());
+    b.setInsertionPointToStart(more.elseBlock());
+    scf::YieldOp::create(b, kept);
+    b.setInsertionPointToStart(more.thenBlock());
+    Value count = arith::MinSIOp::create(b, chunk, b.sub(keys.count, seen));
+    Value found = bounds.emitCount(b.add(keys.first, seen), count);
+    scf::YieldOp::create(b, b.add(kept, found));
   }
-  Value isEmpty = b.compare(CmpIPredicate::eq, sum.getResult(0), zero);
-  Value isFull = b.compare(CmpIPredicate::eq, sum.getResult(1), zero);
+  Value kept = loop.getResult(0);
+  Value pairs = arith::MulIOp::create(b, queries.count, keys.count);
+  Value isKept =
+      b.select(isOpen, b.compare(CmpIPredicate::ne, kept, zero), any);
+  Value isWhole =
+      b.select(isOpen, b.compare(CmpIPredicate::eq, kept, pairs), all);
+  // Keys beyond the length are masked.
+  isWhole = b.both(
+      isWhole, b.compare(CmpIPredicate::eq, keys.count, b.constant(keyTile)));
   Value tileClass =
-      b.select(isEmpty, b.constant(Empty),
-               b.select(isFull, b.constant(Full), b.constant(Masked)));
+      b.select(isWhole, b.constant(Full),
+               b.select(isKept, b.constant(Masked), b.constant(Empty)));
   b.each(one, [&](Value) { b.storeIndex(tileClass, classes, ids); });
 }
 
@@ -207,33 +228,34 @@ static void writeLists(RewriterBase &rewriter, AttentionOp attention,
   auto store = [&](Value value, Value column) {
     b.storeIndex(value, lists, {ids[0], ids[1], ids[2], column});
   };
-  // A row without tiles visits tile 0, in which nothing is attended.
-  b.each(one, [&](Value) { store(zero, lastColumn); });
-
-  auto loop = scf::ForOp::create(b, zero, b.size(classes, 3), one,
-                                 ValueRange{zero, zero});
-  {
+  Value tiles = b.size(classes, 3);
+  auto list = [&](TileClass tileClass,
+                  function_ref<Value(Value)> getColumn) -> Value {
+    auto op = attn_tile::CompactOp::create(b, tiles);
     OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
-    Value tile = loop.getInductionVar();
-    Value masked = loop.getRegionIterArg(0), full = loop.getRegionIterArg(1);
-    Value tileClass = b.loadIndex(classes, {ids[0], ids[1], ids[2], tile});
-    Value isMasked =
-        b.compare(CmpIPredicate::eq, tileClass, b.constant(Masked));
-    Value isFull = b.compare(CmpIPredicate::eq, tileClass, b.constant(Full));
-    Value isListed = b.compare(CmpIPredicate::ne, tileClass, zero);
-    Value column = b.select(isMasked, b.add(masked, b.constant(2)),
-                            b.sub(lastColumn, full));
-    b.each(b.toIndex(isListed), [&](Value) { store(tile, column); });
-    scf::YieldOp::create(b, ValueRange{b.add(masked, b.toIndex(isMasked)),
-                                       b.add(full, b.toIndex(isFull))});
-  }
-  Value masked = loop.getResult(0);
-  Value count = b.add(masked, loop.getResult(1));
+    Type index = b.getIndexType();
+    Block *condition = b.createBlock(&op.getCondition(), {}, index, b.getLoc());
+    Value found = b.loadIndex(
+        classes, {ids[0], ids[1], ids[2], condition->getArgument(0)});
+    Value isChosen = b.compare(CmpIPredicate::eq, found, b.constant(tileClass));
+    attn_tile::YieldOp::create(b, isChosen);
+    Block *body = b.createBlock(&op.getBody(), {}, {index, index},
+                                {b.getLoc(), b.getLoc()});
+    store(body->getArgument(0), getColumn(body->getArgument(1)));
+    attn_tile::YieldOp::create(b, ValueRange());
+    return op.getChosen();
+  };
+  Value masked =
+      list(Masked, [&](Value rank) { return b.add(rank, b.constant(2)); });
+  Value full = list(Full, [&](Value rank) { return b.sub(lastColumn, rank); });
+  Value count = b.add(masked, full);
   b.each(one, [&](Value) {
     store(masked, zero);
     store(count, one);
   });
+  // A row without tiles visits tile 0, in which nothing is attended.
+  Value isNone = b.compare(CmpIPredicate::eq, full, zero);
+  b.each(b.select(isNone, one, zero), [&](Value) { store(zero, lastColumn); });
 }
 
 Value attn::classifyTiles(RewriterBase &rewriter, AttentionOp attention,

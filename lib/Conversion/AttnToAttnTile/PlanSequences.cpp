@@ -128,8 +128,9 @@ private:
 SmallVector<Value>
 PlanBuilder::sum(Value count, unsigned numResults,
                  function_ref<SmallVector<Value>(Value)> body) {
-  SmallVector<Type> types(numResults, getIndexType());
-  auto op = attn_tile::SumOp::create(*this, types, count);
+  SmallVector<vector::CombiningKind> kinds(numResults,
+                                           vector::CombiningKind::ADD);
+  auto op = attn_tile::ReduceOp::create(*this, count, kinds);
   OpBuilder::InsertionGuard guard(*this);
   Block *block = createBlock(&op.getBody(), {}, getIndexType(), getLoc());
   attn_tile::YieldOp::create(*this, body(block->getArgument(0)));

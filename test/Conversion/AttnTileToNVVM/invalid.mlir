@@ -72,13 +72,29 @@ attn_tile.kernel @box(%m: !attn_tile.tensor_map<2, 32x64xbf16>)
 
 // -----
 
-attn_tile.kernel @sum_of_four_warps(%n: index)
+attn_tile.kernel @reduce_of_four_warps(%n: index)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
-  // expected-error @below {{'attn_tile.sum' op must be run by groups of one warp on a GPU}}
-  // expected-error @below {{failed to legalize operation 'attn_tile.sum'}}
-  %s = attn_tile.sum to(%n) : index {
+  // expected-error @below {{'attn_tile.reduce' op must be run by groups of one warp on a GPU}}
+  // expected-error @below {{failed to legalize operation 'attn_tile.reduce'}}
+  %s = attn_tile.reduce to(%n) by [#vector.kind<add>] : index {
   ^bb0(%i: index):
     attn_tile.yield %i : index
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @compact_by_four_warps(%n: index, %c: i1)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  // expected-error @below {{'attn_tile.compact' op must be run by groups of one warp on a GPU}}
+  // expected-error @below {{failed to legalize operation 'attn_tile.compact'}}
+  %m = attn_tile.compact to(%n) where {
+  ^bb0(%i: index):
+    attn_tile.yield %c : i1
+  } do {
+  ^bb0(%i: index, %rank: index):
+    attn_tile.yield
   }
   attn_tile.return
 }

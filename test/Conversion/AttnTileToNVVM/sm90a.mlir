@@ -472,7 +472,7 @@ attn_tile.kernel @scalars(%list: memref<?xi32>, %n: index)
   // CHECK:       arith.minsi
   // CHECK:       scf.for %{{.*}} = %[[THREAD]] to
   // CHECK:         llvm.store
-  %s = attn_tile.sum to(%n) : index {
+  %s = attn_tile.reduce to(%n) by [#vector.kind<add>] : index {
   ^bb0(%i: index):
     %x = memref.load %list[%i] : memref<?xi32>
     %y = arith.index_cast %x : i32 to index
@@ -483,6 +483,73 @@ attn_tile.kernel @scalars(%list: memref<?xi32>, %n: index)
   ^bb0(%i: index):
     %x = arith.index_cast %i : index to i32
     memref.store %x, %list[%i] : memref<?xi32>
+    attn_tile.yield
+  }
+  attn_tile.return
+}
+
+// -----
+
+// Bounds begin with the largest and the smallest number.
+
+// CHECK-LABEL: llvm.func @bounds
+attn_tile.kernel @bounds(%list: memref<?xi32>, %n: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 1>} {
+  // CHECK-DAG:   %[[MOST:.*]] = arith.constant 2147483647 : i32
+  // CHECK-DAG:   %[[LEAST:.*]] = arith.constant -2147483648 : i32
+  // CHECK:       scf.for {{.*}} iter_args(%{{.*}} = %[[MOST]], %{{.*}} = %[[LEAST]])
+  // CHECK:         arith.minsi
+  // CHECK:         arith.maxsi
+  // CHECK:       nvvm.shfl.sync bfly
+  // CHECK-NEXT:  arith.minsi
+  // CHECK:       nvvm.shfl.sync bfly
+  // CHECK:       arith.maxsi
+  %s:2 = attn_tile.reduce to(%n) by [#vector.kind<minsi>, #vector.kind<maxsi>] : index, index {
+  ^bb0(%i: index):
+    %x = memref.load %list[%i] : memref<?xi32>
+    %y = arith.index_cast %x : i32 to index
+    attn_tile.yield %y, %y : index, index
+  }
+  attn_tile.each to(%s#0) {
+  ^bb0(%i: index):
+    %x = arith.index_cast %s#1 : index to i32
+    memref.store %x, %list[%i] : memref<?xi32>
+    attn_tile.yield
+  }
+  attn_tile.return
+}
+
+// -----
+
+// The rank of a number is the count of those that were chosen before, and of
+// those that lower lanes choose in the same step.
+
+// CHECK-LABEL: llvm.func @compact
+attn_tile.kernel @compact(%list: memref<?xi32>, %n: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 1>} {
+  // CHECK:       %[[LANE:.*]] = nvvm.read.ptx.sreg.tid.x
+  // CHECK:       %[[BIT:.*]] = arith.shli %{{.*}}, %[[LANE]]
+  // CHECK:       %[[LOWER:.*]] = arith.subi %[[BIT]]
+  // CHECK:       %[[TOTAL:.*]] = scf.for %[[FIRST:.*]] = {{.*}} iter_args(%[[BEFORE:.*]] = %{{.*}})
+  // CHECK:         %[[I:.*]] = arith.addi %[[FIRST]], %[[LANE]]
+  // CHECK:         arith.cmpi slt, %[[I]]
+  // CHECK:         %[[CHOSEN:.*]] = scf.if {{.*}} -> (i1)
+  // CHECK:         %[[VOTES:.*]] = nvvm.vote.sync ballot %{{.*}}, %[[CHOSEN]] -> i32
+  // CHECK:         %[[MINE:.*]] = arith.andi %[[VOTES]], %[[LOWER]]
+  // CHECK:         %[[COUNT:.*]] = llvm.intr.ctpop(%[[MINE]])
+  // CHECK:         arith.addi %[[BEFORE]], %[[COUNT]]
+  // CHECK:         scf.if %[[CHOSEN]]
+  // CHECK:           llvm.store
+  // CHECK:         %[[ALL:.*]] = llvm.intr.ctpop(%[[VOTES]])
+  // CHECK:         arith.addi %[[BEFORE]], %[[ALL]]
+  %m = attn_tile.compact to(%n) where {
+  ^bb0(%i: index):
+    %c = arith.cmpi ne, %i, %n : index
+    attn_tile.yield %c : i1
+  } do {
+  ^bb0(%i: index, %rank: index):
+    %x = arith.index_cast %i : index to i32
+    memref.store %x, %list[%rank] : memref<?xi32>
     attn_tile.yield
   }
   attn_tile.return

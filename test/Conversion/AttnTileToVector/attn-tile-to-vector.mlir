@@ -175,7 +175,7 @@ attn_tile.kernel @in_place(%a: memref<?x8xf32>, %b: memref<?x16xf32>, %c: memref
 // CHECK:         scf.for %[[I:.*]] = %{{.*}} to %[[M]]
 // CHECK:           memref.store %{{.*}}, %[[L]][%[[I]]]
 attn_tile.kernel @scalars(%list: memref<?xi32>, %n: index) {
-  %s = attn_tile.sum to(%n) : index {
+  %s = attn_tile.reduce to(%n) by [#vector.kind<add>] : index {
   ^bb0(%i: index):
     %x = memref.load %list[%i] : memref<?xi32>
     %y = arith.index_cast %x : i32 to index
@@ -186,6 +186,33 @@ attn_tile.kernel @scalars(%list: memref<?xi32>, %n: index) {
   ^bb0(%i: index):
     %x = arith.index_cast %i : index to i32
     memref.store %x, %list[%i] : memref<?xi32>
+    attn_tile.yield
+  }
+  attn_tile.return
+}
+
+// -----
+
+// The rank of a number is carried along.
+
+// CHECK-LABEL: func.func private @compact(
+// CHECK-SAME:    %[[L:[a-z0-9]+]]: memref<?xindex>, %[[N:[a-z0-9]+]]: index)
+// CHECK:         scf.for %[[I:.*]] = %{{.*}} to %[[N]] step %{{.*}} iter_args(%[[RANK:.*]] = %{{.*}})
+// CHECK:           %[[C:.*]] = arith.cmpi ne, %[[I]], %[[N]]
+// CHECK:           scf.if %[[C]] -> (index)
+// CHECK:             memref.store %[[I]], %[[L]][%[[RANK]]]
+// CHECK:             %[[NEXT:.*]] = arith.addi %[[RANK]]
+// CHECK:             scf.yield %[[NEXT]]
+// CHECK:           else
+// CHECK:             scf.yield %[[RANK]]
+attn_tile.kernel @compact(%l: memref<?xindex>, %n: index) {
+  %m = attn_tile.compact to(%n) where {
+  ^bb0(%i: index):
+    %c = arith.cmpi ne, %i, %n : index
+    attn_tile.yield %c : i1
+  } do {
+  ^bb0(%i: index, %rank: index):
+    memref.store %i, %l[%rank] : memref<?xindex>
     attn_tile.yield
   }
   attn_tile.return

@@ -174,8 +174,8 @@ func.func @twice(%q: memref<1x1x?x64xf32>, %o: memref<1x1x?x64xf32>) {
 // CHECK-SAME:    %[[CUQ:[a-z0-9]+]]: memref<?xi32>, %[[CUK:[a-z0-9]+]]: memref<?xi32>, %[[PLAN:[a-z0-9]+]]: memref<?x8xi32>, %[[FAULT:[a-z0-9]+]]: memref<1xi32>, %[[SQ:[a-z0-9]+]]: index, %[[SKV:[a-z0-9]+]]: index)
 // CHECK-SAME:    schedule = #attn_tile.sequential
 // CHECK:         scf.forall (%[[S:.*]]) in
-// CHECK:           attn_tile.sum
-// CHECK:           attn_tile.sum
+// CHECK:           attn_tile.reduce
+// CHECK:           attn_tile.reduce
 // CHECK:           attn_tile.each
 // CHECK:             memref.store %{{.*}}, %[[PLAN]]
 // CHECK:           attn_tile.each
@@ -231,21 +231,30 @@ func.func @padded(%q: memref<?x2x?x64xf32>, %len: memref<?xi32>, %out: memref<?x
 
 // -----
 
-// A mask that reads tensors is evaluated before, for all pairs; heads share the
-// lists if it does not depend on them.
+// Tiles of a mask that reads tensors are classified before: by bounds of what is
+// read for each query and for each key, and by counting pairs where these do
+// not say. Heads share the lists if the mask does not depend on them.
 
 // CHECK-LABEL: attn_tile.kernel @documents_classes(
 // CHECK-SAME:    %[[CLASSES:[a-z0-9]+]]: memref<?x1x?x?xi32>, %[[SQ:[a-z0-9]+]]: index, %[[SKV:[a-z0-9]+]]: index, %[[IDS:[a-z0-9]+]]: memref<?x?xi32>)
 // CHECK:         scf.forall
-// CHECK:           attn_tile.sum
+// CHECK:           %[[Q:.*]]:2 = attn_tile.reduce to(%{{.*}}) by [#vector.kind<minsi>, #vector.kind<maxsi>]
 // CHECK:             memref.load %[[IDS]]
+// CHECK:           %[[K:.*]]:2 = attn_tile.reduce to(%{{.*}}) by [#vector.kind<minsi>, #vector.kind<maxsi>]
 // CHECK:             memref.load %[[IDS]]
-// CHECK:             arith.cmpi eq
-// CHECK:           memref.store %{{.*}}, %[[CLASSES]]
+// CHECK:           scf.for
+// CHECK:             scf.if
+// CHECK:               attn_tile.reduce to(%{{.*}}) by [#vector.kind<add>]
+// CHECK:                 memref.load %[[IDS]]
+// CHECK:                 scf.for
+// CHECK:                   memref.load %[[IDS]]
+// CHECK:                   arith.cmpi eq
+// CHECK:           attn_tile.each
+// CHECK:             memref.store %{{.*}}, %[[CLASSES]]
 
 // CHECK-LABEL: attn_tile.kernel @documents_lists(
 // CHECK-SAME:    %[[CLASSES:[a-z0-9]+]]: memref<?x1x?x?xi32>, %[[LISTS:[a-z0-9]+]]: memref<?x1x?x?xi32>)
-// CHECK:         scf.for
+// CHECK-COUNT-2: attn_tile.compact
 // CHECK:           memref.load %[[CLASSES]]
 // CHECK:           memref.store %{{.*}}, %[[LISTS]]
 

@@ -433,7 +433,7 @@ attn_tile.kernel @map_result(%s: vector<16x8xf32>, %c: index) {
 // -----
 
 attn_tile.kernel @yield_of_kernel(%x: f32) {
-  // expected-error @below {{'attn_tile.yield' op expects parent op to be one of 'attn_tile.each, attn_tile.key_tiles, attn_tile.map, attn_tile.mask, attn_tile.sum'}}
+  // expected-error @below {{'attn_tile.yield' op expects parent op to be one of 'attn_tile.compact, attn_tile.each, attn_tile.key_tiles, attn_tile.map, attn_tile.mask, attn_tile.reduce'}}
   attn_tile.yield %x : f32
 }
 
@@ -1037,9 +1037,9 @@ func.func @store_within_half(%m: memref<?xf32>, %i: index, %v: vector<4xf32>) {
 
 // -----
 
-func.func @sum_yield(%n: index) {
-  // expected-error @below {{'attn_tile.sum' op region must yield 'index', 'index' (yields 'index')}}
-  %0:2 = attn_tile.sum to(%n) : index, index {
+func.func @reduce_yield(%n: index) {
+  // expected-error @below {{'attn_tile.reduce' op region must yield 'index', 'index' (yields 'index')}}
+  %0:2 = attn_tile.reduce to(%n) by [#vector.kind<add>, #vector.kind<maxsi>] : index, index {
   ^bb0(%i: index):
     attn_tile.yield %i : index
   }
@@ -1048,11 +1048,61 @@ func.func @sum_yield(%n: index) {
 
 // -----
 
-func.func @sum_arguments(%n: index) {
-  // expected-error @below {{'attn_tile.sum' op region must have arguments ('index'), found ('index', 'index')}}
-  %0 = attn_tile.sum to(%n) : index {
+func.func @reduce_arguments(%n: index) {
+  // expected-error @below {{'attn_tile.reduce' op region must have arguments ('index'), found ('index', 'index')}}
+  %0 = attn_tile.reduce to(%n) by [#vector.kind<add>] : index {
   ^bb0(%i: index, %j: index):
     attn_tile.yield %i : index
+  }
+  return
+}
+
+// -----
+
+func.func @reduce_kinds(%n: index) {
+  // expected-error @below {{'attn_tile.reduce' op needs one kind for each result (expected 1, found 2)}}
+  %0 = attn_tile.reduce to(%n) by [#vector.kind<add>, #vector.kind<add>] : index {
+  ^bb0(%i: index):
+    attn_tile.yield %i : index
+  }
+  return
+}
+
+// -----
+
+func.func @reduce_kind(%n: index) {
+  // expected-error @below {{'attn_tile.reduce' op kinds must be 'add', 'minsi' or 'maxsi' (found 'mul')}}
+  %0 = attn_tile.reduce to(%n) by [#vector.kind<mul>] : index {
+  ^bb0(%i: index):
+    attn_tile.yield %i : index
+  }
+  return
+}
+
+// -----
+
+func.func @compact_condition(%n: index) {
+  // expected-error @below {{'attn_tile.compact' op region must yield 'i1' (yields 'index')}}
+  %0 = attn_tile.compact to(%n) where {
+  ^bb0(%i: index):
+    attn_tile.yield %i : index
+  } do {
+  ^bb0(%i: index, %rank: index):
+    attn_tile.yield
+  }
+  return
+}
+
+// -----
+
+func.func @compact_body(%n: index, %c: i1) {
+  // expected-error @below {{'attn_tile.compact' op region must have arguments ('index', 'index'), found ('index')}}
+  %0 = attn_tile.compact to(%n) where {
+  ^bb0(%i: index):
+    attn_tile.yield %c : i1
+  } do {
+  ^bb0(%i: index):
+    attn_tile.yield
   }
   return
 }

@@ -450,7 +450,7 @@ attn_tile.kernel @nested_turn(%b: i1) {
 
 // CHECK-LABEL: attn_tile.kernel @scalars(
 // CHECK-SAME:    %[[L:.*]]: memref<?xi32>, %[[N:.*]]: index)
-// CHECK-NEXT:    %[[S:.*]]:2 = attn_tile.sum to(%[[N]]) : index, index {
+// CHECK-NEXT:    %[[S:.*]]:2 = attn_tile.reduce to(%[[N]]) by [#vector.kind<add>, #vector.kind<maxsi>] : index, index {
 // CHECK-NEXT:    ^bb0(%i: index):
 // CHECK-NEXT:      attn_tile.yield %i, %[[N]] : index, index
 // CHECK-NEXT:    }
@@ -461,7 +461,7 @@ attn_tile.kernel @nested_turn(%b: i1) {
 // CHECK-NEXT:      attn_tile.yield
 // CHECK-NEXT:    }
 attn_tile.kernel @scalars(%l: memref<?xi32>, %n: index) {
-  %s:2 = attn_tile.sum to(%n) : index, index {
+  %s:2 = attn_tile.reduce to(%n) by [#vector.kind<add>, #vector.kind<maxsi>] : index, index {
   ^bb0(%i: index):
     attn_tile.yield %i, %n : index, index
   }
@@ -469,6 +469,30 @@ attn_tile.kernel @scalars(%l: memref<?xi32>, %n: index) {
   attn_tile.each to(%m) {
   ^bb0(%i: index):
     %x = memref.load %l[%i] : memref<?xi32>
+    attn_tile.yield
+  }
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @compact(
+// CHECK-SAME:    %[[L:.*]]: memref<?xindex>, %[[N:.*]]: index)
+// CHECK-NEXT:    %{{.*}} = attn_tile.compact to(%[[N]]) where {
+// CHECK-NEXT:    ^bb0(%i: index):
+// CHECK-NEXT:      %[[C:.*]] = arith.cmpi eq, %i, %[[N]] : index
+// CHECK-NEXT:      attn_tile.yield %[[C]] : i1
+// CHECK-NEXT:    } do {
+// CHECK-NEXT:    ^bb0(%i: index, %rank: index):
+// CHECK-NEXT:      memref.store %i, %[[L]][%rank] : memref<?xindex>
+// CHECK-NEXT:      attn_tile.yield
+// CHECK-NEXT:    }
+attn_tile.kernel @compact(%l: memref<?xindex>, %n: index) {
+  %m = attn_tile.compact to(%n) where {
+  ^bb0(%i: index):
+    %c = arith.cmpi eq, %i, %n : index
+    attn_tile.yield %c : i1
+  } do {
+  ^bb0(%i: index, %rank: index):
+    memref.store %i, %l[%rank] : memref<?xindex>
     attn_tile.yield
   }
   attn_tile.return

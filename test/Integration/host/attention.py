@@ -152,7 +152,21 @@ CAPTURES = {
     "docs": ("memref<?x?xi32>", np.int32,
              lambda s, r: r.integers(0, 3, (s.b, max(s.sq, s.skv)))),
     "lengths": ("memref<?xindex>", np.int64, lambda s, r: r.integers(0, s.skv + 1, s.b)),
+    "runs": ("memref<?x?xi32>", np.int32, lambda s, r: make_runs(s, r, np.int32)),
+    "wide_runs": ("memref<?x?xi64>", np.int64, lambda s, r: make_runs(s, r, np.int64)),
 }
+
+
+def make_runs(shape, rng, dtype):
+    """Numbers that often stay the same from one position to the next; some need all bits of their type."""
+    size = (shape.b, max(shape.sq, shape.skv))
+    steps = (rng.random(size) < 0.05).cumsum(1)
+    values = rng.integers(-8, 40, (shape.b, size[1] + 1))
+    info = np.iinfo(dtype)
+    extremes = rng.choice([info.min, info.min + 1, info.max, info.max // 2 + 1], values.shape)
+    values = np.where(rng.random(values.shape) < 0.1, extremes, values)
+    return np.take_along_axis(values, steps, 1)
+
 
 # Score regions: captures, MLIR body (%s to %r), and the same on arrays.
 SCORES = {
@@ -260,7 +274,85 @@ KEEPS = {
            %r = arith.andi %pc, %half : i1""",
         lambda b, h, i, j, c: ((j < c["lengths"][b]) | (j <= i)) & (j % 32 < 16),
     ),
+    "wide": (
+        ("wide_runs",),
+        """%x = memref.load %wide_runs[%b, %i] : memref<?x?xi64>
+           %y = memref.load %wide_runs[%b, %j] : memref<?x?xi64>
+           %r = arith.cmpi sle, %x, %y : i64""",
+        lambda b, h, i, j, c: c["wide_runs"][b, i] <= c["wide_runs"][b, j],
+    ),
 }
+
+
+def make_random_keep(seed):
+    """A keep region of integer operations on what it reads and on positions, which may wrap around."""
+    rng = np.random.default_rng(seed)
+    lines = [
+        "%x0 = memref.load %runs[%b, %i] : memref<?x?xi32>",
+        "%x1 = memref.load %runs[%b, %j] : memref<?x?xi32>",
+        "%x2 = arith.index_cast %i : index to i32",
+        "%x3 = arith.index_cast %j : index to i32",
+    ]
+    integers = [
+        lambda b, h, i, j, c: c["runs"][b, i],
+        lambda b, h, i, j, c: c["runs"][b, j],
+        lambda b, h, i, j, c: i.astype(np.int32),
+        lambda b, h, i, j, c: j.astype(np.int32),
+    ]
+    booleans = []
+
+    def emit(pool, letter, text, apply, *operands):
+        pool.append(lambda *at: apply(*(operand(*at) for operand in operands)))
+        lines.append(f"%{letter}{len(pool) - 1} = {text}")
+
+    def quotient(divisor):
+        return lambda x: (np.sign(x).astype(np.int64) * (np.abs(x.astype(np.int64)) // divisor)).astype(np.int32)
+
+    unsigned = {"ult": np.less, "ule": np.less_equal, "ugt": np.greater, "uge": np.greater_equal}
+    compare = {"eq": np.equal, "ne": np.not_equal, "slt": np.less, "sle": np.less_equal, "sgt": np.greater, "sge": np.greater_equal}
+    binary = {"addi": np.add, "subi": np.subtract, "muli": np.multiply, "minsi": np.minimum, "maxsi": np.maximum}
+    logic = {"andi": np.logical_and, "ori": np.logical_or, "xori": np.logical_xor}
+
+    def pick(pool):
+        number = int(rng.integers(len(pool)))
+        return number, pool[number]
+
+    for step in range(6):
+        (m, x), (n, y) = pick(integers), pick(integers)
+        kind = rng.choice([*binary, "absi", "divsi", "floordivsi", "select"])
+        if kind in binary:
+            emit(integers, "x", f"arith.{kind} %x{m}, %x{n} : i32", binary[kind], x, y)
+        elif kind == "absi":
+            emit(integers, "x", f"math.absi %x{m} : i32", np.abs, x)
+        elif kind == "select" and booleans:
+            k, condition = pick(booleans)
+            emit(integers, "x", f"arith.select %c{k}, %x{m}, %x{n} : i32", np.where, condition, x, y)
+        elif kind.endswith("divsi"):
+            divisor = int(rng.integers(1, 40))
+            lines.append(f"%d{step} = arith.constant {divisor} : i32")
+            apply = quotient(divisor) if kind == "divsi" else lambda x, d=divisor: x // np.int32(d)
+            emit(integers, "x", f"arith.{kind} %x{m}, %d{step} : i32", apply, x)
+        (m, x), (n, y) = pick(integers), pick(integers)
+        kind = rng.choice([*compare, *unsigned])
+        if kind in unsigned:
+            apply = lambda x, y, f=unsigned[kind]: f(x.astype(np.uint32), y.astype(np.uint32))  # noqa: E731
+        else:
+            apply = compare[kind]
+        emit(booleans, "c", f"arith.cmpi {kind}, %x{m}, %x{n} : i32", apply, x, y)
+        if len(booleans) > 1:
+            (m, x), (n, y) = (len(booleans) - 1, booleans[-1]), pick(booleans)
+            kind = rng.choice([*logic, "select"])
+            if kind == "select":
+                k, z = pick(booleans)
+                emit(booleans, "c", f"arith.select %c{m}, %c{n}, %c{k} : i1", np.where, x, y, z)
+            else:
+                emit(booleans, "c", f"arith.{kind} %c{m}, %c{n} : i1", logic[kind], x, y)
+    lines.append(f"%r = arith.andi %c{len(booleans) - 1}, %c{len(booleans) - 1} : i1")
+    return ("runs",), "\n".join(lines), booleans[-1]
+
+
+NUM_RANDOM_KEEPS = 16
+KEEPS.update({f"random{seed}": make_random_keep(seed) for seed in range(NUM_RANDOM_KEEPS)})
 
 
 class Variant:
@@ -358,6 +450,7 @@ VARIANTS = [
     Variant("f32", 64, keep="docs"),
     Variant("f32", 64, keep="docs", mask="causal", score="alibi", layout="bshd"),
     Variant("f32", 64, keep="lengths", tile=(7, 24)),
+    Variant("f32", 16, keep="wide", tile=(8, 16)),
     Variant("f32", 64, scale=-0.2),
     Variant("bf16", 128, mask="causal", hq=4, hkv=2),
     Variant("bf16", 64, layout="bshd"),
@@ -372,6 +465,7 @@ VARIANTS = [
     Variant("f32", 32, score="softcap", keep="lengths", sinks="f32", tile=(7, 24)),
     Variant("bf16", 64, mask="causal", hq=6, hkv=2, sinks="bf16"),
     Variant("f16", 64, scale=1e-12, sinks="f16"),
+    *(Variant("f32", 16, keep=f"random{seed}", tile=(8, 8)) for seed in range(NUM_RANDOM_KEEPS)),
 ]
 
 

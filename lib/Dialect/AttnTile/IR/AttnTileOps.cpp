@@ -469,14 +469,64 @@ LogicalResult MaskOp::verifyRegions() {
   return verifyKeepRegion(*this, getKeep());
 }
 
-LogicalResult SumOp::verifyRegions() {
+void ReduceOp::build(OpBuilder &builder, OperationState &state, Value count,
+                     ArrayRef<vector::CombiningKind> kinds) {
+  SmallVector<Type> types(kinds.size(), builder.getIndexType());
+  auto attributes =
+      llvm::map_to_vector(kinds, [&](vector::CombiningKind kind) -> Attribute {
+        return vector::CombiningKindAttr::get(builder.getContext(), kind);
+      });
+  build(builder, state, types, count, builder.getArrayAttr(attributes));
+}
+
+int64_t ReduceOp::getNeutral(vector::CombiningKind kind) {
+  switch (kind) {
+  case vector::CombiningKind::MINSI:
+    return std::numeric_limits<int32_t>::max();
+  case vector::CombiningKind::MAXSI:
+    return std::numeric_limits<int32_t>::min();
+  default:
+    return 0;
+  }
+}
+
+LogicalResult ReduceOp::verify() {
+  if (getKinds().size() != getNumResults())
+    return emitOpError("needs one kind for each result (expected ")
+           << getNumResults() << ", found " << getKinds().size() << ")";
+  for (unsigned i = 0; i < getNumResults(); ++i) {
+    vector::CombiningKind kind = getKind(i);
+    if (!llvm::is_contained({vector::CombiningKind::ADD,
+                             vector::CombiningKind::MINSI,
+                             vector::CombiningKind::MAXSI},
+                            kind))
+      return emitOpError("kinds must be 'add', 'minsi' or 'maxsi' (found '")
+             << vector::stringifyCombiningKind(kind) << "')";
+  }
+  return success();
+}
+
+LogicalResult ReduceOp::verifyRegions() {
   return verifyScalarRegion(*this, getBody(), IndexType::get(getContext()),
                             getResultTypes());
 }
 
-void SumOp::getAsmBlockArgumentNames(Region &region,
-                                     OpAsmSetValueNameFn setName) {
+void ReduceOp::getAsmBlockArgumentNames(Region &region,
+                                        OpAsmSetValueNameFn setName) {
   setPositionNames({"i"}, region, setName);
+}
+
+LogicalResult CompactOp::verifyRegions() {
+  Type index = IndexType::get(getContext());
+  if (failed(verifyScalarRegion(*this, getCondition(), index,
+                                IntegerType::get(getContext(), 1))))
+    return failure();
+  return verifyScalarRegion(*this, getBody(), {index, index}, {});
+}
+
+void CompactOp::getAsmBlockArgumentNames(Region &region,
+                                         OpAsmSetValueNameFn setName) {
+  setPositionNames({"i", "rank"}, region, setName);
 }
 
 LogicalResult EachOp::verifyRegions() {

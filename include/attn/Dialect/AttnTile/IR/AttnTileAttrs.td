@@ -185,7 +185,7 @@ def AttnTile_ScalarAttr : AttnTile_Attr<"Scalar", "scalar", []> {
   let description = [{
     Strategy for small kernels that prepare the work of others on a GPU. Their
     work items have no tiles; the threads of a warp share the numbers of
-    `attn_tile.sum` and `attn_tile.each`.
+    `attn_tile.reduce` and `attn_tile.each`.
 
     ```mlir
     #attn_tile.scalar

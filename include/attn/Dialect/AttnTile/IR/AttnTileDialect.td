@@ -37,7 +37,8 @@ def AttnTile_Dialect : Dialect {
   let useDefaultAttributePrinterParser = 1;
   let dependentDialects = ["::mlir::attn::AttnDialect",
                            "::mlir::arith::ArithDialect",
-                           "::mlir::memref::MemRefDialect"];
+                           "::mlir::memref::MemRefDialect",
+                           "::mlir::vector::VectorDialect"];
   let extraClassDeclaration = [{
     void registerTypes();
     void registerAttributes();

@@ -170,17 +170,26 @@ def AttnTile_FaultWordOp : AttnTile_Op<"fault_word", [
 // Scalars that the threads of a group share
 //===----------------------------------------------------------------------===//
 
-def AttnTile_SumOp : AttnTile_Op<"sum", [
+/// Not by its own definition, whose enumerations would be defined once more.
+def AttnTile_CombiningKindAttr : Attr<
+    CPred<"::llvm::isa<::mlir::vector::CombiningKindAttr>($_self)">,
+    "#vector.kind attribute">;
+
+def AttnTile_ReduceOp : AttnTile_Op<"reduce", [
     RecursiveMemoryEffects, SingleBlock,
     DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
-  let summary = "sums of scalars over a range";
+  let summary = "sums and bounds of scalars over a range";
   let description = [{
-    The region computes summands from a number; the results are their sums over
-    `[0, count)`. The threads of the group share the numbers, and all of them
-    get the sums. The region may read memory, but has no other effect.
+    The region computes scalars from a number; the results are their sums
+    (`add`), smallest (`minsi`) or largest (`maxsi`) values over `[0, count)`:
+    of an empty range 0, the largest and the smallest number of 32 bits. Scalars
+    and results are numbers of 32 bits. The threads of the group share the
+    numbers, and all of them get the results. The region may read memory, but
+    has no other effect.
 
     ```mlir
-    %n, %m = attn_tile.sum to(%count) : index, index {
+    %n, %least = attn_tile.reduce to(%count)
+        by [#vector.kind<add>, #vector.kind<minsi>] : index, index {
     ^bb0(%i: index):
       %x = memref.load %lengths[%i] : memref<?xi32>
       %y = arith.index_cast %x : i32 to index
@@ -188,11 +197,27 @@ def AttnTile_SumOp : AttnTile_Op<"sum", [
     }
     ```
   }];
-  let arguments = (ins Index:$count);
+  let arguments = (ins Index:$count,
+                       TypedArrayAttrBase<AttnTile_CombiningKindAttr,
+                                          "kinds of reductions">:$kinds);
   let results = (outs Variadic<Index>:$results);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "`to` `(` $count `)` attr-dict `:` type($results) $body";
+  let builders = [OpBuilder<(ins
+      "::mlir::Value":$count,
+      "::llvm::ArrayRef<::mlir::vector::CombiningKind>":$kinds)>];
+  let assemblyFormat = [{
+    `to` `(` $count `)` `by` $kinds attr-dict `:` type($results) $body
+  }];
+  let hasVerifier = 1;
   let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::vector::CombiningKind getKind(unsigned result) {
+      return ::mlir::cast<::mlir::vector::CombiningKindAttr>(
+          getKinds()[result]).getValue();
+    }
+    /// What a reduction of kind `kind` starts with.
+    static int64_t getNeutral(::mlir::vector::CombiningKind kind);
+  }];
 }
 
 def AttnTile_EachOp : AttnTile_Op<"each", [
@@ -214,6 +239,37 @@ def AttnTile_EachOp : AttnTile_Op<"each", [
   let arguments = (ins Index:$count);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "`to` `(` $count `)` attr-dict-with-keyword $body";
+  let hasRegionVerifier = 1;
+}
+
+def AttnTile_CompactOp : AttnTile_Op<"compact", [
+    RecursiveMemoryEffects, SingleBlock,
+    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
+  let summary = "runs a region for those numbers of a range that are chosen";
+  let description = [{
+    The first region says which numbers of `[0, count)` are chosen. The second one
+    runs for each of these, with the number and its rank among them, from 0. The
+    result is how many there are. The threads of the group share the numbers;
+    no region may read what the second one writes.
+
+    ```mlir
+    %n = attn_tile.compact to(%count) where {
+    ^bb0(%i: index):
+      %x = memref.load %flags[%i] : memref<?xi1>
+      attn_tile.yield %x : i1
+    } do {
+    ^bb0(%i: index, %rank: index):
+      memref.store %i, %list[%rank] : memref<?xindex>
+      attn_tile.yield
+    }
+    ```
+  }];
+  let arguments = (ins Index:$count);
+  let results = (outs Index:$chosen);
+  let regions = (region SizedRegion<1>:$condition, SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    `to` `(` $count `)` attr-dict `where` $condition `do` $body
+  }];
   let hasRegionVerifier = 1;
 }
 
@@ -515,7 +571,8 @@ def AttnTile_MaskOp : AttnTile_Op<"mask", [
 
 def AttnTile_YieldOp : AttnTile_Op<"yield", [
     Pure, ReturnLike, Terminator, 
-    ParentOneOf<["EachOp", "KeyTilesOp", "MapOp", "MaskOp", "SumOp"]>]> {
+    ParentOneOf<["CompactOp", "EachOp", "KeyTilesOp", "MapOp", "MaskOp",
+                 "ReduceOp"]>]> {
   let summary = "results of a scalar region";
   let description = [{
     ```mlir
