@@ -1,4 +1,28 @@
 # Licensed under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Attn from Python."""
+"""Attn: a compiler for attention.
+
+``attn.compile`` turns MLIR text, or a description such as ``attn.Attention``,
+into a loaded artifact; ``attn.explain`` says what the compiler chooses and why.
+``attn.torch`` has attention for PyTorch on top of it.
+"""
+
+from attn.artifact import Artifact
+from attn.builder import Attention
+from attn.compiler import compile, explain
+from attn.errors import AttnError, AttnWarning, CompileError, TraceError, UnsupportedError
+from attn.version import __version__
+
+__all__ = [
+    "Artifact",
+    "Attention",
+    "AttnError",
+    "AttnWarning",
+    "CompileError",
+    "TraceError",
+    "UnsupportedError",
+    "__version__",
+    "compile",
+    "explain",
+]

@@ -9,14 +9,20 @@ structures below mirror ``attn-runtime/attn_runtime.h``.
 """
 
 import ctypes
-from typing import Dict, List, Optional, Tuple
+import functools
+from typing import Any, Dict, List, Optional, Sequence
+
+from attn.errors import AttnError
+from attn.library import load_runtime
 
 ABI_VERSION = 1
 DTYPES = ("bf16", "f16", "f32", "f64", "i32", "i64", "i8", "i1")
 _TORCH_NAMES = ("bfloat16", "float16", "float32", "float64", "int32", "int64", "int8", "bool")
 
 
-class _Tensor(ctypes.Structure):
+class TensorView(ctypes.Structure):
+    """``attn_tensor``"""
+
     _fields_ = [
         ("data", ctypes.c_void_p),
         ("shape", ctypes.POINTER(ctypes.c_int64)),
@@ -26,6 +32,13 @@ class _Tensor(ctypes.Structure):
         ("device", ctypes.c_int32),
         ("reserved", ctypes.c_int32),
     ]
+
+    @classmethod
+    def make(cls, shape: Sequence[int], strides: Sequence[int], dtype: int, device: int) -> "TensorView":
+        """A view without an address yet. It keeps its sizes alive."""
+        rank = len(shape)
+        sizes = ctypes.c_int64 * rank
+        return cls(None, sizes(*shape), sizes(*strides), rank, dtype, device, 0)
 
 
 class _TensorSpec(ctypes.Structure):
@@ -39,7 +52,7 @@ class _TensorSpec(ctypes.Structure):
     ]
 
 
-_TensorArray = ctypes.POINTER(ctypes.POINTER(_Tensor))
+_TensorArray = ctypes.POINTER(ctypes.POINTER(TensorView))
 _CallFn = ctypes.CFUNCTYPE(ctypes.c_int32, _TensorArray, ctypes.c_int32, ctypes.c_void_p)
 _FlopsFn = ctypes.CFUNCTYPE(ctypes.c_int64, _TensorArray)
 _ReferenceFn = ctypes.CFUNCTYPE(ctypes.c_int32, _TensorArray, ctypes.c_int32, ctypes.c_int64)
@@ -69,29 +82,33 @@ class _Artifact(ctypes.Structure):
     ]
 
 
-class AttnError(RuntimeError):
-    """A call was refused or failed; the text is the runtime's."""
+@functools.lru_cache(maxsize=None)
+def element_types() -> Dict[Any, int]:
+    """Numbers of torch's dtypes."""
+    import torch
+
+    return {getattr(torch, name): number for number, name in enumerate(_TORCH_NAMES)}
 
 
-def _describe(tensor) -> Tuple[_Tensor, list]:
-    """The C view of a torch tensor, and what must outlive it."""
-    rank = tensor.dim()
-    shape = (ctypes.c_int64 * rank)(*tensor.shape)
-    strides = (ctypes.c_int64 * rank)(*tensor.stride())
-    name = str(tensor.dtype).rpartition(".")[2]
-    if name not in _TORCH_NAMES:
+def _describe(tensor: Any) -> TensorView:
+    """The C view of a torch tensor."""
+    dtype = element_types().get(tensor.dtype)
+    if dtype is None:
         raise AttnError(f"tensors of {tensor.dtype} are not supported (expected one of {', '.join(_TORCH_NAMES)})")
-    device = tensor.device.index if tensor.device.type == "cuda" else -1
     if tensor.device.type not in ("cuda", "cpu"):
         raise AttnError(f"tensors on '{tensor.device}' are not supported (expected cpu or cuda)")
-    view = _Tensor(tensor.data_ptr(), shape, strides, rank, _TORCH_NAMES.index(name), device, 0)
-    return view, [shape, strides, view]
+    device = tensor.device.index if tensor.device.type == "cuda" else -1
+    view = TensorView.make(tensor.shape, tensor.stride(), dtype, device)
+    view.data = tensor.data_ptr()
+    return view
 
 
 class Function:
     """One function of an artifact: called with its inputs, then its outputs."""
 
-    def __init__(self, function: _Function, runtime: ctypes.CDLL):
+    def __init__(self, function: _Function, library: ctypes.CDLL):
+        #: The C function, which takes views of tensors, their number and a stream.
+        self.call = function.call
         self.name = function.name.decode()
         self.args = [
             (
@@ -103,32 +120,31 @@ class Function:
             for i in range(function.num_args)
         ]
         self._function = function
-        self._runtime = runtime
+        #: Returns the text of this thread's last error, in the runtime that the
+        #: library found.
+        self.last_error = library.attnGetLastError
+        self.last_error.restype = ctypes.c_char_p
 
-    def bind(self, *tensors, stream: Optional[int] = None):
+    def bind(self, *tensors: Any, stream: Optional[int] = None) -> Any:
         """A callable without arguments that runs the function on these tensors.
 
         ``stream`` is a CUDA stream handle; the default is the legacy stream.
         """
-        keep, views = [], []
-        for tensor in tensors:
-            view, parts = _describe(tensor)
-            keep.append((tensor, parts))
-            views.append(ctypes.pointer(view))
-        array = (ctypes.POINTER(_Tensor) * len(views))(*views)
-        call, count, error = self._function.call, len(views), self._runtime.attnGetLastError
+        views = [ctypes.pointer(_describe(tensor)) for tensor in tensors]
+        array = (ctypes.POINTER(TensorView) * len(views))(*views)
+        call, count, error = self.call, len(views), self.last_error
 
-        def run(_keep=keep):
+        def run(_keep: Any = (tensors, views)) -> None:
             if call(array, count, stream) != 0:
                 raise AttnError(error().decode())
 
-        run.array = array
+        run.array = array  # type: ignore[attr-defined]
         return run
 
-    def __call__(self, *tensors, stream: Optional[int] = None):
+    def __call__(self, *tensors: Any, stream: Optional[int] = None) -> None:
         self.bind(*tensors, stream=stream)()
 
-    def flops(self, *tensors) -> int:
+    def flops(self, *tensors: Any) -> int:
         """Floating point operations of a call, by the compiler's count."""
         return self._function.flops(self.bind(*tensors).array)
 
@@ -136,17 +152,22 @@ class Function:
 class Artifact:
     """A loaded artifact. ``functions`` maps names to callables."""
 
-    def __init__(self, path: str, runtime: str = "libattn_runtime.so"):
-        self._runtime = ctypes.CDLL(runtime, mode=ctypes.RTLD_GLOBAL)
-        self._runtime.attnGetLastError.restype = ctypes.c_char_p
-        self._library = ctypes.CDLL(path)
-        artifact = _Artifact.in_dll(self._library, "attn_artifact")
+    def __init__(self, path: str, runtime: Optional[str] = None):
+        load_runtime(runtime)
+        try:
+            self._library = ctypes.CDLL(path)
+            artifact = _Artifact.in_dll(self._library, "attn_artifact")
+        except (OSError, ValueError) as error:
+            raise AttnError(f"{path} is no artifact that can be loaded: {error}") from None
         if artifact.abi_version != ABI_VERSION:
-            raise AttnError(f"{path}: artifact has ABI version {artifact.abi_version}, expected {ABI_VERSION}")
+            raise AttnError(
+                f"{path}: artifact has ABI version {artifact.abi_version}, expected {ABI_VERSION}; compile it again "
+                "with this version of Attn"
+            )
         self.target = artifact.target.decode()
         self.functions: Dict[str, Function] = {}
         for i in range(artifact.num_functions):
-            function = Function(artifact.functions[i], self._runtime)
+            function = Function(artifact.functions[i], self._library)
             self.functions[function.name] = function
 
     def __getitem__(self, name: str) -> Function:

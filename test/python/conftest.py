@@ -12,7 +12,16 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("ATTN_BUILD_DIR", ROOT / "build"))
+os.environ.setdefault("ATTN_LIBRARY_DIR", str(BUILD / "lib"))
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "benchmarks"), str(ROOT / ".ci")]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache_dir(tmp_path_factory):
+    """A cache that is the tests' own."""
+    folder = tmp_path_factory.mktemp("cache")
+    os.environ["ATTN_CACHE_DIR"] = str(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Measures what a call from Python costs beside the kernel.
+
+    python_overhead.py [--device=cpu|cuda]
+
+Tensors have one position, so that a call takes as long as its overhead. On a GPU
+calls are only submitted. The host's thread pool is left out: with
+ATTN_NUM_THREADS=1 its kernels run on the calling thread.
+"""
+
+import argparse
+import os
+import time
+
+os.environ.setdefault("ATTN_NUM_THREADS", "1")
+
+import attn.torch  # noqa: E402
+import torch  # noqa: E402
+from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
+
+
+def measure(call, device, repetitions=200, rounds=50):
+    """Microseconds of a call: the best of rounds, since others use the machine too."""
+    times = []
+    for _ in range(rounds):
+        if device == "cuda":
+            torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for _ in range(repetitions):
+            call()
+        times.append((time.perf_counter() - begin) / repetitions * 1e6)
+    return min(times)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=("cpu", "cuda"))
+    device = parser.parse_args().device
+    dtype = torch.float32 if device == "cpu" else torch.bfloat16
+    q, k, v = (torch.randn(1, 2, 1, 64, dtype=dtype, device=device) for _ in range(3))
+    leaf = q.clone().requires_grad_()
+    mask = torch.ones(1, 1, 1, 8, dtype=torch.bool, device=device)[..., :1]
+    slopes = torch.randn(2, device=device)
+
+    def penalty(score, batch, head, query, key):
+        return score - slopes[head] * (query - key)
+
+    def causal(batch, head, query, key):
+        return query >= key
+
+    def both_ways():
+        out = attn.torch.sdpa(leaf, k, v)
+        out.backward(out.detach())
+
+    calls = {
+        "`sdpa`": lambda: attn.torch.sdpa(q, k, v),
+        "`sdpa`, causal": lambda: attn.torch.sdpa(q, k, v, is_causal=True),
+        "`sdpa` with a mask": lambda: attn.torch.sdpa(q, k, v, attn_mask=mask),
+        "`flex_attention` with a `score_mod`": lambda: attn.torch.flex_attention(q, k, v, penalty),
+        "`flex_attention` with both functions": lambda: attn.torch.flex_attention(q, k, v, penalty, causal),
+        "`sdpa` that records gradients": lambda: attn.torch.sdpa(leaf, k, v),
+        "`sdpa`, forward and backward": both_ways,
+        "torch's own function": lambda: scaled_dot_product_attention(q, k, v),
+    }
+    for name, call in calls.items():
+        print(f"| {name} | {measure(call, device):.1f} us |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The compiler: a thin layer over ``attn-c/Compiler.h``."""
+
+import contextlib
+import ctypes
+import json
+import threading
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Protocol, Tuple, Union
+
+from attn import cache
+from attn.artifact import Artifact
+from attn.errors import AttnError, CompileError
+from attn.library import load_compiler
+
+_ABI_VERSION = 1
+_VERSION_MISMATCH = 2
+
+Options = Mapping[str, Union[str, int, bool]]
+
+
+class Builder(Protocol):
+    """What ``compile`` takes in the place of text."""
+
+    def mlir(self) -> str:
+        """The module as MLIR text."""
+
+
+Source = Union[str, Builder]
+
+
+def _text(source: Source) -> str:
+    return source if isinstance(source, str) else source.mlir()
+
+
+def _option_texts(target: str, options: Optional[Options]) -> Tuple[Tuple[str, str], ...]:
+    texts = {name.replace("_", "-"): str(value) for name, value in (options or {}).items()}
+    for name, value in (options or {}).items():
+        if isinstance(value, bool):
+            texts[name.replace("_", "-")] = "true" if value else "false"
+    texts["target"] = target
+    return tuple(sorted(texts.items()))
+
+
+class _Session:
+    """A context of the compiler with one module and its options."""
+
+    def __init__(self, text: str, passes: str, options: Tuple[Tuple[str, str], ...]):
+        self._c = load_compiler()
+        self._handles: List[Tuple[Any, ctypes.c_void_p]] = []
+        self.context = ctypes.c_void_p()
+        self._c.attncContextGetError.restype = ctypes.c_char_p
+        self._c.attncContextGetError.argtypes = [ctypes.c_void_p]
+        self._c.attncBufferData.restype = ctypes.c_void_p
+        self._c.attncBufferSize.restype = ctypes.c_size_t
+        status = self._c.attncContextCreate(ctypes.c_uint32(_ABI_VERSION), ctypes.byref(self.context))
+        if status == _VERSION_MISMATCH:
+            raise AttnError(
+                f"the compiler library has ABI version {self._c.attncAbiVersion()}, expected {_ABI_VERSION}; "
+                "install the package again"
+            )
+        self._handles.append((self._c.attncContextDestroy, self.context))
+        try:
+            source = text.encode()
+            self.module = self._create(
+                "attncModule", "Parse", self.context, source, ctypes.c_size_t(len(source)), b"module.mlir"
+            )
+            self.options = self._create("attncOptions", "Create")
+            for name, value in options:
+                self._check(self._c.attncOptionsSet(self.context, self.options, name.encode(), value.encode()))
+            if passes:
+                self._check(self._c.attncModuleRunPasses(self.module, passes.encode()))
+        except BaseException:
+            self.close()
+            raise
+
+    def _create(self, prefix: str, function: str, *args: Any) -> ctypes.c_void_p:
+        handle = ctypes.c_void_p()
+        self._check(getattr(self._c, prefix + function)(*args, ctypes.byref(handle)))
+        self._handles.append((getattr(self._c, prefix + "Destroy"), handle))
+        return handle
+
+    def _check(self, status: int) -> None:
+        if status != 0:
+            raise CompileError(self._c.attncContextGetError(self.context).decode(errors="replace"))
+
+    def run(self, function: str) -> bytes:
+        """The bytes that a function of the module and the options writes."""
+        buffer = ctypes.c_void_p()
+        self._check(getattr(self._c, function)(self.module, self.options, ctypes.byref(buffer)))
+        try:
+            return ctypes.string_at(self._c.attncBufferData(buffer), self._c.attncBufferSize(buffer))
+        finally:
+            self._c.attncBufferDestroy(buffer)
+
+    def close(self) -> None:
+        for destroy, handle in reversed(self._handles):
+            destroy(handle)
+        self._handles.clear()
+
+
+@contextlib.contextmanager
+def _session(source: Source, passes: str, target: str, options: Optional[Options]) -> Iterator[_Session]:
+    session = _Session(_text(source), passes, _option_texts(target, options))
+    try:
+        yield session
+    finally:
+        session.close()
+
+
+def compile_bytes(
+    source: Source, *, target: str = "host", emit: str = "so", passes: str = "", options: Optional[Options] = None
+) -> bytes:
+    """What ``attn-compile`` writes for a module: ``emit`` is "so", "obj", "ptx",
+    "cubin", "header", "llvm" or "mlir"."""
+    with _session(source, passes, target, {**(options or {}), "emit": emit}) as session:
+        return session.run("attncCompile")
+
+
+_artifacts: Dict[str, Artifact] = {}
+_lock = threading.Lock()
+
+
+def compile(source: Source, *, target: str = "host", passes: str = "", options: Optional[Options] = None) -> Artifact:
+    """Compiles a module and loads the result.
+
+    ``source`` is MLIR text or has a method ``mlir`` that returns it. ``passes``
+    run first, such as ``"attn-differentiate"``. ``options`` are those of
+    ``attn-compile``, such as ``{"schedule": "#attn_tile.sequential<...>"}``.
+
+    Results are kept in memory and on disk (see ``attn.cache``); the compiler is
+    loaded only if what is asked for is not there.
+    """
+    text, texts = _text(source), _option_texts(target, options)
+    key = cache.make_key(text, passes, target, texts)
+    artifact = _artifacts.get(key)
+    if artifact is not None:
+        return artifact
+    with _lock:
+        artifact = _artifacts.get(key)
+        if artifact is None:
+            artifact = cache.load_or_create(
+                key, lambda: compile_bytes(text, target=target, passes=passes, options=dict(texts))
+            )
+            _artifacts[key] = artifact
+    return artifact
+
+
+def explain(
+    source: Source, *, target: str = "sm_90a", passes: str = "", options: Optional[Options] = None
+) -> List[Dict[str, Any]]:
+    """What the compiler chooses for a module, and why: one dictionary for each
+    remark, with ``pass``, ``name``, ``kind``, ``message`` and its place."""
+    with _session(source, passes, target, options) as session:
+        return json.loads(session.run("attncExplain"))

@@ -1,0 +1,62 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Where the shared libraries are: the runtime, and the compiler if there is one.
+
+They are looked for in the folder that the environment variable ATTN_LIBRARY_DIR
+names, or else in the folder ``lib`` of the package, where wheels have them.
+"""
+
+import ctypes
+import functools
+import hashlib
+import os
+import pathlib
+from typing import Optional
+
+from attn.errors import AttnError
+
+_RUNTIME = "libattn_runtime.so.1"
+_COMPILER = "libattn_c.so.1"
+
+
+def library_dir() -> pathlib.Path:
+    """The folder of the shared libraries."""
+    folder = os.environ.get("ATTN_LIBRARY_DIR")
+    return pathlib.Path(folder) if folder else pathlib.Path(__file__).parent / "lib"
+
+
+def _load(path: pathlib.Path, mode: int) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(path), mode=mode)
+    except OSError as error:
+        raise AttnError(f"cannot load {path}: {error}; install the package again or set ATTN_LIBRARY_DIR") from None
+
+
+@functools.lru_cache(maxsize=None)
+def load_runtime(path: Optional[str] = None) -> ctypes.CDLL:
+    """The runtime, visible to the artifacts that are loaded after it."""
+    return _load(pathlib.Path(path) if path else library_dir() / _RUNTIME, ctypes.RTLD_GLOBAL)
+
+
+def compiler_path() -> pathlib.Path:
+    return library_dir() / _COMPILER
+
+
+@functools.lru_cache(maxsize=None)
+def load_compiler() -> ctypes.CDLL:
+    return _load(compiler_path(), ctypes.RTLD_LOCAL)
+
+
+@functools.lru_cache(maxsize=None)
+def compiler_fingerprint() -> Optional[str]:
+    """Tells builds of the compiler apart, without loading it; None if there is
+    none. The first page of the library holds its build identifier."""
+    try:
+        path = compiler_path()
+        with open(path, "rb") as file:
+            digest = hashlib.sha256(file.read(4096))
+        digest.update(str(path.stat().st_size).encode())
+        return digest.hexdigest()
+    except OSError:
+        return None

@@ -1,0 +1,15 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Attention for PyTorch.
+
+``sdpa`` has the signature and the meaning of torch's
+``scaled_dot_product_attention``, ``flex_attention`` those of torch's
+``flex_attention``. Kernels are compiled when they are first needed, for the
+device that the tensors are on: a GPU, or the host.
+"""
+
+from attn.torch.flex import flex_attention
+from attn.torch.sdpa import sdpa
+
+__all__ = ["flex_attention", "sdpa"]

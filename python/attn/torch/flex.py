@@ -1,0 +1,214 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""``flex_attention``: attention with Python functions of scores and positions."""
+
+import types
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple, Union, cast
+
+import torch
+from torch import Tensor
+from torch.nn.attention.flex_attention import AuxOutput, AuxRequest, BlockMask
+from torch.overrides import TorchFunctionMode
+
+from attn.errors import AttnError, UnsupportedError, warn_once
+from attn.torch.kernels import Kind
+from attn.torch.ops import attend
+from attn.trace import BOOL, F32, INDEX, Row, Scalar, Tracer
+
+ScoreMod = Callable[[Any, Any, Any, Any, Any], Any]
+MaskMod = Callable[[Any, Any, Any, Any], Any]
+_POSITION = ("%b", "%h", "%i", "%j")
+
+
+class _Reads(TorchFunctionMode):
+    """Has reads of tensors traced, and notes what else is done with tensors."""
+
+    def __init__(self, tracer: Tracer):
+        self.tracer = tracer
+        self.computes = False
+
+    def __torch_function__(self, func: Any, types: Any, args: Tuple = (), kwargs: Optional[Dict] = None) -> Any:
+        name = getattr(func, "__name__", "")
+        values = args[1] if name == "__getitem__" and isinstance(args[1], tuple) else args
+        if name == "__getitem__" and any(isinstance(value, (Scalar, Row)) for value in (*values, *args)):
+            return self.tracer.call(name, args, kwargs or {})
+        if not any(isinstance(value, (Scalar, Row)) for value in args) and name != "__get__":
+            self.computes = True
+        return func(*args, **(kwargs or {}))
+
+
+def _run(function: Callable, captures: List[Tensor], kind: str) -> Tuple[str, bool]:
+    """The body of the region for a function, and whether it computed tensors."""
+    name = getattr(function, "__name__", type(function).__name__)
+    tracer = Tracer(f"{'score_mod' if kind == F32 else 'mask_mod'} ({name})", captures)
+    position = [tracer.argument(name, INDEX) for name in _POSITION]
+    arguments = [tracer.argument("%s", F32), *position] if kind == F32 else position
+    with _Reads(tracer) as reads:
+        result = function(*arguments)
+        body = tracer.finish(result, kind)
+    is_nothing = body in ("attn.yield %s : f32", "%t0 = arith.constant true\nattn.yield %t0 : i1")
+    return "" if is_nothing else body, reads.computes
+
+
+class _Trace(NamedTuple):
+    score: str
+    keep: str
+    #: Numbers of the captured tensors among those that the functions refer to.
+    captures: Tuple[int, ...]
+
+
+_traces: Dict[Tuple, _Trace] = {}
+
+
+class _References:
+    """What a function can reach, as a key that stays equal as long as a trace of
+    it stays valid, and the tensors among it."""
+
+    def __init__(self) -> None:
+        self.tensors: List[Tensor] = []
+        #: The first thing found whose changes would go unnoticed.
+        self.unknown: Optional[str] = None
+
+    def key(self, value: Any, name: str) -> Any:
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return (type(value), value)
+        if isinstance(value, Tensor):
+            for number, known in enumerate(self.tensors):
+                if known is value:
+                    return ("same", number)
+            self.tensors.append(value)
+            return ("tensor", value.dtype, tuple([size == 1 for size in value.shape]), self._constant(value))
+        if isinstance(value, types.FunctionType):
+            return self._function(value)
+        if isinstance(value, tuple):
+            return (tuple, tuple([self.key(item, name) for item in value]))
+        if isinstance(value, (types.ModuleType, types.BuiltinFunctionType, type, torch.dtype)):
+            return (type(value), id(value))
+        if self.unknown is None:
+            self.unknown = f"{name}, of type {type(value).__name__}"
+        return None
+
+    @staticmethod
+    def _constant(tensor: Tensor) -> Any:
+        # Indices that are numbers are taken modulo the size.
+        return tuple(tensor.shape) if tensor.ndim <= 1 else tensor.ndim
+
+    def _function(self, function: types.FunctionType) -> Any:
+        code = function.__code__
+        names = code.co_names
+        constants = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+        for inner in constants:
+            names += inner.co_names
+        parts: List[Any] = [code]
+        for name, cell in zip(code.co_freevars, function.__closure__ or ()):
+            if cell.cell_contents is not function:
+                parts.append(self.key(cell.cell_contents, f"'{name}'"))
+        for value in function.__defaults__ or ():
+            parts.append(self.key(value, "a default value"))
+        scope = function.__globals__
+        for name in names:
+            if name in scope and scope[name] is not function:
+                parts.append(self.key(scope[name], f"'{name}'"))
+        return tuple(parts)
+
+
+def _trace(score_mod: Optional[ScoreMod], mask_mod: Optional[MaskMod]) -> Tuple[str, str, List[Tensor]]:
+    """Bodies of both regions, and the tensors that they read."""
+    references = _References()
+    key = (references.key(score_mod, "score_mod"), references.key(mask_mod, "mask_mod"))
+    if references.unknown is None:
+        trace = _traces.get(key)
+        if trace is not None:
+            return trace.score, trace.keep, [references.tensors[number] for number in trace.captures]
+    captures: List[Tensor] = []
+    score = keep = ""
+    computes = False
+    if score_mod is not None:
+        score, computes = _run(score_mod, captures, F32)
+    if mask_mod is not None:
+        keep, mask_computes = _run(mask_mod, captures, BOOL)
+        computes |= mask_computes
+    numbers = []
+    for capture in captures:
+        numbers += [number for number, tensor in enumerate(references.tensors) if tensor is capture]
+    if references.unknown is not None:
+        warn_once(
+            "traced again",
+            f"score_mod or mask_mod refers to {references.unknown}, which may change: it is traced again at each call. "
+            "Bind what it reads to local variables: tensors, numbers and functions",
+        )
+    elif computes or len(numbers) != len(captures):
+        warn_once(
+            "computed again",
+            "score_mod or mask_mod computes with tensors apart from reading elements: it is traced again, and computes "
+            "them again, at each call. Compute them before",
+        )
+    else:
+        _traces[key] = _Trace(score, keep, tuple(numbers))
+    return score, keep, captures
+
+
+# Python that runs as it is: compilers of torch see the operator alone.
+_trace._torchdynamo_disable = True  # type: ignore[attr-defined]
+
+
+def _find_mask(block_mask: Union[BlockMask, MaskMod, None], query: Tensor, key: Tensor) -> Optional[MaskMod]:
+    if block_mask is None:
+        return None
+    if not isinstance(block_mask, BlockMask):
+        if not callable(block_mask):
+            raise AttnError(f"block_mask is a {type(block_mask).__name__}; pass a BlockMask or a mask_mod")
+        return block_mask
+    lengths = (query.shape[2], key.shape[2])
+    if tuple(block_mask.seq_lengths) != lengths:
+        raise AttnError(
+            f"block_mask was made for {block_mask.seq_lengths[0]} queries and {block_mask.seq_lengths[1]} keys, and "
+            f"there are {lengths[0]} and {lengths[1]}; make it again for these"
+        )
+    return block_mask.mask_mod
+
+
+def flex_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score_mod: Optional[ScoreMod] = None,
+    block_mask: Union[BlockMask, MaskMod, None] = None,
+    scale: Optional[float] = None,
+    enable_gqa: bool = False,
+    return_lse: bool = False,
+    kernel_options: Optional[Mapping[str, Any]] = None,
+    *,
+    return_aux: Optional[AuxRequest] = None,
+) -> Union[Tensor, Tuple[Tensor, Tensor], Tuple[Tensor, AuxOutput]]:
+    """Computes what ``torch.nn.attention.flex_attention.flex_attention`` does.
+
+    ``score_mod`` and ``mask_mod`` are traced: what depends on the position goes
+    into the kernel, reads of captured tensors included. ``block_mask`` may be a
+    ``mask_mod`` itself; of a ``BlockMask`` only the ``mask_mod`` is used, since the
+    compiler finds out which blocks it leaves out.
+    """
+    if kernel_options:
+        warn_once(
+            "kernel options", f"kernel_options are those of other kernels and ignored: {', '.join(kernel_options)}"
+        )
+    if return_aux is not None and return_lse:
+        raise AttnError("return_lse and return_aux exclude each other; use return_aux=AuxRequest(lse=True)")
+    if return_aux is not None and return_aux.max_scores:
+        raise UnsupportedError("return_aux asks for max_scores, which kernels do not compute; ask for lse alone")
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
+        if tensor.dim() != 4:
+            raise AttnError(f"{name} has {tensor.dim()} dimensions; it needs 4: batch, heads, positions and channels")
+    if not enable_gqa and query.shape[1] != key.shape[1]:
+        raise AttnError(
+            f"query has {query.shape[1]} heads and key {key.shape[1]}; pass enable_gqa=True if query heads share keys"
+        )
+    if key.shape[0] == 1 and query.shape[0] > 1:
+        key, value = key.expand(query.shape[0], -1, -1, -1), value.expand(query.shape[0], -1, -1, -1)
+    score, keep, captures = _trace(score_mod, _find_mask(block_mask, query, key))
+    with_lse = return_lse or (return_aux is not None and return_aux.lse)
+    out, lse = attend(query, key, value, captures, Kind(score=score, keep=keep, scale=scale), with_lse)
+    if return_aux is not None:
+        return out, AuxOutput(lse=lse if with_lse else None)
+    return (out, cast(Tensor, lse)) if return_lse else out

@@ -1,0 +1,293 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""From tensors to calls of compiled functions.
+
+A ``Plan`` is made once for tensors of some shapes, strides, dtypes and device.
+It checks them, compiles what they need, and keeps the C views of the arguments,
+so that a later call only fills in addresses.
+"""
+
+import ctypes
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import torch
+from torch import Tensor
+
+from attn.artifact import Function, TensorView, element_types
+from attn.builder import Attention
+from attn.compiler import compile
+from attn.errors import AttnError, CompileError, UnsupportedError
+from attn.trace import ELEMENTS, capture_type
+
+_HOST_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+_GPU_DTYPES = (torch.bfloat16, torch.float16)
+_NAMES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
+# Bytes that GPUs copy at a time: what addresses and strides are multiples of.
+_GPU_ALIGNMENT = 16
+
+
+class Kind(NamedTuple):
+    """What is computed, apart from shapes: the parameters of ``attn.Attention``."""
+
+    mask: str = ""
+    score: str = ""
+    keep: str = ""
+    scale: Optional[float] = None
+
+
+class Mode(NamedTuple):
+    """What is wanted of it."""
+
+    with_lse: bool = False
+    #: Numbers of the captures whose gradients are wanted beside those of query,
+    #: key and value; None if no gradients are.
+    gradients: Optional[Tuple[int, ...]] = None
+
+
+def describe(tensor: Tensor) -> Tuple:
+    """All of a tensor that a plan depends on."""
+    return (tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
+
+
+def find_target(device: torch.device) -> str:
+    """The target of the compiler for a device."""
+    if device.type == "cpu":
+        return "host"
+    capability = torch.cuda.get_device_capability(device)
+    if capability == (9, 0):
+        return "sm_90a"
+    if capability >= (8, 0):
+        return "sm_80"
+    raise UnsupportedError(
+        f"{torch.cuda.get_device_name(device)} has compute capability {capability[0]}.{capability[1]}; use a GPU with "
+        "8.0 or later, or tensors on the CPU"
+    )
+
+
+def check_tensors(query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor]) -> None:
+    """Refuses what no kernel takes, and says what to change."""
+    names = ["query", "key", "value"] + [f"captured tensor {i}" for i in range(len(captures))]
+    for name, tensor in zip(names, (query, key, value, *captures)):
+        if tensor.device != query.device:
+            raise AttnError(
+                f"{name} is on {tensor.device} and query on {query.device}; move them to one device, as in "
+                f"{name.split()[0]}.to(query.device)"
+            )
+        if tensor.ndim and tensor.shape[-1] > 1 and tensor.stride(-1) != 1:
+            raise AttnError(
+                f"{name} has a last dimension with a stride of {tensor.stride(-1)}, which must be 1; call "
+                ".contiguous() on it"
+            )
+    if query.device.type not in ("cpu", "cuda", "meta"):
+        raise UnsupportedError(f"tensors are on {query.device}; move them to a CUDA device or the CPU")
+    allowed = _GPU_DTYPES if query.device.type == "cuda" else _HOST_DTYPES
+    for name, tensor in zip(names[:3], (query, key, value)):
+        if tensor.ndim != 4:
+            raise AttnError(f"{name} has {tensor.ndim} dimensions; it needs 4: batch, heads, positions and channels")
+        if tensor.dtype not in allowed:
+            raise UnsupportedError(
+                f"{name} has the dtype {tensor.dtype}, which {query.device.type} kernels do not take; convert it to "
+                + " or ".join(str(dtype) for dtype in allowed)
+            )
+        if tensor.dtype != query.dtype:
+            raise AttnError(f"{name} has the dtype {tensor.dtype} and query {query.dtype}; convert them to one")
+    for name, tensor in zip(names[3:], captures):
+        if element_name(tensor) not in ELEMENTS:
+            raise UnsupportedError(f"{name} has the dtype {tensor.dtype}; convert it to one of {', '.join(ELEMENTS)}")
+    if key.shape[0] != query.shape[0] or value.shape[0] != query.shape[0]:
+        raise AttnError(f"batch sizes differ: {query.shape[0]}, {key.shape[0]} and {value.shape[0]}")
+    if key.shape[1] != value.shape[1] or query.shape[1] % max(key.shape[1], 1) != 0:
+        raise AttnError(
+            f"query, key and value have {query.shape[1]}, {key.shape[1]} and {value.shape[1]} heads; key and value "
+            "need the same number, and it must divide that of query"
+        )
+    if key.shape[2] != value.shape[2]:
+        raise AttnError(f"key has {key.shape[2]} positions and value {value.shape[2]}; they need the same number")
+    if query.shape[3] != key.shape[3]:
+        raise AttnError(f"query has {query.shape[3]} channels and key {key.shape[3]}; they need the same number")
+
+
+def element_name(tensor: Tensor) -> str:
+    return str(tensor.dtype).rpartition(".")[2]
+
+
+def dense_like(tensor: Tensor, sizes: Sequence[int]) -> Tuple[int, ...]:
+    """Strides of a dense tensor of these sizes with the order of dimensions of
+    ``tensor``, whose last dimension stays last. So views such as those of heads
+    in a projection are undone without a copy."""
+    strides = [0] * len(sizes)
+    order = sorted(range(len(sizes) - 1), key=lambda dim: tensor.stride(dim))
+    step = 1
+    for dim in [len(sizes) - 1] + order:
+        strides[dim] = step
+        step *= max(sizes[dim], 1) if isinstance(sizes[dim], int) else sizes[dim]
+    return tuple(strides)
+
+
+class Layout(NamedTuple):
+    """A tensor to be made."""
+
+    shape: Tuple[int, ...]
+    strides: Tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+
+    def make(self) -> Tensor:
+        return torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=self.device)
+
+
+def output_layouts(query: Tensor, value: Tensor, with_lse: bool) -> List[Layout]:
+    """Layouts of ``out`` and, if asked for, ``lse``."""
+    batch, heads, queries, _ = query.shape
+    shape = (batch, heads, queries, value.shape[3])
+    layouts = [Layout(shape, dense_like(query, shape), query.dtype, query.device)]
+    if with_lse:
+        strides = (heads * queries, queries, 1)
+        layouts.append(Layout((batch, heads, queries), strides, torch.float32, query.device))
+    return layouts
+
+
+def gradient_layout(tensor: Tensor) -> Layout:
+    """The layout of the gradient of a tensor."""
+    shape = tuple(tensor.shape)
+    return Layout(shape, dense_like(tensor, shape) if shape else (), tensor.dtype, tensor.device)
+
+
+class Binding:
+    """A compiled function with inputs and outputs of fixed layouts."""
+
+    def __init__(self, function: Function, inputs: Sequence[Tensor], outputs: Sequence[Layout]):
+        self._call = function.call
+        self._last_error = function.last_error
+        self._inputs = [self._as_argument(describe(tensor)) for tensor in inputs]
+        self._outputs = [self._as_argument(layout) for layout in outputs]
+        self._layouts = list(outputs)
+        self._count = len(inputs) + len(outputs)
+        device = inputs[0].device
+        self._device = device.index if device.type == "cuda" else None
+        # Views of arguments that no call is using: calls may overlap in time.
+        self._free: List[Tuple[Any, List[TensorView]]] = []
+
+    @staticmethod
+    def _as_argument(layout: Tuple) -> Tuple:
+        shape, strides, dtype, device = layout
+        if not shape:
+            shape, strides = (1,), (1,)
+        return tuple(shape), tuple(strides), element_types()[dtype], device.index if device.type == "cuda" else -1
+
+    def _make_views(self) -> Tuple[Any, List[TensorView]]:
+        views = [TensorView.make(*argument) for argument in self._inputs + self._outputs]
+        return (ctypes.POINTER(TensorView) * self._count)(*map(ctypes.pointer, views)), views
+
+    def __call__(self, inputs: Sequence[Tensor]) -> List[Tensor]:
+        outputs = [layout.make() for layout in self._layouts]
+        try:
+            frame = self._free.pop()
+        except IndexError:
+            frame = self._make_views()
+        array, views = frame
+        number = 0
+        for tensor in inputs:
+            views[number].data = tensor.data_ptr()
+            number += 1
+        for tensor in outputs:
+            views[number].data = tensor.data_ptr()
+            number += 1
+        if self._device is None:
+            status = self._call(array, number, None)
+        else:
+            status = self._launch(array, number, self._device)
+        self._free.append(frame)
+        if status != 0:
+            raise AttnError(self._last_error().decode(errors="replace"))
+        return outputs
+
+    def _launch(self, array: Any, number: int, device: int) -> int:
+        if torch.cuda.current_device() != device:
+            with torch.cuda.device(device):
+                return self._call(array, number, torch._C._cuda_getCurrentRawStream(device))
+        return self._call(array, number, torch._C._cuda_getCurrentRawStream(device))
+
+
+class Plan:
+    """How to compute attention, and its gradients, for tensors of some layout."""
+
+    def __init__(self, kind: Kind, mode: Mode, query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor]):
+        check_tensors(query, key, value, captures)
+        self.mode = mode
+        self.with_lse = mode.with_lse or mode.gradients is not None
+        description = Attention(
+            dtype=_NAMES[query.dtype],
+            query_heads=query.shape[1],
+            key_heads=key.shape[1],
+            query_dim=query.shape[3],
+            value_dim=value.shape[3],
+            mask=kind.mask,
+            scale=kind.scale,
+            score=kind.score,
+            keep=kind.keep,
+            captures=tuple(capture_type(tensor) for tensor in captures),
+            with_lse=mode.with_lse,
+        )
+        target = find_target(query.device)
+        name = description.NAME
+        if mode.gradients is None:
+            function = compile(description, target=target)[name]
+        else:
+            wanted = ",".join(str(i) for i in (0, 1, 2, *(3 + capture for capture in mode.gradients)))
+            passes = (
+                f"attn-differentiate{{function={name} arguments={wanted}}},"
+                f"symbol-privatize{{exclude={name}_fwd,{name}_bwd}},symbol-dce"
+            )
+            try:
+                artifact = compile(description, target=target, passes=passes)
+            except CompileError as error:
+                if not mode.gradients:
+                    raise
+                raise UnsupportedError(
+                    f"gradients of captured tensors and of attn_mask cannot be computed here ({error}); call "
+                    ".detach() on them if they are not wanted"
+                ) from error
+            function, self._backward = artifact[f"{name}_fwd"], artifact[f"{name}_bwd"]
+        self.run = Binding(function, (query, key, value, *captures), output_layouts(query, value, self.with_lse))
+        self._gradients: Dict[Tuple, Binding] = {}
+
+    def run_backward(
+        self, tensors: Sequence[Tensor], out: Tensor, lse: Tensor, dout: Tensor, dlse: Optional[Tensor]
+    ) -> List[Tensor]:
+        """Gradients of query, key, value and of the captures asked for."""
+        inputs = [*tensors, out, lse, _readable(dout)]
+        if self.mode.with_lse:
+            inputs.append(torch.zeros_like(lse) if dlse is None else _readable(dlse))
+        layouts = tuple([tensor.stride() for tensor in inputs[len(tensors) :]])
+        binding = self._gradients.get(layouts)
+        if binding is None:
+            wanted = [*tensors[:3], *(tensors[3 + capture] for capture in self.mode.gradients or ())]
+            binding = Binding(self._backward, inputs, [gradient_layout(tensor) for tensor in wanted])
+            self._gradients[layouts] = binding
+        return binding(inputs)
+
+
+def _readable(gradient: Tensor) -> Tensor:
+    """A gradient as kernels read it. Those of sums, for one, have no strides."""
+    size = gradient.element_size()
+    strides = gradient.stride()
+    is_readable = strides[-1] == 1 and 0 not in strides
+    if is_readable and gradient.device.type == "cuda":
+        is_readable = gradient.data_ptr() % _GPU_ALIGNMENT == 0 and all(
+            stride * size % _GPU_ALIGNMENT == 0 for stride in strides[:-1]
+        )
+    return gradient if is_readable else gradient.contiguous()
+
+
+_plans: Dict[Tuple, Plan] = {}
+
+
+def get_plan(kind: Kind, mode: Mode, query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor]) -> Plan:
+    """The plan for these arguments."""
+    names = (kind, mode, describe(query), describe(key), describe(value), *map(describe, captures))
+    plan = _plans.get(names)
+    if plan is None:
+        plan = _plans[names] = Plan(kind, mode, query, key, value, captures)
+    return plan

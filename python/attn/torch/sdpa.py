@@ -1,0 +1,143 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""``scaled_dot_product_attention``."""
+
+from typing import Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from attn.errors import AttnError, UnsupportedError
+from attn.torch.kernels import Kind, element_name
+from attn.torch.ops import attend
+from attn.trace import ELEMENTS, capture_type
+
+# Torch aligns causal masks to the first query and key.
+_CAUSAL = "#attn.causal<alignment = top_left>"
+
+
+def _read_mask(attn_mask: Tensor) -> str:
+    """Code that reads a mask of four dimensions, each of which may be 1."""
+    indices = ["%zero" if size == 1 else name for size, name in zip(attn_mask.shape, ("%b", "%h", "%i", "%j"))]
+    return (
+        "%zero = arith.constant 0 : index\n"
+        f"%m = tensor.extract %c0[{', '.join(indices)}] : {capture_type(attn_mask)}\n"
+    )
+
+
+def _make_kind(attn_mask: Optional[Tensor], is_causal: bool, scale: Optional[float]) -> Kind:
+    mask = _CAUSAL if is_causal else ""
+    if attn_mask is None:
+        return Kind(mask=mask, scale=scale)
+    if attn_mask.dtype == torch.bool:
+        return Kind(mask=mask, keep=_read_mask(attn_mask) + "attn.yield %m : i1", scale=scale)
+    element = ELEMENTS[element_name(attn_mask)][0]
+    widen = "" if element == "f32" else f"%w = arith.extf %m : {element} to f32\n"
+    bias = "%m" if element == "f32" else "%w"
+    add = f"%r = arith.addf %s, {bias} : f32\nattn.yield %r : f32"
+    return Kind(mask=mask, score=_read_mask(attn_mask) + widen + add, scale=scale)
+
+
+def _four_dimensions(tensor: Tensor, name: str) -> Tensor:
+    if tensor.dim() < 2:
+        raise AttnError(f"{name} has {tensor.dim()} dimensions; it needs at least 2: positions and channels")
+    if tensor.dim() == 4:
+        return tensor
+    if tensor.dim() < 4:
+        return tensor[(None,) * (4 - tensor.dim())] if tensor.dim() == 2 else tensor[:, None]
+    return tensor.flatten(0, -4)
+
+
+def _expand(tensor: Tensor, batch: int, heads: int) -> Tensor:
+    result = tensor.expand(batch, heads, -1, -1)
+    # GPUs copy blocks of tensors, whose strides cannot be 0.
+    return result.contiguous() if tensor.is_cuda and result.shape != tensor.shape else result
+
+
+def _broadcast(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> Tuple[Tensor, Tensor, Tensor]:
+    """Tensors whose batch sizes are equal, and whose heads are as kernels want
+    them: key heads divide query heads."""
+    named = (("query", query), ("key", key), ("value", value))
+    batch = max(query.shape[0], key.shape[0], value.shape[0])
+    heads = max(query.shape[1], key.shape[1], value.shape[1])
+    for name, tensor in named:
+        if tensor.shape[0] not in (1, batch):
+            raise AttnError(
+                f"{name} has a batch size of {tensor.shape[0]}, and another tensor {batch}; make them equal"
+            )
+        if not enable_gqa and tensor.shape[1] not in (1, heads):
+            raise AttnError(
+                f"{name} has {tensor.shape[1]} heads, and another tensor {heads}; pass enable_gqa=True if query heads "
+                "share keys and values"
+            )
+    query_heads = query.shape[1] if enable_gqa else heads
+    key_heads = max(key.shape[1], value.shape[1])
+    return _expand(query, batch, query_heads), _expand(key, batch, key_heads), _expand(value, batch, key_heads)
+
+
+def _check_mask(attn_mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
+    """The mask with four dimensions."""
+    if attn_mask.dtype != torch.bool and attn_mask.dtype not in (query.dtype, torch.float32):
+        raise UnsupportedError(
+            f"attn_mask has the dtype {attn_mask.dtype}; it must be torch.bool, that of query ({query.dtype}) or "
+            "torch.float32"
+        )
+    sizes = (query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+    if attn_mask.dim() > 4 or any(
+        size not in (1, expected) for size, expected in zip(reversed(attn_mask.shape), reversed(sizes))
+    ):
+        raise AttnError(
+            f"attn_mask has the shape {tuple(attn_mask.shape)}, which does not broadcast to {sizes}: batch, heads, "
+            "queries and keys"
+        )
+    return attn_mask if attn_mask.dim() == 4 else attn_mask[(None,) * (4 - attn_mask.dim())]
+
+
+def sdpa(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Optional[Tensor] = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: Optional[float] = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """Computes what ``torch.nn.functional.scaled_dot_product_attention`` does.
+
+    Rows with nothing to attend are 0. Tensors must have a last dimension with a
+    stride of 1, ``attn_mask`` included.
+    """
+    if dropout_p != 0.0:
+        raise UnsupportedError("dropout_p must be 0: dropout is not supported yet; use torch's function, or no dropout")
+    if is_causal and attn_mask is not None:
+        raise AttnError("is_causal and attn_mask exclude each other; put the causal part into the mask")
+    if torch.is_autocast_enabled(query.device.type):
+        dtype = torch.get_autocast_dtype(query.device.type)
+        query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
+        if attn_mask is not None and attn_mask.dtype != torch.bool:
+            attn_mask = attn_mask.to(dtype)
+    shape = query.shape
+    if not (query.dim() == key.dim() == value.dim() == 4):
+        if not (query.dim() == key.dim() == value.dim()):
+            raise AttnError(
+                f"query, key and value have {query.dim()}, {key.dim()} and {value.dim()} dimensions; give them the "
+                "same number"
+            )
+        if attn_mask is not None and query.dim() == 3:
+            # The first dimension is the batch: the mask has no heads.
+            attn_mask = attn_mask[:, None] if attn_mask.dim() == 3 else attn_mask
+        elif attn_mask is not None and query.dim() > 4:
+            attn_mask = attn_mask.expand(*shape[:-1], key.shape[-2]).flatten(0, -4)
+        query, key, value = (
+            _four_dimensions(tensor, name) for tensor, name in ((query, "query"), (key, "key"), (value, "value"))
+        )
+    if not (query.shape[0] == key.shape[0] == value.shape[0] and query.shape[1] == key.shape[1] == value.shape[1]):
+        query, key, value = _broadcast(query, key, value, enable_gqa)
+    captures: Tuple[Tensor, ...] = ()
+    if attn_mask is not None:
+        attn_mask = _check_mask(attn_mask, query, key)
+        captures = (attn_mask,)
+    out, _ = attend(query, key, value, captures, _make_kind(attn_mask, is_causal, scale), False)
+    return out if len(shape) == 4 else out.reshape(*shape[:-1], out.shape[-1])

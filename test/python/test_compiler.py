@@ -1,0 +1,193 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The compiler and its cache from Python, without PyTorch."""
+
+import concurrent.futures
+import os
+import subprocess
+import sys
+
+import attn
+import attn.errors
+import pytest
+from attn import cache, compiler
+from conftest import ROOT
+
+TINY = attn.Attention("f32", 2, 1, 16, mask="#attn.causal")
+
+
+@pytest.fixture
+def fresh(tmp_path, monkeypatch):
+    """No artifact in memory, and an empty cache."""
+    monkeypatch.setenv("ATTN_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(compiler, "_artifacts", {})
+    return tmp_path / "cache"
+
+
+def entries(folder):
+    return sorted(path for path in folder.glob("*") if path.suffix == ".so")
+
+
+def forget(monkeypatch):
+    """Goes on like a new process."""
+    monkeypatch.setattr(compiler, "_artifacts", {})
+    attn.errors._warned.clear()
+
+
+def test_compile(fresh):
+    artifact = attn.compile(TINY)
+    assert artifact.target == "host"
+    assert [argument[0] for argument in artifact["attention"].args[:3]] == ["query", "key", "value"]
+    assert attn.compile(TINY.mlir()) is artifact
+    assert len(entries(fresh)) == 1
+
+
+def test_outputs():
+    assert b".target sm_80" in compiler.compile_bytes(TINY_GPU, target="sm_80", emit="ptx")
+    assert b"attention(" in compiler.compile_bytes(TINY, emit="header")
+    options = {"host_opt_level": 0, "with_reference": True}
+    assert compiler.compile_bytes(TINY, emit="obj", options=options)[:4] == b"\x7fELF"
+
+
+TINY_GPU = attn.Attention("bf16", 2, 1, 64)
+
+
+def test_explain():
+    remarks = attn.explain(TINY_GPU, target="sm_90a")
+    schedule = next(remark for remark in remarks if remark["pass"] == "attn-choose-schedule")
+    assert schedule["kind"] == "Passed"
+    assert "chose #attn" in schedule["message"]
+
+
+def test_builder():
+    description = attn.Attention(
+        "bf16", 4, 2, 64, 32, scale=0.5, with_lse=True, captures=("tensor<4xf32>",),
+        score="%x = tensor.extract %c0[%h] : tensor<4xf32>\n%r = arith.addf %s, %x : f32\nattn.yield %r : f32",
+        keep="%r = arith.cmpi sge, %i, %j : index\nattn.yield %r : i1",
+    )  # fmt: skip
+    names = [argument[0] for argument in attn.compile(description)["attention"].args]
+    assert names[:4] == ["query", "key", "value", "c0"]
+    assert len(names) == 6
+
+
+@pytest.mark.parametrize(
+    "arguments,text",
+    [
+        ({"source": "func.func @f( {"}, "module.mlir:1:14: expected"),
+        ({"source": TINY, "target": "sm_70"}, "unknown value 'sm_70' of the option 'target'"),
+        ({"source": TINY, "options": {"colour": 1}}, "unknown option 'colour'"),
+        ({"source": TINY, "passes": "no-such-pass"}, "no-such-pass"),
+        ({"source": TINY, "options": {"linker": "no-such-linker"}}, "needs a linker"),
+        ({"source": attn.Attention("f32", 2, 1, 64), "target": "sm_90a"}, "f32"),
+    ],
+)
+def test_errors(fresh, arguments, text):
+    with pytest.raises(attn.CompileError, match=text):
+        attn.compile(**arguments)
+    assert not fresh.exists() or not list(fresh.iterdir())
+
+
+def test_disk_cache_needs_no_compiler(fresh, monkeypatch):
+    attn.compile(TINY)
+    forget(monkeypatch)
+    monkeypatch.setattr(compiler, "load_compiler", lambda: pytest.fail("the compiler was loaded"))
+    attn.compile(TINY)
+    with pytest.raises(attn.AttnError):
+        monkeypatch.undo()
+        monkeypatch.setenv("ATTN_LIBRARY_DIR", "/nonexistent")
+        attn.library.load_compiler.cache_clear()
+        try:
+            compiler.compile_bytes(TINY)
+        finally:
+            attn.library.load_compiler.cache_clear()
+
+
+def cut(data):
+    return data[: len(data) // 2]
+
+
+def flip(data):
+    return data[:1000] + bytes([data[1000] ^ 1]) + data[1001:]
+
+
+@pytest.mark.parametrize("damage", [cut, flip, lambda data: b"", lambda data: data[:-20] + data[-10:]])
+def test_damaged_entries_are_compiled_again(fresh, monkeypatch, damage):
+    attn.compile(TINY)
+    (entry,) = entries(fresh)
+    whole = entry.read_bytes()
+    # What is loaded stays mapped: write another file.
+    entry.unlink()
+    entry.write_bytes(damage(whole))
+    forget(monkeypatch)
+    with pytest.warns(attn.AttnWarning, match="is damaged .* it is compiled again") as warnings:
+        attn.compile(TINY)
+    assert len(warnings) == 1
+    assert entry.read_bytes() == whole
+    assert list(fresh.iterdir()) == [entry]
+
+
+def test_entries_of_another_compiler_are_compiled_again(fresh, monkeypatch):
+    monkeypatch.setattr(cache, "compiler_fingerprint", lambda: "another")
+    attn.compile(TINY)
+    (entry,) = entries(fresh)
+    old = entry.read_bytes()
+    forget(monkeypatch)
+    monkeypatch.setattr(cache, "compiler_fingerprint", attn.library.compiler_fingerprint)
+    attn.compile(TINY)
+    assert entry.read_bytes() != old
+
+
+def test_folder_that_cannot_be_written(fresh, monkeypatch):
+    fresh.parent.joinpath("file").write_text("")
+    monkeypatch.setenv("ATTN_CACHE_DIR", str(fresh.parent / "file" / "cache"))
+    attn.errors._warned.clear()
+    with pytest.warns(attn.AttnWarning, match="set ATTN_CACHE_DIR"):
+        artifact = attn.compile(TINY)
+    assert "attention" in artifact.names()
+
+
+def test_older_artifacts_are_refused(tmp_path):
+    old = tmp_path / "old.so"
+    source = """
+        #include "attn-runtime/attn_runtime.h"
+        const struct attn_artifact attn_artifact = {0, 0, "host", "old", 0, 0};
+    """
+    command = ["cc", "-shared", "-fPIC", "-I", ROOT / "include", "-x", "c", "-", "-o", old]
+    subprocess.run(command, input=source, text=True, check=True)
+    with pytest.raises(attn.AttnError, match="has ABI version 0, expected 1; compile it again"):
+        attn.Artifact(str(old))
+
+
+def test_files_that_are_no_artifacts(tmp_path):
+    file = tmp_path / "nothing.so"
+    file.write_bytes(b"nothing")
+    with pytest.raises(attn.AttnError, match="no artifact that can be loaded"):
+        attn.Artifact(str(file))
+
+
+SCRIPT = """
+import attn
+attn.compile(attn.Attention("f32", 2, 1, 16, mask="#attn.causal"))
+"""
+
+
+def test_processes_share_the_cache(fresh):
+    def run(_):
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        return subprocess.run(
+            [sys.executable, "-W", "error", "-c", SCRIPT], env=environment, capture_output=True, text=True
+        )
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for result in pool.map(run, range(6)):
+            assert result.returncode == 0, result.stderr
+    assert list(fresh.iterdir()) == entries(fresh)
+    assert len(entries(fresh)) == 1
+
+
+def test_threads_share_the_compiler(fresh):
+    sources = [attn.Attention("f32", heads, 1, 16) for heads in (1, 2, 3, 4)] * 3
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        artifacts = list(pool.map(attn.compile, sources))
+    assert artifacts[:4] * 3 == artifacts

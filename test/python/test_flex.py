@@ -1,0 +1,313 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""attn.torch.flex_attention against torch's flex_attention, eager and in f64."""
+
+import math
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import attn  # noqa: E402
+import attn.errors  # noqa: E402
+from attn.torch import flex, flex_attention  # noqa: E402
+from torch.nn.attention.flex_attention import AuxRequest, and_masks, create_block_mask, or_masks  # noqa: E402
+from torch.nn.attention.flex_attention import flex_attention as torch_flex_attention  # noqa: E402
+
+B, H, S, D = 2, 4, 24, 16
+
+
+def make_inputs(dtype=torch.float32, heads=H, keys=S):
+    torch.manual_seed(0)
+    q = torch.randn(B, H, S, D).to(dtype).requires_grad_()
+    k, v = (torch.randn(B, heads, keys, D).to(dtype).requires_grad_() for _ in range(2))
+    return q, k, v
+
+
+def reference(q, k, v, score_mod=None, mask_mod=None, scale=None):
+    """Attention with functions of whole tensors of positions; rows with nothing to attend are 0."""
+    group = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
+    scores = q @ k.mT * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    position = torch.meshgrid(*(torch.arange(size) for size in scores.shape), indexing="ij")
+    if score_mod is not None:
+        scores = score_mod(scores, *position)
+    if mask_mod is not None:
+        scores = scores.masked_fill(~torch.as_tensor(mask_mod(*position)), float("-inf"))
+    lse = scores.logsumexp(-1)
+    weights = torch.exp(scores - torch.where(lse == float("-inf"), 0.0, lse)[..., None])
+    return weights @ v, lse
+
+
+def gradients(out, lse, inputs):
+    torch.manual_seed(1)
+    loss = (out.double() * torch.randn(out.shape, dtype=torch.float64)).sum()
+    finite = torch.where(lse == float("-inf"), 0.0, lse)
+    loss = loss + (finite.double() * torch.randn(lse.shape, dtype=torch.float64)).sum()
+    return torch.autograd.grad(loss, inputs)
+
+
+def compare(score_mod=None, mask_mod=None, *, inputs=None, captures=(), **options):
+    """Values and gradients beside the reference in f64, whose functions get tensors of f64."""
+    inputs = inputs or make_inputs()
+    wide = [tensor.detach().double().requires_grad_() for tensor in inputs]
+    out, lse = flex_attention(
+        *inputs, score_mod=score_mod, block_mask=mask_mod, return_lse=True, enable_gqa=True, **options
+    )
+    exact, exact_lse = reference(*wide, score_mod, mask_mod, **options)
+    actual = (out, lse, *gradients(out, lse, [*inputs, *captures]))
+    expected = (exact, exact_lse, *gradients(exact, exact_lse, [*wide, *captures]))
+    for a, e in zip(actual, expected):
+        torch.testing.assert_close(a.double(), e.double(), rtol=1e-4, atol=2e-5)
+
+
+SLOPES = torch.exp2(-torch.arange(1.0, H + 1))
+DOCUMENTS = torch.tensor([[0] * 7 + [1] * 11 + [2] * (S - 18), [0] * 20 + [1] * (S - 20)], dtype=torch.int32)
+LENGTHS = torch.tensor([5, 24])
+TABLE = torch.randn(H, 2 * S, generator=torch.Generator().manual_seed(3))
+PLANE = torch.randn(1, H, S, S, generator=torch.Generator().manual_seed(4))
+FLAGS = torch.rand(S, generator=torch.Generator().manual_seed(5)) > 0.4
+CAP = torch.tensor(3.0)
+
+SCORES = {
+    "identity": lambda s, b, h, q, k: s,
+    "alibi": lambda s, b, h, q, k: s + SLOPES[h] * (k - q),
+    "soft cap": lambda s, b, h, q, k: 5 * torch.tanh(s / 5),
+    "scalar tensor": lambda s, b, h, q, k: CAP * (s / CAP).tanh(),
+    "table": lambda s, b, h, q, k: s + TABLE[h, torch.clamp(k - q + S, 0, 2 * S - 1)],
+    "plane": lambda s, b, h, q, k: s + PLANE[0, h, q, k],
+    "where": lambda s, b, h, q, k: torch.where((q >= k) & FLAGS[k], s, s - 1.5),
+    "inside": lambda s, b, h, q, k: torch.where(q % 3 == 0, -s.abs(), torch.maximum(s, 0.1 * s)),
+    "functions": lambda s, b, h, q, k: torch.sigmoid(s) + 0.1 * torch.exp(-(s**2)) + torch.sqrt(1 + s * s),
+    "relative": lambda s, b, h, q, k: s - torch.log1p((q - k).abs().float()) / (1 + h),
+    "batch": lambda s, b, h, q, k: s * (b + 1) + (b * h) // 2,
+    "masked": lambda s, b, h, q, k: torch.where(q >= k, s, float("-inf")),
+}
+MASKS = {
+    "causal": lambda b, h, q, k: q >= k,
+    "window": lambda b, h, q, k: (q >= k) & (q - k <= 5),
+    "documents": lambda b, h, q, k: DOCUMENTS[b, q] == DOCUMENTS[b, k],
+    "lengths": lambda b, h, q, k: k < LENGTHS[b],
+    "flags": lambda b, h, q, k: FLAGS[k] | (q == k),
+    "heads": lambda b, h, q, k: torch.logical_or(h % 2 == 0, ~(q < k)),
+    "blocks": lambda b, h, q, k: q // 8 == k // 8,
+    "some rows": lambda b, h, q, k: (q > 4) & (k >= 0),
+    "none": lambda b, h, q, k: (k >= 0) & (q < 0),
+    "odd": lambda b, h, q, k: ((q + k) & 1) ^ 1 == 1,
+}
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_scores(name):
+    compare(SCORES[name])
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_masks(name):
+    compare(mask_mod=MASKS[name])
+
+
+def test_both_share_captures():
+    compare(
+        lambda s, b, h, q, k: s + DOCUMENTS[b, k] * 0.25,
+        lambda b, h, q, k: DOCUMENTS[b, q] == DOCUMENTS[b, k],
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_dtypes(dtype):
+    inputs = make_inputs(dtype)
+    out = flex_attention(*inputs, score_mod=SCORES["alibi"], block_mask=MASKS["causal"])
+    exact, _ = reference(*(tensor.double() for tensor in inputs), SCORES["alibi"], MASKS["causal"])
+    assert out.dtype == dtype
+    assert (out.double() - exact).norm() <= 2 * torch.finfo(dtype).eps * exact.norm()
+
+
+def test_grouped_heads_and_scale():
+    compare(SCORES["alibi"], MASKS["causal"], inputs=make_inputs(heads=2, keys=30), scale=0.3)
+
+
+def test_gradients_of_captured_tensors_are_refused():
+    slopes = torch.randn(H, requires_grad=True)
+    with pytest.raises(attn.UnsupportedError, match=r"call \.detach\(\)"):
+        flex_attention(*make_inputs(), score_mod=lambda s, b, h, q, k: s * slopes[h])
+    slopes.requires_grad_(False)
+    compare(lambda s, b, h, q, k: s * slopes[h])
+
+
+def test_parts_of_tensors():
+    planes, inputs = PLANE[0], make_inputs()
+    expected = flex_attention(*inputs, score_mod=lambda s, b, h, q, k: s + planes[h, q, k])
+    for mod in (lambda s, b, h, q, k: s + planes[h][q, k], lambda s, b, h, q, k: s + planes[h, q][k]):
+        assert torch.equal(flex_attention(*inputs, score_mod=mod), expected)
+    expected = flex_attention(*inputs, score_mod=lambda s, b, h, q, k: s + planes[1, q, k])
+    assert torch.equal(flex_attention(*inputs, score_mod=lambda s, b, h, q, k: s + planes[1 - H, q, k]), expected)
+
+
+@pytest.mark.parametrize("combine", [and_masks, or_masks])
+def test_masks_of_masks_and_block_masks(combine):
+    inputs = [tensor.detach() for tensor in make_inputs()]
+    mask = combine(MASKS["causal"], MASKS["documents"])
+    block_mask = create_block_mask(mask, B, H, S, S, device="cpu")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exact = torch_flex_attention(*inputs, block_mask=block_mask)
+    torch.testing.assert_close(flex_attention(*inputs, block_mask=block_mask), exact, rtol=1e-4, atol=1e-5)
+    with pytest.raises(attn.AttnError, match="make it again for these"):
+        flex_attention(inputs[0][:, :, :8], *inputs[1:], block_mask=block_mask)
+
+
+def test_auxiliary_outputs():
+    q, k, v = make_inputs()
+    out, aux = flex_attention(q, k, v, return_aux=AuxRequest(lse=True))
+    exact, lse = reference(q, k, v)
+    torch.testing.assert_close(aux.lse, lse, rtol=1e-4, atol=1e-5)
+    assert flex_attention(q, k, v, return_aux=AuxRequest())[1].lse is None
+    with pytest.raises(attn.UnsupportedError, match="max_scores"):
+        flex_attention(q, k, v, return_aux=AuxRequest(max_scores=True))
+
+
+def test_traces_are_kept_and_renewed():
+    q, k, v = make_inputs()
+
+    def biased(bias, factor):
+        return lambda s, b, h, i, j: s * factor + bias[h]
+
+    first, second = torch.randn(H), torch.randn(H)
+    flex._traces.clear()
+    compare(biased(first, 2.0))
+    assert len(flex._traces) == 1
+    # Another tensor of the same kind, and the same tensor with other contents.
+    compare(biased(second, 2.0))
+    second.add_(1)
+    compare(biased(second, 2.0))
+    assert len(flex._traces) == 1
+    compare(biased(second, 3.0))
+    compare(biased(torch.randn(H).bfloat16().float(), 2.0))
+    assert len(flex._traces) == 2
+    compare(biased(torch.randn(1), 2.0) if H == 1 else biased(torch.randn(H).int(), 2.0))
+    assert len(flex._traces) == 3
+
+
+def test_tensors_that_are_one_are_told_from_two():
+    def add(x, y):
+        return lambda s, b, h, i, j: s + x[i] * y[j]
+
+    x, y = torch.randn(S), torch.randn(S)
+    compare(add(x, x))
+    compare(add(x, y))
+
+
+def test_names_of_modules_are_followed():
+    global WEIGHT
+    WEIGHT = 1.0
+    scale = lambda s, b, h, i, j: s * WEIGHT  # noqa: E731
+    compare(scale)
+    WEIGHT = 2.0
+    compare(scale)
+
+
+def test_objects_are_traced_again_with_a_warning():
+    class Holder:
+        factor = 2.0
+
+    holder = Holder()
+    mod = lambda s, b, h, i, j: s * holder.factor  # noqa: E731
+    attn.errors._warned.discard("traced again")
+    with pytest.warns(attn.AttnWarning, match="'holder', of type Holder, which may change"):
+        compare(mod)
+    holder.factor = 3.0
+    compare(mod)
+
+
+def test_computed_tensors_are_computed_again_with_a_warning():
+    slopes = torch.randn(H)
+    attn.errors._warned.discard("computed again")
+    with pytest.warns(attn.AttnWarning, match="Compute them before"):
+        compare(lambda s, b, h, i, j: s + (slopes * 2)[h])
+    slopes.zero_()
+    compare(lambda s, b, h, i, j: s + (slopes * 2)[h])
+
+
+def _branch(s, b, h, i, j):
+    return s if i > j else -s
+
+
+def _item(s, b, h, i, j):
+    return s * b.item()
+
+
+def _loop(s, b, h, i, j):
+    for _ in range(i):
+        s = s + 1
+    return s
+
+
+@pytest.mark.parametrize(
+    "mod,text",
+    [
+        (_branch, r"score_mod \(_branch\) asks for the truth .* use torch\.where in the place of if"),
+        (lambda s, b, h, i, j: max(s, 0.0), "use torch.where in the place of if, min and max"),
+        (_item, "asks for the number"),
+        (_loop, "asks for the number"),
+        (lambda s, b, h, i, j: torch.erfinv(s), "calls torch's 'erfinv', which is not supported on scalars"),
+        (lambda s, b, h, i, j: torch.softmax(s, 0), "calls torch's 'softmax'"),
+        (lambda s, b, h, i, j: s.cumsum(0), "calls 'cumsum'"),
+        (lambda s, b, h, i, j: s + PLANE[0, h], "index all dimensions"),
+        (lambda s, b, h, i, j: s + SLOPES, "read an element of it"),
+        (lambda s, b, h, i, j: s + SLOPES[s], "make it an integer"),
+        (lambda s, b, h, i, j: s + SLOPES[h, i], "give 1"),
+        (lambda s, b, h, i, j: s + PLANE[0, H + 3, i, j], "stay inside of it"),
+        (lambda s, b, h, i, j: s + PLANE[..., j], "an index for each dimension"),
+        (lambda s, b, h, i, j: s + torch.zeros(S, dtype=torch.complex64)[j], "convert it to one of"),
+        (lambda s, b, h, i, j: s & 1, "compare them first"),
+        (lambda s, b, h, i, j: s.to(torch.float64), "use float32"),
+        (lambda s, b, h, i, j: s.shape[0], "asks for the attribute 'shape'"),
+        (lambda s, b, h, i, j: "score", "computes with a str"),
+        (lambda s, b, h, i, j: s.clamp(lower=1), "in a way that is not supported"),
+        (lambda s, b, h, i, j: torch.div(s, 2, rounding_mode="trunc"), "use 'floor' or none"),
+    ],
+)
+def test_what_cannot_be_traced(mod, text):
+    with pytest.raises(attn.TraceError, match=text):
+        flex_attention(*make_inputs(), score_mod=mod)
+
+
+def test_bad_input():
+    q, k, v = make_inputs()
+    with pytest.raises(attn.AttnError, match="needs 4"):
+        flex_attention(q[0], k, v)
+    with pytest.raises(attn.AttnError, match="enable_gqa=True"):
+        flex_attention(q, k[:, :2], v[:, :2])
+    with pytest.raises(attn.AttnError, match="pass a BlockMask or a mask_mod"):
+        flex_attention(q, k, v, block_mask=3)
+    with pytest.raises(attn.AttnError, match="captured tensor 0 is on meta"):
+        slopes = SLOPES.to("meta")
+        flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s + slopes[h])
+    with pytest.raises(attn.AttnError, match=r"captured tensor 0 .* call \.contiguous\(\)"):
+        plane = PLANE.mT
+        flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s + plane[0, h, i, j])
+
+
+def test_compile_and_export_keep_the_operator():
+    q, k, v = make_inputs()
+    slopes = torch.randn(H)
+
+    def alibi(s, b, h, i, j):
+        return s + slopes[h] * (j - i)
+
+    def run(q, k, v):
+        return flex_attention(q * 2, k, v, score_mod=alibi, block_mask=MASKS["causal"]) + 1
+
+    torch.testing.assert_close(torch.compile(run, backend="aot_eager")(q, k, v), run(q, k, v))
+
+    class Module(torch.nn.Module):
+        def forward(self, q, k, v):
+            return run(q, k, v)
+
+    with torch.no_grad():
+        program = torch.export.export(Module(), (q, k, v), strict=False)
+        assert "attn.attention" in program.graph_module.code
+        torch.testing.assert_close(program.module()(q, k, v), run(q, k, v))

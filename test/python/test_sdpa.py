@@ -1,0 +1,253 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""attn.torch.sdpa against torch's scaled_dot_product_attention in f64."""
+
+import io
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import attn  # noqa: E402
+from attn.torch import sdpa  # noqa: E402
+from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
+
+DTYPES = [torch.float32, torch.bfloat16, torch.float16]
+
+
+def make_inputs(shape_q, shape_k, shape_v=None, dtype=torch.float32, requires_grad=True):
+    torch.manual_seed(0)
+    shapes = (shape_q, shape_k, shape_v or shape_k)
+    return [torch.randn(shape).to(dtype).requires_grad_(requires_grad) for shape in shapes]
+
+
+def gradients(out, inputs):
+    torch.manual_seed(1)
+    weights = torch.randn(out.shape, dtype=torch.float64)
+    return torch.autograd.grad((out.double() * weights).sum(), inputs)
+
+
+def check(actual, exact, peer, dtype):
+    """The contract of docs/Numerics.md: twice the error of torch in the same dtype, and a rounding."""
+    actual, exact, peer = actual.detach().double(), exact.detach(), peer.detach().double()
+    rounding = torch.finfo(dtype).eps * exact.norm()
+    assert actual.shape == exact.shape
+    assert torch.isfinite(actual).all()
+    assert (actual - exact).norm() <= 2 * (peer - exact).norm() + rounding
+
+
+def compare(inputs, options=None, options_of=lambda convert: {}):
+    """Values and gradients of sdpa beside those of torch in f64 and in the same dtype."""
+    options = dict(options or {})
+    wide = [tensor.detach().double().requires_grad_() for tensor in inputs]
+    results = []
+    for tensors, call in ((inputs, sdpa), (wide, scaled_dot_product_attention), (inputs, scaled_dot_product_attention)):
+        convert = (lambda x: x.double()) if tensors is wide else (lambda x: x)
+        out = call(*tensors, **options, **options_of(convert))
+        results.append((out, *gradients(out, tensors)))
+    for actual, exact, peer in zip(*results):
+        check(actual, exact, peer, inputs[0].dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_plain(dtype, is_causal):
+    compare(make_inputs((2, 4, 33, 32), (2, 4, 47, 32), dtype=dtype), {"is_causal": is_causal})
+
+
+@pytest.mark.parametrize("queries,keys", [(1, 1), (47, 33), (33, 47), (1, 65)])
+def test_causal_is_aligned_to_the_first_key(queries, keys):
+    compare(make_inputs((1, 2, queries, 16), (1, 2, keys, 16)), {"is_causal": True})
+
+
+def test_scale_and_value_channels():
+    compare(make_inputs((2, 2, 20, 32), (2, 2, 30, 32), (2, 2, 30, 24)), {"scale": 0.3})
+
+
+def test_grouped_heads():
+    compare(make_inputs((2, 6, 20, 32), (2, 2, 30, 32)), {"enable_gqa": True, "is_causal": True})
+
+
+@pytest.mark.parametrize("shape", [(33, 47), (4, 33, 47), (2, 1, 33, 47), (2, 4, 1, 47), (1, 1, 33, 1), (1, 47)])
+def test_bool_masks_broadcast(shape):
+    mask = torch.rand(shape, generator=torch.Generator().manual_seed(2)) > 0.3
+    compare(make_inputs((2, 4, 33, 32), (2, 4, 47, 32)), {"attn_mask": mask})
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(33, 47), (2, 1, 1, 47), (4, 33, 1)])
+def test_float_masks_broadcast(dtype, shape):
+    mask = torch.randn(shape, generator=torch.Generator().manual_seed(2)).to(dtype)
+    compare(make_inputs((2, 4, 33, 32), (2, 4, 47, 32), dtype=dtype), options_of=lambda c: {"attn_mask": c(mask)})
+
+
+def test_gradient_of_a_float_mask_is_refused():
+    q, k, v = make_inputs((2, 4, 9, 16), (2, 4, 11, 16))
+    mask = torch.randn(4, 1, 11, requires_grad=True)
+    with pytest.raises(attn.UnsupportedError, match=r"call \.detach\(\)"):
+        sdpa(q, k, v, attn_mask=mask)
+    with torch.no_grad():
+        sdpa(q, k, v, attn_mask=mask)
+
+
+@pytest.mark.parametrize("fill", [False, float("-inf")])
+def test_rows_with_nothing_to_attend(fill):
+    q, k, v = make_inputs((1, 2, 8, 16), (1, 2, 8, 16))
+    mask = torch.zeros(8, 8) if fill else torch.ones(8, 8, dtype=torch.bool)
+    mask[3] = fill
+    out = sdpa(q, k, v, attn_mask=mask)
+    assert (out[:, :, 3] == 0).all()
+    dq, dk, dv = gradients(out, [q, k, v])
+    assert (dq[:, :, 3] == 0).all()
+    assert all(torch.isfinite(gradient).all() for gradient in (dq, dk, dv))
+
+
+@pytest.mark.parametrize("lead", [(), (3,), (2, 3, 2)])
+def test_other_numbers_of_dimensions(lead):
+    compare(make_inputs((*lead, 9, 16), (*lead, 11, 16)), {"is_causal": True})
+    mask = torch.rand((*lead, 9, 11)) > 0.3
+    compare(make_inputs((*lead, 9, 16), (*lead, 11, 16)), {"attn_mask": mask})
+
+
+def test_batches_and_heads_broadcast():
+    compare(make_inputs((2, 4, 9, 16), (1, 4, 11, 16)))
+    compare(make_inputs((2, 4, 9, 16), (2, 1, 11, 16)))
+    compare(make_inputs((1, 1, 9, 16), (2, 4, 11, 16)))
+
+
+def test_views_of_projections():
+    torch.manual_seed(0)
+    packed = torch.randn(2, 20, 3 * 4 * 16)
+    results = []
+    for dtype, call in ((torch.float32, sdpa), (torch.float64, scaled_dot_product_attention)):
+        leaf = packed.detach().to(dtype).requires_grad_()
+        q, k, v = leaf.view(2, 20, 3, 4, 16).permute(2, 0, 3, 1, 4)
+        out = call(q, k, v, is_causal=True)
+        results.append((out, *gradients(out, [leaf])))
+    for actual, exact in zip(*results):
+        torch.testing.assert_close(actual.double(), exact.double(), rtol=1e-4, atol=1e-5)
+    # The result can be merged without a copy.
+    q, k, v = packed.view(2, 20, 3, 4, 16).permute(2, 0, 3, 1, 4)
+    assert sdpa(q, k, v).transpose(1, 2).is_contiguous()
+
+
+def test_empty_tensors():
+    q, k, v = make_inputs((0, 2, 8, 16), (0, 2, 8, 16), requires_grad=False)
+    assert sdpa(q, k, v).shape == (0, 2, 8, 16)
+    q, k, v = make_inputs((1, 2, 8, 16), (1, 2, 0, 16), requires_grad=False)
+    assert (sdpa(q, k, v) == 0).all()
+
+
+def test_autocast():
+    q, k, v = make_inputs((1, 2, 8, 16), (1, 2, 8, 16))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = sdpa(q, k, v)
+    assert out.dtype == torch.bfloat16
+    assert all(gradient.dtype == torch.float32 for gradient in gradients(out, [q, k, v]))
+
+
+def test_threads_share_plans():
+    from concurrent.futures import ThreadPoolExecutor
+
+    q, k, v = make_inputs((1, 2, 64, 16), (1, 2, 64, 16), requires_grad=False)
+    batches = [q * (i + 1) for i in range(16)]
+    expected = [sdpa(batch, k, v) for batch in batches]
+    with ThreadPoolExecutor(8) as pool:
+        for actual, wanted in zip(pool.map(lambda batch: sdpa(batch, k, v), batches * 10), expected * 10):
+            assert torch.equal(actual, wanted)
+
+
+def test_second_derivatives_are_refused():
+    q, k, v = make_inputs((1, 2, 8, 16), (1, 2, 8, 16))
+    with pytest.raises(attn.UnsupportedError, match="create_graph=True"):
+        torch.autograd.grad(sdpa(q, k, v).sum(), [q], create_graph=True)
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = torch.nn.Linear(32, 96), torch.nn.Linear(32, 32)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).view(x.shape[0], x.shape[1], 3, 2, 16).permute(2, 0, 3, 1, 4)
+        return self.out(sdpa(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_compile_keeps_the_operator(backend):
+    torch.manual_seed(0)
+    model, x = Model(), torch.randn(2, 10, 32)
+    compiled = torch.compile(model, backend=backend, fullgraph=True)
+    results = []
+    for module in (model, compiled):
+        model.zero_grad()
+        loss = module(x).square().sum()
+        loss.backward()
+        results.append((loss, model.qkv.weight.grad.clone()))
+    for actual, expected in zip(*results):
+        torch.testing.assert_close(actual, expected)
+
+
+def test_export_keeps_the_operator():
+    torch.manual_seed(0)
+    model, x = Model().eval(), torch.randn(2, 10, 32)
+    with torch.no_grad():
+        program = torch.export.export(model, (x,), dynamic_shapes={"x": {1: torch.export.Dim("length", min=2)}})
+        assert "attn.attention" in program.graph_module.code
+        file = io.BytesIO()
+        torch.export.save(program, file)
+        file.seek(0)
+        loaded = torch.export.load(file).module()
+        for length in (10, 17):
+            x = torch.randn(2, length, 32)
+            torch.testing.assert_close(loaded(x), model(x))
+
+
+def test_operators_obey_the_rules_of_torch():
+    q, k, v = make_inputs((1, 2, 8, 16), (1, 2, 8, 16))
+    mask = torch.rand(1, 1, 8, 8) > 0.5
+    keep = """
+        %z = arith.constant 0 : index
+        %m = tensor.extract %c0[%z, %z, %i, %j] : tensor<1x1x?x?xi1>
+        attn.yield %m : i1
+    """
+    torch.library.opcheck(
+        torch.ops.attn.attention.default, (q, k, v, [mask], "", "", keep, None, False, []),
+        test_utils=("test_schema", "test_faketensor", "test_autograd_registration", "test_aot_dispatch_static"),
+    )  # fmt: skip
+
+
+def good():
+    return make_inputs((1, 2, 8, 16), (1, 2, 8, 16), requires_grad=False)
+
+
+@pytest.mark.parametrize(
+    "change,error,text",
+    [
+        (lambda q, k, v: (q, k, v, None, 0.1), attn.UnsupportedError, "dropout_p must be 0"),
+        (lambda q, k, v: (q, k, v, torch.ones(8, 8), 0.0, True), attn.AttnError, "exclude each other"),
+        (lambda q, k, v: (q.double(), k.double(), v.double()), attn.UnsupportedError, "convert it to torch.float32"),
+        (lambda q, k, v: (q, k.bfloat16(), v), attn.AttnError, "convert them to one"),
+        (lambda q, k, v: (q, k, v.mT.contiguous().mT), attn.AttnError, r"call \.contiguous\(\)"),
+        (lambda q, k, v: (q, k[:, :, :, :8], v), attn.AttnError, "16 channels and key 8"),
+        (lambda q, k, v: (q, k, v[:, :, :4]), attn.AttnError, "8 positions and value 4"),
+        (lambda q, k, v: (q.repeat(1, 2, 1, 1), k, v), attn.AttnError, "pass enable_gqa=True"),
+        (lambda q, k, v: (q, k, v, torch.ones(7, 8)), attn.AttnError, "does not broadcast"),
+        (lambda q, k, v: (q, k, v, torch.ones(8, 8, dtype=torch.int32)), attn.UnsupportedError, "must be torch.bool"),
+        (lambda q, k, v: (q, k, v, torch.ones(8, 8).t() > torch.ones(8)[:, None]), attn.AttnError, "contiguous"),
+        (lambda q, k, v: (q[0], k, v), attn.AttnError, "the same number"),
+        (lambda q, k, v: (q[0, 0, 0], k[0, 0, 0], v[0, 0, 0]), attn.AttnError, "at least 2"),
+        (lambda q, k, v: (q.repeat(3, 1, 1, 1), k.repeat(2, 1, 1, 1), v), attn.AttnError, "make them equal"),
+        (lambda q, k, v: (q, k.to("meta"), v), attn.AttnError, r"move them to one device, as in key\.to"),
+    ],
+)
+def test_bad_input(change, error, text):
+    with pytest.raises(error, match=text):
+        sdpa(*change(*good()))
+
+
+def test_bad_numbers_of_heads():
+    q, k, v = good()
+    with pytest.raises(attn.AttnError, match="must divide that of query"):
+        sdpa(q.repeat(1, 2, 1, 1)[:, :3], k, v, enable_gqa=True)
