@@ -13,6 +13,7 @@
 #include "attn/InitAllDialects.h"
 #include "attn/Dialect/Attn/IR/AttnDialect.h"
 #include "attn/Dialect/Attn/Transforms/BufferizableOpInterfaceImpl.h"
+#include "attn/Dialect/Attn/Transforms/CostOpInterfaceImpl.h"
 #include "attn/Dialect/Attn/Transforms/Differentiation.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
 #include "attn/Dialect/AttnTile/Transforms/ScheduleInterfaceImpl.h"
@@ -26,6 +27,7 @@ using namespace mlir;
 void attn::registerAllDialects(DialectRegistry &registry) {
   registry.insert<AttnDialect, attn_tile::AttnTileDialect>();
   registerBufferizableOpInterfaceExternalModels(registry);
+  registerCostOpInterfaceExternalModels(registry);
   registerDifferentiableOpInterfaceExternalModels(registry);
   attn_tile::registerScheduleInterfaceExternalModels(registry);
 }

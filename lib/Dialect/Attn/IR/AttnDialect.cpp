@@ -16,6 +16,7 @@
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/Transforms/InliningUtils.h"
 
 using namespace mlir;
@@ -41,4 +42,18 @@ void AttnDialect::initialize() {
 #define GET_OP_LIST
 #include "attn/Dialect/Attn/IR/AttnOps.cpp.inc"
       >();
+}
+
+LogicalResult AttnDialect::verifyOperationAttribute(Operation *op,
+                                                    NamedAttribute attribute) {
+  if (attribute.getName() != getDeviceAttrName())
+    return success();
+  if (!isa<ModuleOp>(op))
+    return op->emitOpError("cannot have '")
+           << getDeviceAttrName() << "' (expected on a module)";
+  if (!isa<DeviceAttr>(attribute.getValue()))
+    return op->emitOpError("'")
+           << getDeviceAttrName() << "' must be #attn.device (was "
+           << attribute.getValue() << ")";
+  return success();
 }

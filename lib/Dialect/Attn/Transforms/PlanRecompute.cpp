@@ -12,8 +12,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Differentiation.h"
-#include "attn/Analysis/DeviceFigures.h"
 #include "attn/Analysis/RecomputePlan.h"
+#include "attn/Analysis/Roofline.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -53,9 +53,9 @@ struct FunctionPair {
 /// Plans one pair.
 class PairPlanner {
 public:
-  PairPlanner(FunctionPair pair, const DeviceFigures &figures,
-              int64_t dynamicSize)
-      : pair(pair), figures(figures), dynamicSize(dynamicSize) {
+  PairPlanner(FunctionPair pair, const DeviceFigures &device,
+              const CostAssumptions &assumptions)
+      : pair(pair), device(device), assumptions(assumptions) {
     buildGraph();
   }
 
@@ -65,6 +65,15 @@ public:
 private:
   void buildGraph();
   bool growsWithSquare(Type type);
+  int64_t getBytes(Value value) {
+    return isa<TensorType>(value.getType())
+               ? int64_t(getShapedBytes(value.getType(), assumptions))
+               : 0;
+  }
+  double getSeconds(Operation *op) {
+    std::optional<OpCost> cost = getOpCost(op, assumptions);
+    return cost ? estimate(*cost, device).seconds : 0;
+  }
   bool isFreeToUse(Value value) {
     return llvm::is_contained(
         pair.getYielded().take_front(pair.getNumResults()), value);
@@ -74,8 +83,13 @@ private:
   int64_t getPeakBytes();
 
   FunctionPair pair;
-  const DeviceFigures &figures;
-  int64_t dynamicSize;
+  double getSaveSeconds(double bytes) {
+    // What is saved is written and read.
+    return 2 * bytes / getSustainedRate(device, MemoryLevel::Memory);
+  }
+
+  const DeviceFigures &device;
+  const CostAssumptions &assumptions;
   RecomputeGraph graph;
   SmallVector<Operation *> ops;
   SmallVector<Value> values;
@@ -102,9 +116,8 @@ void PairPlanner::buildGraph() {
   auto addValue = [&](Value value, std::optional<unsigned> op) {
     numbers[value] = values.size();
     values.push_back(value);
-    int64_t bytes = getTensorBytes(value.getType(), dynamicSize);
-    // What is saved is written and read.
-    double cost = 2 * double(bytes) / figures.bytesPerSecond;
+    int64_t bytes = getBytes(value);
+    double cost = getSaveSeconds(double(bytes));
     if (op &&
         (isFree(ops[*op]) || bytes == 0 || growsWithSquare(value.getType())))
       cost = RecomputeGraph::never;
@@ -120,7 +133,7 @@ void PairPlanner::buildGraph() {
     if (!isMemoryEffectFree(&op))
       node.cost = RecomputeGraph::never;
     else if (!isFree(&op))
-      node.cost = estimateSeconds(&op, figures, dynamicSize);
+      node.cost = getSeconds(&op);
     for (Value used : getUsedValues(&op))
       node.inputs.push_back(numbers.lookup(used));
     graph.ops.push_back(node);
@@ -145,10 +158,10 @@ int64_t PairPlanner::getPeakBytes() {
         lastUse[value] = &op;
     llvm::DenseMap<Operation *, int64_t> freed;
     for (Operation &op : block.without_terminator()) {
-      bool isView = estimateSeconds(&op, {1, 1, 1, 0}, dynamicSize) == 0;
+      bool isView = getSeconds(&op) == 0;
       if (!isFree(&op) && !isView)
         for (Value result : op.getResults()) {
-          int64_t bytes = getTensorBytes(result.getType(), dynamicSize);
+          int64_t bytes = getBytes(result);
           live += bytes;
           Operation *last = lastUse.lookup(result);
           if (!llvm::is_contained(kept, result))
@@ -163,7 +176,7 @@ int64_t PairPlanner::getPeakBytes() {
   for (unsigned i = pair.getNumArguments() + pair.forward.getNumResults(),
                 e = pair.backward.getNumArguments();
        i < e; ++i)
-    live += getTensorBytes(pair.backward.getArgument(i).getType(), dynamicSize);
+    live += getBytes(pair.backward.getArgument(i));
   Block &backward = pair.backward.getBody().front();
   run(backward, backward.getTerminator()->getOperands());
   return peak;
@@ -189,7 +202,7 @@ void PairPlanner::report(const RecomputePlan &plan) {
                "{0} result of '{1}', {2} bytes: {3:f1} us to move, {4:f1} us "
                "to run the operation again{5}",
                isSaved ? "saved" : "recomputed", op->getName(), value.bytes,
-               2e6 * double(value.bytes) / figures.bytesPerSecond,
+               1e6 * getSaveSeconds(double(value.bytes)),
                1e6 * graph.ops[*value.op].cost, why)
                .str();
   }
@@ -309,12 +322,13 @@ struct AttnPlanRecomputePass
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    std::optional<DeviceFigures> figures = getDeviceFigures(target);
-    if (!figures) {
+    DeviceAttr device = getDevice(module, target);
+    if (!device) {
       module.emitError("unknown target '")
           << target << "' (expected host, sm_80 or sm_90a)";
       return signalPassFailure();
     }
+    CostAssumptions assumptions{dynamicSize, dynamicBatch};
     std::optional<int64_t> bytes;
     if (budget >= 0)
       bytes = budget;
@@ -327,7 +341,7 @@ struct AttnPlanRecomputePass
       if (failed(pair))
         return signalPassFailure();
       FailureOr<RecomputePlan> plan =
-          PairPlanner(*pair, *figures, dynamicSize).run(bytes);
+          PairPlanner(*pair, device.getFigures(), assumptions).run(bytes);
       if (failed(plan))
         return signalPassFailure();
       numSaved += plan->saved.count();

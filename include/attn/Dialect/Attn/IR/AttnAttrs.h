@@ -15,6 +15,7 @@
 
 #include "attn/Dialect/Attn/IR/AttnDialect.h"
 #include "attn/Dialect/Attn/IR/AttnInterfaces.h"
+#include "attn/Dialect/Attn/IR/DeviceFigures.h"
 
 #define GET_ATTRDEF_CLASSES
 #include "attn/Dialect/Attn/IR/AttnAttrs.h.inc"

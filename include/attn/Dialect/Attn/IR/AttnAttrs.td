@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Named masks.
+// Named masks, choices of schedules, devices.
 //
 //===----------------------------------------------------------------------===//
 
@@ -265,5 +265,46 @@ def Attn_ByQueryLengthAttr : Attn_Attr<"ByQueryLength", "by_query_length"> {
 def Attn_AnyScheduleAttr
     : AnyAttrOf<[Attn_ScheduleAttrInterface, Attn_ByQueryLengthAttr],
                 "a schedule, or a choice of schedules">;
+
+def Attn_DeviceAttr : Attn_Attr<"Device", "device"> {
+  let summary = "capacities and rates of a device";
+  let description = [{
+    What the cost model knows of a device. `"a100"`, `"h100"`, `"h200"`, `"b200"`
+    and `"host"` are known by name, from public figures; other figures that are
+    given replace theirs. A device of another name has the figures that are given.
+
+    | figure | unit |
+    |---|---|
+    | `multiprocessors` | |
+    | `clock_mhz` | MHz, under load |
+    | `products32`, `products16`, `products8` | FLOP per clock and multiprocessor, of matrix products of elements of that many bits with f32 sums |
+    | `fma`, `special`, `integer`, `wide_multiply` | operations per clock and multiprocessor: f32 multiplication and addition; exp2, log2, tanh and the like; 32-bit addition and logic; multiplications of 32 bits with 64-bit results |
+    | `registers` | of 32 bits, per multiprocessor |
+    | `shared_bytes`, `shared_bytes_per_clock` | bytes for one group of threads; per clock and multiprocessor |
+    | `l2_bytes`, `l2_bytes_per_clock` | bytes; per clock of the whole device |
+    | `memory_bytes`, `memory_gbps` | bytes; 10^9 bytes per second |
+    | `link_gbps` | 10^9 bytes per second to other devices, both directions together |
+    | `launch_ns` | what a kernel takes beside its work |
+    | `product_percent`, `memory_percent` | of the rates of products and memory, what large kernels sustain |
+
+    A rate of 0 bounds nothing: the device lacks the unit, or the rate is not
+    known. On a module as `attn.device`, it is the device that programs are
+    compiled for; without, it is that of the target: `"h200"` for `sm_90a`,
+    `"a100"` for `sm_80`.
+
+    ```mlir
+    module attributes {attn.device = #attn.device<"h200", clock_mhz = 1500>} {}
+    ```
+  }];
+  let parameters = (ins StringRefParameter<"">:$name,
+                        "::mlir::attn::DeviceFigures":$figures);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// The device that is known by `name`, or null.
+    static DeviceAttr getKnown(::mlir::MLIRContext *context,
+                               ::llvm::StringRef name);
+  }];
+}
 
 #endif // ATTN_DIALECT_ATTN_IR_ATTNATTRS_TD

@@ -31,10 +31,16 @@ def Attn_Dialect : Dialect {
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasCanonicalizer = 1;
+  let hasOperationAttrVerify = 1;
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::tensor::TensorDialect"];
   let extraClassDeclaration = [{
     void registerAttributes();
+
+    /// Of a module: the `#attn.device` that it is compiled for.
+    static constexpr ::llvm::StringLiteral getDeviceAttrName() {
+      return "attn.device";
+    }
   }];
 }
 

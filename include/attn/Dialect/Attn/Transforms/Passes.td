@@ -147,7 +147,7 @@ def AttnPlanRecomputePass : Pass<"attn-plan-recompute", "::mlir::ModuleOp"> {
     save it, or another value from which it is computed again, such that the time
     is least: a saved value is written and read once more, an operation that runs
     again takes its arithmetic or its memory traffic, whichever is longer, at the
-    rates of the target. With a budget, at most that many bytes are saved beyond
+    rates of the module's `attn.device` or of the target. With a budget, at most that many bytes are saved beyond
     arguments and results. Plans are optimal: minimum cuts, and with a budget a
     search that such cuts bound.
 
@@ -177,7 +177,11 @@ def AttnPlanRecomputePass : Pass<"attn-plan-recompute", "::mlir::ModuleOp"> {
            "Bytes that may be saved; any number if negative">,
     Option<"dynamicSize", "dynamic-size", "int64_t", /*default=*/"4096",
            "Size that dynamic dimensions are taken to have">,
+    Option<"dynamicBatch", "dynamic-batch", "int64_t", /*default=*/"1",
+           "Size that the first dimension of tensors of three or more is taken "
+           "to have if it is dynamic">,
   ];
+  let dependentDialects = ["::mlir::attn::AttnDialect"];
   let statistics = [
     Statistic<"numSaved", "num-saved", "Number of values saved">,
     Statistic<"numRecomputed", "num-recomputed",
@@ -233,6 +237,52 @@ def AttnSimplifyMasksPass : Pass<"attn-simplify-masks"> {
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::attn::AttnDialect"];
+}
+
+def AttnExplainPass : Pass<"attn-explain", "::mlir::ModuleOp"> {
+  let summary = "print the work of each operation, and what bounds it";
+  let description = [{
+    Prints a ledger: for each operation that takes time, its floating point
+    operations, the bytes that it moves to and from the device's memory, their
+    ratio, and the time that the slowest unit or level of the device needs for
+    it, with the name of that; for attention with a schedule also the steps of
+    its walk over tiles and what each step moves through the second cache. The
+    device is the module's `attn.device`, or the one that stands for `target`.
+
+    Counts come from `CostOpInterface`. Operations on tensors without it are
+    counted by the tensors that they move.
+
+    As JSON, there is one object with `device`, `ridge` (FLOP per byte) and
+    `functions`; each function has `name`, `operations` and `total`; these have
+    `flops`, `units`, `bytes`, `intensity` (FLOP per byte, null if nothing is
+    moved), `steps`, `seconds` and `bound`.
+
+    `roofline` and `flow` name files for pictures, as SVG: operations below the
+    roofs of memory and matrix products, and bytes by level.
+
+    ```
+    attn-opt in.mlir --attn-explain=target=sm_90a
+    attn-opt in.mlir --attn-explain="format=json output=ledger.json roofline=roofline.svg"
+    ```
+  }];
+  let options = [
+    Option<"target", "target", "std::string", /*default=*/"\"sm_90a\"",
+           "Target: host, sm_80 or sm_90a">,
+    Option<"format", "format", "std::string", /*default=*/"\"table\"",
+           "How to print: table or json">,
+    Option<"output", "output", "std::string", /*default=*/"\"\"",
+           "File for the ledger; standard error if empty, - for standard output">,
+    Option<"roofline", "roofline", "std::string", /*default=*/"\"\"",
+           "File for a picture of the roofline; none if empty">,
+    Option<"flow", "flow", "std::string", /*default=*/"\"\"",
+           "File for a picture of the bytes moved; none if empty">,
+    Option<"dynamicSize", "dynamic-size", "int64_t", /*default=*/"4096",
+           "Size that dynamic dimensions are taken to have">,
+    Option<"dynamicBatch", "dynamic-batch", "int64_t", /*default=*/"1",
+           "Size that the first dimension of tensors of three or more is taken "
+           "to have if it is dynamic">,
+  ];
+  let dependentDialects = ["::mlir::attn::AttnDialect"];
 }
 
 #endif // ATTN_DIALECT_ATTN_TRANSFORMS_PASSES_TD

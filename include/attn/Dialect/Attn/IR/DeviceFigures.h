@@ -1,0 +1,97 @@
+//===- DeviceFigures.h - What a device can do ----------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Capacities and rates of a device: what `#attn.device` holds.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_DIALECT_ATTN_IR_DEVICEFIGURES_H
+#define ATTN_DIALECT_ATTN_IR_DEVICEFIGURES_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/Hashing.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <cstdint>
+#include <optional>
+
+namespace mlir::attn {
+
+/// Capacities and rates of a device. Rates of units are per clock and
+/// multiprocessor; a rate of 0 says that the device lacks the unit, or that the
+/// figure is not known: nothing is bounded by it.
+struct DeviceFigures {
+  int64_t multiprocessors = 0;
+  /// Clock of the multiprocessors under load.
+  int64_t clockMHz = 0;
+
+  /// Floating point operations of matrix products by the width of an element in
+  /// bits, with f32 sums; a multiplication and an addition are two.
+  int64_t products32 = 0;
+  int64_t products16 = 0;
+  int64_t products8 = 0;
+  /// f32 additions, multiplications or both at once.
+  int64_t fma = 0;
+  /// exp2, log2, sqrt, tanh and the like.
+  int64_t special = 0;
+  /// 32-bit integer addition and logic.
+  int64_t integer = 0;
+  /// 32-bit multiplications with a 64-bit result, or their high halves.
+  int64_t wideMultiply = 0;
+
+  /// 32-bit registers of a multiprocessor.
+  int64_t registers = 0;
+  /// Shared memory that one group of threads can have, in bytes.
+  int64_t sharedBytes = 0;
+  /// Bytes per clock of one multiprocessor.
+  int64_t sharedBytesPerClock = 0;
+  int64_t l2Bytes = 0;
+  /// Bytes per clock of the whole device.
+  int64_t l2BytesPerClock = 0;
+  int64_t memoryBytes = 0;
+  /// In 10^9 bytes per second, of reading and writing together.
+  int64_t memoryGBps = 0;
+  /// To other devices, both directions together.
+  int64_t linkGBps = 0;
+  /// What a kernel takes beside its work.
+  int64_t launchNs = 0;
+
+  /// Of the rates of products and of memory, the hundredths that large kernels
+  /// sustain.
+  int64_t productPercent = 100;
+  int64_t memoryPercent = 100;
+
+  bool operator==(const DeviceFigures &other) const;
+  bool operator!=(const DeviceFigures &other) const {
+    return !(*this == other);
+  }
+};
+
+llvm::hash_code hash_value(const DeviceFigures &figures);
+
+/// A figure, and what it is called in `#attn.device`.
+struct DeviceFigure {
+  llvm::StringLiteral keyword;
+  int64_t DeviceFigures::*member;
+  /// Whether every device has more than 0 of it.
+  bool isRequired;
+};
+
+/// All figures, in the order in which they are printed.
+llvm::ArrayRef<DeviceFigure> getDeviceFigureTable();
+
+/// The figures of a device that is known by name: a100, h100, h200, b200 or
+/// host.
+std::optional<DeviceFigures> getKnownDevice(llvm::StringRef name);
+
+/// Names that `getKnownDevice` knows.
+llvm::ArrayRef<llvm::StringLiteral> getKnownDeviceNames();
+
+} // namespace mlir::attn
+
+#endif // ATTN_DIALECT_ATTN_IR_DEVICEFIGURES_H

@@ -1,0 +1,268 @@
+//===- DeviceAttr.cpp - Descriptions of devices ---------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// `#attn.device`, and the devices that are known by name.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Dialect/Attn/IR/AttnAttrs.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+
+static constexpr DeviceFigure figureTable[] = {
+    {"multiprocessors", &DeviceFigures::multiprocessors, true},
+    {"clock_mhz", &DeviceFigures::clockMHz, true},
+    {"products32", &DeviceFigures::products32, false},
+    {"products16", &DeviceFigures::products16, false},
+    {"products8", &DeviceFigures::products8, false},
+    {"fma", &DeviceFigures::fma, true},
+    {"special", &DeviceFigures::special, false},
+    {"integer", &DeviceFigures::integer, false},
+    {"wide_multiply", &DeviceFigures::wideMultiply, false},
+    {"registers", &DeviceFigures::registers, false},
+    {"shared_bytes", &DeviceFigures::sharedBytes, false},
+    {"shared_bytes_per_clock", &DeviceFigures::sharedBytesPerClock, false},
+    {"l2_bytes", &DeviceFigures::l2Bytes, false},
+    {"l2_bytes_per_clock", &DeviceFigures::l2BytesPerClock, false},
+    {"memory_bytes", &DeviceFigures::memoryBytes, true},
+    {"memory_gbps", &DeviceFigures::memoryGBps, true},
+    {"link_gbps", &DeviceFigures::linkGBps, false},
+    {"launch_ns", &DeviceFigures::launchNs, false},
+    {"product_percent", &DeviceFigures::productPercent, true},
+    {"memory_percent", &DeviceFigures::memoryPercent, true},
+};
+
+ArrayRef<DeviceFigure> attn::getDeviceFigureTable() { return figureTable; }
+
+bool DeviceFigures::operator==(const DeviceFigures &other) const {
+  return llvm::all_of(figureTable, [&](const DeviceFigure &figure) {
+    return this->*figure.member == other.*figure.member;
+  });
+}
+
+llvm::hash_code attn::hash_value(const DeviceFigures &figures) {
+  return llvm::hash_combine_range(
+      llvm::map_range(figureTable, [&](const DeviceFigure &figure) {
+        return figures.*figure.member;
+      }));
+}
+
+//===----------------------------------------------------------------------===//
+// Known devices
+//===----------------------------------------------------------------------===//
+
+static constexpr llvm::StringLiteral deviceNames[] = {"a100", "h100", "h200",
+                                                      "b200", "host"};
+
+ArrayRef<llvm::StringLiteral> attn::getKnownDeviceNames() {
+  return deviceNames;
+}
+
+static constexpr int64_t kib = 1024, mib = 1024 * kib;
+static constexpr int64_t gigabyte = 1'000'000'000;
+
+/// NVIDIA A100 Tensor Core GPU Architecture (whitepaper, 2020), SXM with 80 GB;
+/// throughput of units: CUDA C++ Programming Guide, arithmetic instructions.
+/// The tensor core has no 8-bit floats.
+static DeviceFigures getA100() {
+  DeviceFigures figures;
+  figures.multiprocessors = 108;
+  figures.clockMHz = 1410;
+  figures.products32 = 1024;
+  figures.products16 = 2048;
+  figures.fma = 64;
+  figures.special = 16;
+  figures.integer = 64;
+  figures.wideMultiply = 32;
+  figures.registers = 65536;
+  figures.sharedBytes = 163 * kib;
+  figures.sharedBytesPerClock = 128;
+  figures.l2Bytes = 40 * mib;
+  figures.l2BytesPerClock = 5120;
+  figures.memoryBytes = 80 * gigabyte;
+  figures.memoryGBps = 2039;
+  figures.linkGBps = 600;
+  figures.launchNs = 3000;
+  figures.productPercent = 80;
+  figures.memoryPercent = 83;
+  return figures;
+}
+
+/// NVIDIA H100 Tensor Core GPU Architecture (whitepaper, 2022), SXM: 989.4
+/// TFLOP/s of dense bf16 products are 4096 per clock of 132 multiprocessors at
+/// 1830 MHz. Bandwidth of the second cache is not published; the figure is that
+/// of its predecessor.
+static DeviceFigures getH100() {
+  DeviceFigures figures;
+  figures.multiprocessors = 132;
+  figures.clockMHz = 1830;
+  figures.products32 = 2048;
+  figures.products16 = 4096;
+  figures.products8 = 8192;
+  figures.fma = 128;
+  figures.special = 16;
+  figures.integer = 64;
+  figures.wideMultiply = 32;
+  figures.registers = 65536;
+  figures.sharedBytes = 227 * kib;
+  figures.sharedBytesPerClock = 128;
+  figures.l2Bytes = 50 * mib;
+  figures.l2BytesPerClock = 5120;
+  figures.memoryBytes = 80 * gigabyte;
+  figures.memoryGBps = 3350;
+  figures.linkGBps = 900;
+  figures.launchNs = 3000;
+  // At its limit of power, large products sustain about 700 TFLOP/s.
+  figures.productPercent = 71;
+  figures.memoryPercent = 83;
+  return figures;
+}
+
+/// NVIDIA H200 Tensor Core GPU (datasheet, 2024): an H100 with other memory.
+static DeviceFigures getH200() {
+  DeviceFigures figures = getH100();
+  figures.memoryBytes = 141 * gigabyte;
+  figures.memoryGBps = 4800;
+  return figures;
+}
+
+/// NVIDIA HGX B200 (datasheet, 2025): 2250 TFLOP/s of dense bf16 products on
+/// 148 multiprocessors. Bandwidth of the second cache is not published.
+static DeviceFigures getB200() {
+  DeviceFigures figures = getH100();
+  figures.multiprocessors = 148;
+  figures.clockMHz = 1856;
+  figures.products32 = 4096;
+  figures.products16 = 8192;
+  figures.products8 = 16384;
+  figures.l2Bytes = 126 * mib;
+  figures.l2BytesPerClock = 0;
+  figures.memoryBytes = 180 * gigabyte;
+  figures.memoryGBps = 8000;
+  figures.linkGBps = 1800;
+  return figures;
+}
+
+/// A few cores of a processor with 256-bit vectors.
+static DeviceFigures getHost() {
+  DeviceFigures figures;
+  figures.multiprocessors = 4;
+  figures.clockMHz = 3000;
+  figures.products32 = 8;
+  figures.products16 = 8;
+  figures.fma = 2;
+  figures.memoryBytes = 16 * gigabyte;
+  figures.memoryGBps = 20;
+  return figures;
+}
+
+std::optional<DeviceFigures> attn::getKnownDevice(StringRef name) {
+  DeviceFigures (*get)() = llvm::StringSwitch<DeviceFigures (*)()>(name)
+                               .Case("a100", getA100)
+                               .Case("h100", getH100)
+                               .Case("h200", getH200)
+                               .Case("b200", getB200)
+                               .Case("host", getHost)
+                               .Default(nullptr);
+  if (!get)
+    return std::nullopt;
+  return get();
+}
+
+//===----------------------------------------------------------------------===//
+// DeviceAttr
+//===----------------------------------------------------------------------===//
+
+DeviceAttr DeviceAttr::getKnown(MLIRContext *context, StringRef name) {
+  std::optional<DeviceFigures> figures = getKnownDevice(name);
+  return figures ? get(context, name, *figures) : DeviceAttr();
+}
+
+LogicalResult DeviceAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                 StringRef name, DeviceFigures figures) {
+  if (name.empty())
+    return emitError() << "device must have a name";
+  for (const DeviceFigure &figure : figureTable) {
+    int64_t value = figures.*figure.member;
+    if (value < 0 || (figure.isRequired && value == 0))
+      return emitError() << "'" << figure.keyword << "' of device \"" << name
+                         << "\" must be "
+                         << (figure.isRequired ? "positive" : "non-negative")
+                         << " (was " << value << ")";
+  }
+  for (const DeviceFigure &figure : figureTable)
+    if ((figure.member == &DeviceFigures::productPercent ||
+         figure.member == &DeviceFigures::memoryPercent) &&
+        figures.*figure.member > 100)
+      return emitError() << "'" << figure.keyword << "' of device \"" << name
+                         << "\" must be at most 100 (was "
+                         << figures.*figure.member << ")";
+  return success();
+}
+
+Attribute DeviceAttr::parse(AsmParser &parser, Type) {
+  SMLoc loc = parser.getCurrentLocation();
+  std::string name;
+  if (parser.parseLess() || parser.parseString(&name))
+    return {};
+  std::optional<DeviceFigures> known = getKnownDevice(name);
+  DeviceFigures figures = known.value_or(DeviceFigures());
+  llvm::SmallDenseSet<StringRef> seen;
+  while (succeeded(parser.parseOptionalComma())) {
+    StringRef keyword;
+    SMLoc keywordLoc = parser.getCurrentLocation();
+    if (parser.parseKeyword(&keyword))
+      return {};
+    const auto *figure =
+        llvm::find_if(figureTable, [&](const DeviceFigure &figure) {
+          return figure.keyword == keyword;
+        });
+    if (figure == std::end(figureTable)) {
+      parser.emitError(keywordLoc)
+          << "unknown figure '" << keyword << "' (expected "
+          << llvm::join(llvm::map_range(figureTable,
+                                        [](const DeviceFigure &figure) {
+                                          return figure.keyword;
+                                        }),
+                        ", ")
+          << ")";
+      return {};
+    }
+    if (!seen.insert(figure->keyword).second) {
+      parser.emitError(keywordLoc)
+          << "figure '" << keyword << "' is given twice";
+      return {};
+    }
+    if (parser.parseEqual() || parser.parseInteger(figures.*figure->member))
+      return {};
+  }
+  if (parser.parseGreater())
+    return {};
+  if (!known && seen.empty()) {
+    parser.emitError(loc) << "unknown device \"" << name << "\" (expected "
+                          << llvm::join(getKnownDeviceNames(), ", ")
+                          << ", or another name with figures)";
+    return {};
+  }
+  return getChecked([&] { return parser.emitError(loc); }, parser.getContext(),
+                    StringRef(name), figures);
+}
+
+void DeviceAttr::print(AsmPrinter &printer) const {
+  DeviceFigures known = getKnownDevice(getName()).value_or(DeviceFigures());
+  printer << "<\"" << getName() << '"';
+  for (const DeviceFigure &figure : figureTable)
+    if (getFigures().*figure.member != known.*figure.member)
+      printer << ", " << figure.keyword << " = " << getFigures().*figure.member;
+  printer << '>';
+}

@@ -1,0 +1,230 @@
+//===- CostOpInterfaceImpl.cpp - Work of attention and linalg -------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Counts for attention and its gradient, structured operations and tensors.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Dialect/Attn/Transforms/CostOpInterfaceImpl.h"
+#include "attn/Analysis/MaskArea.h"
+#include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Interfaces/CostOpInterface.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Transforms/RegionUtils.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+
+/// The unit of products of elements of `type`.
+static ExecutionUnit getProductUnit(Type type) {
+  unsigned width = type.isIntOrFloat() ? type.getIntOrFloatBitWidth() : 64;
+  if (width <= 8)
+    return ExecutionUnit::Products8;
+  return width <= 16 ? ExecutionUnit::Products16 : ExecutionUnit::Products32;
+}
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+/// Rows of a matrix product that one warpgroup computes at a time.
+static constexpr double warpgroupRows = 64;
+
+static double getElementBytes(AttentionOpInterface op) {
+  Type element = getElementTypeOrSelf(op.getQuery().getType());
+  return double(llvm::divideCeil(element.getIntOrFloatBitWidth(), 8));
+}
+
+/// Query heads of all batch entries.
+static double getNumHeads(AttentionOpInterface op,
+                          const CostAssumptions &assumptions) {
+  return double(assumptions.getBatch(getDimSize(op.getQuery(), 0))) *
+         double(op.getNumQueryHeads());
+}
+
+/// Counts arithmetic and the device's memory, which do not depend on tiles.
+static OpCost getAttentionCost(AttentionOpInterface op,
+                               const CostAssumptions &assumptions,
+                               double pairs) {
+  OpCost cost;
+  cost.launches = 1;
+  Type element = getElementTypeOrSelf(op.getQuery().getType());
+  cost.operations(getProductUnit(element)) =
+      pairs * double(op.getFlopsPerPair());
+  // The softmax of one score: a factor and the maximum of its row, subtraction
+  // of that and exp2, and the sum; conversion of pairs.
+  cost.operations(ExecutionUnit::Fma) = 3.5 * pairs;
+  cost.operations(ExecutionUnit::Special) = pairs;
+  if (!op.getScoreRegion().empty())
+    addScalarCost(op.getScoreRegion().front(), pairs, cost);
+
+  double bytes = getOperandBytes(op, assumptions);
+  llvm::SetVector<Value> captured;
+  for (Region &region : op->getRegions())
+    getUsedValuesDefinedAbove(region, captured);
+  for (Value value : captured)
+    bytes += getShapedBytes(value.getType(), assumptions);
+  cost.bytes(MemoryLevel::Memory) = bytes;
+  return cost;
+}
+
+namespace {
+struct AttentionModel
+    : public CostOpInterface::ExternalModel<AttentionModel, AttentionOp> {
+  OpCost getCost(Operation *operation,
+                 const CostAssumptions &assumptions) const {
+    auto op = cast<AttentionOp>(operation);
+    auto interface = cast<AttentionOpInterface>(operation);
+    double heads = getNumHeads(interface, assumptions);
+    OpCost cost =
+        getAttentionCost(interface, assumptions,
+                         heads * countAttendedPairs(interface, assumptions));
+    ScheduleAttrInterface schedule = interface.getChosenSchedule();
+    if (!schedule)
+      return cost;
+    // An item of work reads its queries and writes its output once, and each
+    // step reads a tile of keys and values through the second cache.
+    double keyTile = double(schedule.getKeyTile());
+    double bytes =
+        getElementBytes(interface) *
+        double(interface.getQueryHeadDim() + interface.getValueHeadDim());
+    double rows = double(assumptions.getSize(getDimSize(op.getQuery(), 2)));
+    cost.steps = heads * countVisitedTiles(interface, schedule.getQueryTile(),
+                                           schedule.getKeyTile(), assumptions);
+    cost.bytes(MemoryLevel::L2) = bytes * (heads * rows + cost.steps * keyTile);
+    // What was staged is written once, and read by the products of each
+    // warpgroup, which read the staged queries, too.
+    double readers = std::ceil(double(schedule.getQueryTile()) / warpgroupRows);
+    cost.bytes(MemoryLevel::Shared) =
+        bytes * cost.steps * keyTile * (1 + readers) +
+        getElementBytes(interface) * cost.steps *
+            double(schedule.getQueryTile() * interface.getQueryHeadDim());
+    return cost;
+  }
+};
+
+struct AttentionGradModel
+    : public CostOpInterface::ExternalModel<AttentionGradModel,
+                                            AttentionGradOp> {
+  OpCost getCost(Operation *operation,
+                 const CostAssumptions &assumptions) const {
+    auto op = cast<AttentionGradOp>(operation);
+    auto interface = cast<AttentionOpInterface>(operation);
+    double pairs = getNumHeads(interface, assumptions) *
+                   countAttendedPairs(interface, assumptions);
+    OpCost cost = getAttentionCost(interface, assumptions, pairs);
+    // The gradient of the softmax: a difference and a product, converted.
+    cost.operations(ExecutionUnit::Fma) += 2.5 * pairs;
+    if (!op.getScoreGradRegion().empty())
+      addScalarCost(op.getScoreGradRegion().front(), pairs, cost);
+    return cost;
+  }
+};
+
+//===----------------------------------------------------------------------===//
+// Structured operations
+//===----------------------------------------------------------------------===//
+
+/// Whether a kernel can start from `init` without reading it.
+bool isConstantInit(Value init) {
+  Operation *op = init.getDefiningOp();
+  return op && isa<tensor::EmptyOp, linalg::FillOp>(op);
+}
+
+/// Whether all users only start from what `op` fills.
+bool isFoldedFill(Operation *op) {
+  return isa<linalg::FillOp>(op) && op->getNumResults() == 1 &&
+         llvm::all_of(op->getUses(), [](OpOperand &use) {
+           auto user = dyn_cast<DestinationStyleOpInterface>(use.getOwner());
+           return user && user.isDpsInit(&use);
+         });
+}
+
+template <typename OpTy>
+struct LinalgModel
+    : public CostOpInterface::ExternalModel<LinalgModel<OpTy>, OpTy> {
+  OpCost getCost(Operation *operation,
+                 const CostAssumptions &assumptions) const {
+    OpCost cost;
+    if (isFoldedFill(operation))
+      return cost;
+    auto op = cast<linalg::LinalgOp>(operation);
+    cost.launches = 1;
+    double iterations = 1;
+    for (int64_t size : op.getStaticLoopRanges())
+      iterations *= double(assumptions.getSize(size));
+    if (linalg::isaContractionOpInterface(op)) {
+      Type element =
+          getElementTypeOrSelf(op.getDpsInputOperand(0)->get().getType());
+      cost.operations(getProductUnit(element)) = 2 * iterations;
+    } else {
+      addScalarCost(*op.getBlock(), iterations, cost);
+    }
+    double bytes = getOperandBytes(operation, assumptions);
+    for (OpOperand &init : op.getDpsInitsMutable())
+      if (op.payloadUsesValueFromOperand(&init) && !isConstantInit(init.get()))
+        bytes += getShapedBytes(init.get().getType(), assumptions);
+    cost.bytes(MemoryLevel::Memory) = bytes;
+    return cost;
+  }
+};
+
+/// `linalg.softmax`: a maximum, differences and exponentials, a sum, a product.
+struct SoftmaxModel
+    : public CostOpInterface::ExternalModel<SoftmaxModel, linalg::SoftmaxOp> {
+  OpCost getCost(Operation *operation,
+                 const CostAssumptions &assumptions) const {
+    auto op = cast<linalg::SoftmaxOp>(operation);
+    double elements = 1;
+    for (int64_t size : op.getInputOperandType().getShape())
+      elements *= double(assumptions.getSize(size));
+    OpCost cost;
+    cost.launches = 1;
+    cost.operations(ExecutionUnit::Fma) = 4 * elements;
+    cost.operations(ExecutionUnit::Special) = elements;
+    cost.bytes(MemoryLevel::Memory) = getOperandBytes(operation, assumptions);
+    return cost;
+  }
+};
+
+/// Operations that move nothing.
+template <typename OpTy>
+struct FreeModel
+    : public CostOpInterface::ExternalModel<FreeModel<OpTy>, OpTy> {
+  OpCost getCost(Operation *, const CostAssumptions &) const { return {}; }
+};
+} // namespace
+
+template <typename... OpTys>
+static void attachLinalgModels(MLIRContext *context) {
+  (OpTys::template attachInterface<LinalgModel<OpTys>>(*context), ...);
+}
+
+template <typename... OpTys>
+static void attachFreeModels(MLIRContext *context) {
+  (OpTys::template attachInterface<FreeModel<OpTys>>(*context), ...);
+}
+
+void attn::registerCostOpInterfaceExternalModels(DialectRegistry &registry) {
+  registry.addExtension(+[](MLIRContext *context, AttnDialect *) {
+    AttentionOp::attachInterface<AttentionModel>(*context);
+    AttentionGradOp::attachInterface<AttentionGradModel>(*context);
+  });
+  registry.addExtension(+[](MLIRContext *context, linalg::LinalgDialect *) {
+    attachLinalgModels<
+#define GET_OP_LIST
+#include "mlir/Dialect/Linalg/IR/LinalgStructuredOps.cpp.inc"
+        >(context);
+    linalg::SoftmaxOp::attachInterface<SoftmaxModel>(*context);
+  });
+  registry.addExtension(+[](MLIRContext *context, tensor::TensorDialect *) {
+    attachFreeModels<tensor::EmptyOp, tensor::CastOp, tensor::CollapseShapeOp,
+                     tensor::ExpandShapeOp>(context);
+  });
+}

@@ -1,0 +1,228 @@
+//===- Explain.cpp - Ledger of work and its bounds ------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Prints what operations compute and move, as a table, as JSON and as pictures.
+//
+//===----------------------------------------------------------------------===//
+
+#include "LedgerPictures.h"
+#include "attn/Analysis/Roofline.h"
+#include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Dialect/Attn/Transforms/Passes.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "mlir/Support/FileUtilities.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/ToolOutputFile.h"
+
+#include <cmath>
+
+namespace mlir::attn {
+#define GEN_PASS_DEF_ATTNEXPLAINPASS
+#include "attn/Dialect/Attn/Transforms/Passes.h.inc"
+} // namespace mlir::attn
+
+using namespace mlir;
+using namespace mlir::attn;
+
+/// Counts the operations of `function` that take time, in order. What regions
+/// of counted operations hold belongs to them.
+static LedgerFunction makeLedger(FunctionOpInterface function,
+                                 const DeviceFigures &device,
+                                 const CostAssumptions &assumptions) {
+  LedgerFunction ledger;
+  ledger.name = function.getName().str();
+  function.getFunctionBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
+    std::optional<OpCost> cost = getOpCost(op, assumptions);
+    if (!cost)
+      return WalkResult::advance();
+    RooflineEstimate time = estimate(*cost, device);
+    if (time.seconds > 0) {
+      ledger.entries.push_back(
+          {op->getName().getStringRef().str(), *cost, time});
+      ledger.total += *cost;
+      ledger.seconds += time.seconds;
+    }
+    return WalkResult::skip();
+  });
+  return ledger;
+}
+
+//===----------------------------------------------------------------------===//
+// Table
+//===----------------------------------------------------------------------===//
+
+static void printRow(raw_ostream &os, StringRef name, const OpCost &cost,
+                     double seconds, StringRef bound) {
+  double memory = cost.bytes(MemoryLevel::Memory);
+  std::string intensity =
+      memory > 0 ? llvm::formatv("{0:f1}", cost.getIntensity()).str() : "-";
+  os << llvm::formatv("{0,-30} {1,12:f3} {2,12:f3} {3,10} {4,11:f2}  {5}\n",
+                      name, cost.getFlops() * 1e-9, memory * 1e-6, intensity,
+                      seconds * 1e6, bound);
+}
+
+/// What a walk over tiles moves, below the row of its operation.
+static void printSteps(raw_ostream &os, const OpCost &cost) {
+  if (cost.steps == 0)
+    return;
+  os << llvm::formatv("  {0:f0} steps; per step {1:f2} MFLOP", cost.steps,
+                      cost.getFlops() / cost.steps * 1e-6);
+  for (MemoryLevel level : {MemoryLevel::L2, MemoryLevel::Shared})
+    os << llvm::formatv(", {0:f1} kB {1}",
+                        cost.bytes(level) / cost.steps * 1e-3,
+                        stringifyMemoryLevel(level));
+  os << "\n";
+}
+
+static void printTable(raw_ostream &os, DeviceAttr device,
+                       ArrayRef<LedgerFunction> functions) {
+  os << "device " << device
+     << llvm::formatv("; ridge {0:f1} FLOP per byte\n",
+                      getRidge(device.getFigures()));
+  for (const LedgerFunction &function : functions) {
+    os << "\n@" << function.name << "\n";
+    os << llvm::formatv("{0,-30} {1,12} {2,12} {3,10} {4,11}  {5}\n",
+                        "operation", "GFLOP", "MB", "FLOP/B", "us", "bound");
+    for (const LedgerEntry &entry : function.entries) {
+      printRow(os, entry.name, entry.cost, entry.time.seconds,
+               entry.time.bound);
+      printSteps(os, entry.cost);
+    }
+    printRow(os, "total", function.total, function.seconds, "");
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// JSON
+//===----------------------------------------------------------------------===//
+
+static void printCost(llvm::json::OStream &json, const OpCost &cost,
+                      double seconds) {
+  json.attribute("flops", cost.getFlops());
+  json.attributeObject("units", [&] {
+    for (unsigned i = 0; i < numExecutionUnits; ++i) {
+      auto unit = static_cast<ExecutionUnit>(i);
+      json.attribute(stringifyExecutionUnit(unit), cost.operations(unit));
+    }
+  });
+  json.attributeObject("bytes", [&] {
+    for (unsigned i = 0; i < numMemoryLevels; ++i) {
+      auto level = static_cast<MemoryLevel>(i);
+      json.attribute(stringifyMemoryLevel(level), cost.bytes(level));
+    }
+  });
+  double intensity = cost.getIntensity();
+  json.attribute("intensity", std::isfinite(intensity)
+                                  ? llvm::json::Value(intensity)
+                                  : llvm::json::Value(nullptr));
+  json.attribute("steps", cost.steps);
+  json.attribute("seconds", seconds);
+}
+
+static void printJSON(raw_ostream &os, DeviceAttr device,
+                      ArrayRef<LedgerFunction> functions) {
+  llvm::json::OStream json(os, /*IndentSize=*/2);
+  json.object([&] {
+    std::string text;
+    llvm::raw_string_ostream(text) << device;
+    json.attribute("device", text);
+    json.attribute("ridge", getRidge(device.getFigures()));
+    json.attributeArray("functions", [&] {
+      for (const LedgerFunction &function : functions)
+        json.object([&] {
+          json.attribute("name", function.name);
+          json.attributeArray("operations", [&] {
+            for (const LedgerEntry &entry : function.entries)
+              json.object([&] {
+                json.attribute("name", entry.name);
+                printCost(json, entry.cost, entry.time.seconds);
+                json.attribute("bound", entry.time.bound);
+              });
+          });
+          json.attributeObject("total", [&] {
+            printCost(json, function.total, function.seconds);
+          });
+        });
+    });
+  });
+  os << "\n";
+}
+
+namespace {
+struct AttnExplainPass
+    : public attn::impl::AttnExplainPassBase<AttnExplainPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    markAllAnalysesPreserved();
+    ModuleOp module = getOperation();
+    DeviceAttr device = getDevice(module, target);
+    if (!device) {
+      module.emitError("unknown target '")
+          << target << "' (expected host, sm_80 or sm_90a)";
+      return signalPassFailure();
+    }
+    if (format != "table" && format != "json") {
+      module.emitError("unknown format '")
+          << format << "' (expected table or json)";
+      return signalPassFailure();
+    }
+    for (auto [name, size] :
+         {std::pair<StringRef, int64_t>("dynamic-size", dynamicSize),
+          std::pair<StringRef, int64_t>("dynamic-batch", dynamicBatch)})
+      if (size <= 0) {
+        module.emitError() << name << " must be positive (was " << size << ")";
+        return signalPassFailure();
+      }
+    CostAssumptions assumptions{dynamicSize, dynamicBatch};
+    SmallVector<LedgerFunction> functions;
+    for (auto function : module.getOps<FunctionOpInterface>())
+      if (!function.isExternal())
+        functions.push_back(
+            makeLedger(function, device.getFigures(), assumptions));
+
+    auto print = [&](raw_ostream &os) {
+      if (format == "json")
+        printJSON(os, device, functions);
+      else
+        printTable(os, device, functions);
+    };
+    if (output.empty())
+      print(llvm::errs());
+    else if (failed(write(output, print)))
+      return signalPassFailure();
+    if (!roofline.empty() && failed(write(roofline, [&](raw_ostream &os) {
+          drawRoofline(os, device, functions);
+        })))
+      return signalPassFailure();
+    if (!flow.empty() &&
+        failed(write(flow, [&](raw_ostream &os) { drawFlow(os, functions); })))
+      return signalPassFailure();
+  }
+
+private:
+  /// Writes a file whole, or not at all.
+  LogicalResult write(StringRef path, function_ref<void(raw_ostream &)> print) {
+    std::string message;
+    std::unique_ptr<llvm::ToolOutputFile> file = openOutputFile(path, &message);
+    if (!file)
+      return getOperation().emitError() << message;
+    print(file->os());
+    file->os().flush();
+    if (file->os().has_error()) {
+      message = file->os().error().message();
+      file->os().clear_error();
+      return getOperation().emitError("cannot write '")
+             << path << "': " << message;
+    }
+    file->keep();
+    return success();
+  }
+};
+} // namespace

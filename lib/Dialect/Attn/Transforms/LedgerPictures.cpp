@@ -1,0 +1,188 @@
+//===- LedgerPictures.cpp - Pictures of work and its bounds ---------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Writes SVG.
+//
+//===----------------------------------------------------------------------===//
+
+#include "LedgerPictures.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::attn;
+
+static void openPicture(raw_ostream &os, double width, double height,
+                        const Twine &title) {
+  std::string text;
+  llvm::raw_string_ostream titleStream(text);
+  llvm::printHTMLEscaped(title.str(), titleStream);
+  os << llvm::formatv(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:f0}\" "
+      "height=\"{1:f0}\" viewBox=\"0 0 {0:f0} {1:f0}\" "
+      "font-family=\"sans-serif\" font-size=\"12\">\n"
+      "<title>{2}</title>\n"
+      "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
+      width, height, text);
+}
+
+static void drawText(raw_ostream &os, double x, double y, StringRef anchor,
+                     const Twine &text) {
+  os << llvm::formatv("<text x=\"{0:f1}\" y=\"{1:f1}\" text-anchor=\"{2}\">", x,
+                      y, anchor);
+  llvm::printHTMLEscaped(text.str(), os);
+  os << "</text>\n";
+}
+
+static void drawLine(raw_ostream &os, double x1, double y1, double x2,
+                     double y2, StringRef color, double width) {
+  os << llvm::formatv(
+      "<line x1=\"{0:f1}\" y1=\"{1:f1}\" x2=\"{2:f1}\" "
+      "y2=\"{3:f1}\" stroke=\"{4}\" stroke-width=\"{5:f1}\"/>\n",
+      x1, y1, x2, y2, color, width);
+}
+
+/// A power of ten in words of one letter.
+static std::string describePower(int power) {
+  static constexpr StringLiteral prefixes[] = {"", "k", "M", "G", "T", "P"};
+  if (power < 0 || power >= 18)
+    return ("1e" + Twine(power)).str();
+  std::string digits = "1";
+  digits.append(power % 3, '0');
+  return (digits + prefixes[power / 3]).str();
+}
+
+void attn::drawRoofline(raw_ostream &os, DeviceAttr device,
+                        ArrayRef<LedgerFunction> functions) {
+  constexpr double width = 720, height = 480, left = 70, right = 20, top = 40,
+                   bottom = 50;
+  const DeviceFigures &figures = device.getFigures();
+  double bandwidth = getPeakRate(figures, MemoryLevel::Memory);
+  double ceiling = getPeakRate(figures, ExecutionUnit::Products16);
+  if (ceiling == 0)
+    ceiling = getPeakRate(figures, ExecutionUnit::Fma);
+
+  // Decades that show all points and the ridge.
+  double low = 1, high = 10 * ceiling / bandwidth;
+  double slow = ceiling;
+  for (const LedgerFunction &function : functions)
+    for (const LedgerEntry &entry : function.entries) {
+      double intensity = entry.cost.getIntensity();
+      if (!std::isfinite(intensity) || intensity <= 0)
+        continue;
+      low = std::min(low, intensity);
+      high = std::max(high, intensity);
+      slow = std::min(slow, entry.cost.getFlops() / entry.time.seconds);
+    }
+  int x0 = static_cast<int>(std::floor(std::log10(low)));
+  int x1 = static_cast<int>(std::ceil(std::log10(high)));
+  int y0 = static_cast<int>(
+      std::floor(std::log10(std::min(slow, bandwidth * std::pow(10.0, x0)))));
+  int y1 = static_cast<int>(std::ceil(std::log10(ceiling)));
+  auto toX = [&](double intensity) {
+    return left +
+           (std::log10(intensity) - x0) / (x1 - x0) * (width - left - right);
+  };
+  auto toY = [&](double rate) {
+    return height - bottom -
+           (std::log10(rate) - y0) / (y1 - y0) * (height - top - bottom);
+  };
+
+  openPicture(os, width, height, "Roofline of " + device.getName());
+  drawText(os, width / 2, 24, "middle",
+           "Estimated speed on " + device.getName() + ", ridge at " +
+               llvm::formatv("{0:f0}", getRidge(figures)).str() +
+               " FLOP per byte");
+  for (int power = x0; power <= x1; ++power) {
+    double x = toX(std::pow(10.0, power));
+    drawLine(os, x, top, x, height - bottom, "#dddddd", 1);
+    drawText(os, x, height - bottom + 16, "middle",
+             power < 0 ? ("1e" + Twine(power)).str() : describePower(power));
+  }
+  for (int power = y0; power <= y1; ++power) {
+    double y = toY(std::pow(10.0, power));
+    drawLine(os, left, y, width - right, y, "#dddddd", 1);
+    drawText(os, left - 6, y + 4, "end", describePower(power));
+  }
+  drawText(os, width / 2, height - 12, "middle", "FLOP per byte of memory");
+  drawText(os, left, top - 6, "end", "FLOP/s");
+
+  double ridge = ceiling / bandwidth;
+  drawLine(os, toX(std::pow(10.0, x0)), toY(bandwidth * std::pow(10.0, x0)),
+           toX(ridge), toY(ceiling), "#444444", 2);
+  drawLine(os, toX(ridge), toY(ceiling), width - right, toY(ceiling), "#444444",
+           2);
+  for (const LedgerFunction &function : functions)
+    for (const LedgerEntry &entry : function.entries) {
+      double intensity = entry.cost.getIntensity();
+      double rate = entry.cost.getFlops() / entry.time.seconds;
+      if (!std::isfinite(intensity) || intensity <= 0 || rate <= 0)
+        continue;
+      os << llvm::formatv(
+          "<circle cx=\"{0:f1}\" cy=\"{1:f1}\" r=\"5\" fill=\"{2}\" "
+          "fill-opacity=\"0.7\"><title>",
+          toX(intensity), toY(rate),
+          entry.time.bound == stringifyMemoryLevel(MemoryLevel::Memory)
+              ? "#d95f02"
+              : "#1b9e77");
+      llvm::printHTMLEscaped("@" + function.name + ": " + entry.name, os);
+      os << llvm::formatv(", {0:f1} FLOP per byte, {1:f1} us, bound by {2}",
+                          intensity, entry.time.seconds * 1e6, entry.time.bound)
+         << "</title></circle>\n";
+    }
+  os << "</svg>\n";
+}
+
+void attn::drawFlow(raw_ostream &os, ArrayRef<LedgerFunction> functions) {
+  constexpr double width = 720, labels = 220, right = 90, row = 22, top = 60;
+  static constexpr StringLiteral colors[] = {"#d95f02", "#7570b3", "#1b9e77"};
+  double most = 1;
+  size_t rows = 0;
+  for (const LedgerFunction &function : functions) {
+    rows += 1 + function.entries.size();
+    for (const LedgerEntry &entry : function.entries)
+      most = std::max(most, *std::max_element(entry.cost.traffic.begin(),
+                                              entry.cost.traffic.end()));
+  }
+  openPicture(os, width, top + row * double(rows) + 20, "Bytes moved");
+  drawText(os, 10, 22, "start", "Bytes moved, by level");
+  for (unsigned i = 0; i < numMemoryLevels; ++i) {
+    os << llvm::formatv("<rect x=\"{0}\" y=\"32\" width=\"12\" height=\"12\" "
+                        "fill=\"{1}\"/>\n",
+                        labels + 100 * i, colors[i]);
+    drawText(os, labels + 100 * i + 18, 42, "start",
+             stringifyMemoryLevel(static_cast<MemoryLevel>(i)));
+  }
+  double y = top;
+  for (const LedgerFunction &function : functions) {
+    drawText(os, 10, y + 14, "start", "@" + function.name);
+    y += row;
+    for (const LedgerEntry &entry : function.entries) {
+      drawText(os, 24, y + 14, "start", entry.name);
+      for (unsigned i = 0; i < numMemoryLevels; ++i) {
+        double bytes = entry.cost.traffic[i];
+        if (bytes == 0)
+          continue;
+        os << llvm::formatv(
+            "<rect x=\"{0}\" y=\"{1:f1}\" width=\"{2:f1}\" height=\"5\" "
+            "fill=\"{3}\"><title>{4:f3} MB</title></rect>\n",
+            labels, y + 2 + 6 * i, bytes / most * (width - labels - right),
+            colors[i], bytes * 1e-6);
+      }
+      drawText(os, width - 4, y + 14, "end",
+               llvm::formatv("{0:f1} MB",
+                             entry.cost.bytes(MemoryLevel::Memory) * 1e-6)
+                   .str());
+      y += row;
+    }
+  }
+  os << "</svg>\n";
+}

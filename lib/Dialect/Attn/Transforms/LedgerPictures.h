@@ -1,0 +1,49 @@
+//===- LedgerPictures.h - Pictures of work and its bounds ----*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The ledger of a program, and how it is drawn.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_LIB_DIALECT_ATTN_TRANSFORMS_LEDGERPICTURES_H
+#define ATTN_LIB_DIALECT_ATTN_TRANSFORMS_LEDGERPICTURES_H
+
+#include "attn/Analysis/Roofline.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <string>
+#include <vector>
+
+namespace mlir::attn {
+
+/// One operation of a ledger.
+struct LedgerEntry {
+  std::string name;
+  OpCost cost;
+  RooflineEstimate time;
+};
+
+/// The operations of a function, in order, and their sums.
+struct LedgerFunction {
+  std::string name;
+  std::vector<LedgerEntry> entries;
+  OpCost total;
+  double seconds = 0;
+};
+
+/// Draws, as SVG, the roofs of the device's memory and of products of 16-bit
+/// elements, and each operation at its intensity and estimated speed.
+void drawRoofline(raw_ostream &os, DeviceAttr device,
+                  ArrayRef<LedgerFunction> functions);
+
+/// Draws, as SVG, the bytes that each operation moves, by level.
+void drawFlow(raw_ostream &os, ArrayRef<LedgerFunction> functions);
+
+} // namespace mlir::attn
+
+#endif // ATTN_LIB_DIALECT_ATTN_TRANSFORMS_LEDGERPICTURES_H

@@ -1,0 +1,84 @@
+// RUN: attn-opt %s --attn-explain="dynamic-size=16384 roofline=%t.roofline.svg flow=%t.flow.svg" -o %t.mlir 2>&1 | FileCheck %s
+// RUN: attn-opt %s | diff - %t.mlir
+// RUN: FileCheck %s --check-prefix=ROOFLINE --input-file=%t.roofline.svg
+// RUN: FileCheck %s --check-prefix=FLOW --input-file=%t.flow.svg
+
+// CHECK: device #attn.device<"h200">; ridge 206.1 FLOP per byte
+
+// Products of 8192 times 8192 with 128 and with 8192 steps.
+// CHECK-LABEL: @products
+// CHECK:      operation GFLOP MB FLOP/B us bound
+// CHECK-NEXT: linalg.matmul 17.180 138.412 124.1 {{.*}} memory
+// CHECK-NEXT: linalg.matmul 1099.512 402.653 2730.7 {{.*}} products16
+// CHECK-NEXT: total
+func.func @products(%a: tensor<8192x128xbf16>, %b: tensor<128x8192xbf16>, %c: tensor<8192x8192xbf16>)
+    -> (tensor<8192x8192xbf16>, tensor<8192x8192xbf16>) {
+  %zero = arith.constant 0.0 : bf16
+  %empty = tensor.empty() : tensor<8192x8192xbf16>
+  %init = linalg.fill ins(%zero : bf16) outs(%empty : tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16>
+  %0 = linalg.matmul ins(%a, %b : tensor<8192x128xbf16>, tensor<128x8192xbf16>)
+      outs(%init : tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16>
+  %1 = linalg.matmul ins(%c, %0 : tensor<8192x8192xbf16>, tensor<8192x8192xbf16>)
+      outs(%init : tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16>
+  return %0, %1 : tensor<8192x8192xbf16>, tensor<8192x8192xbf16>
+}
+
+// A sum that goes on reads what it is added to.
+// CHECK-LABEL: @sum
+// CHECK: linalg.matmul 0.004 0.098
+// CHECK: linalg.generic 0.000 0.066
+func.func @sum(%a: tensor<128x128xbf16>, %c: tensor<128x128xf32>) -> tensor<128x128xbf16> {
+  %empty = tensor.empty() : tensor<128x128xbf16>
+  %0 = linalg.matmul ins(%a, %a : tensor<128x128xbf16>, tensor<128x128xbf16>)
+      outs(%empty : tensor<128x128xbf16>) -> tensor<128x128xbf16>
+  %1 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      outs(%0 : tensor<128x128xbf16>) {
+  ^bb0(%x: bf16):
+    %y = arith.addf %x, %x : bf16
+    linalg.yield %y : bf16
+  } -> tensor<128x128xbf16>
+  return %1 : tensor<128x128xbf16>
+}
+
+// Half of the pairs, and of the tiles.
+// CHECK-LABEL: @attention
+// CHECK-NOT:  tensor.dim
+// CHECK:      attn.attention {{.*}} products16
+// CHECK-NEXT:   264192 steps; per step 8.{{[0-9]+}} MFLOP, 66.6 kB l2, 229.4 kB shared
+// CHECK-NEXT: total
+func.func @attention(%q: tensor<?x32x?x128xbf16>, %k: tensor<?x8x?x128xbf16>, %v: tensor<?x8x?x128xbf16>,
+                     %init: tensor<?x32x?x128xbf16>) -> tensor<?x32x?x128xbf16> {
+  %0 = attn.attention
+      ins(%q, %k, %v : tensor<?x32x?x128xbf16>, tensor<?x8x?x128xbf16>, tensor<?x8x?x128xbf16>)
+      outs(%init : tensor<?x32x?x128xbf16>) mask(#attn.causal)
+      schedule(#attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2>)
+      -> tensor<?x32x?x128xbf16>
+  return %0 : tensor<?x32x?x128xbf16>
+}
+
+// Five products where attention has two.
+// CHECK-LABEL: @gradient
+// CHECK: attn.attention_grad 86.369 {{.*}} products16
+func.func @gradient(%q: tensor<1x16x2048x128xbf16>, %k: tensor<1x16x2048x128xbf16>, %v: tensor<1x16x2048x128xbf16>,
+                    %out: tensor<1x16x2048x128xbf16>, %lse: tensor<1x16x2048xf32>, %dout: tensor<1x16x2048x128xbf16>,
+                    %dq: tensor<1x16x2048x128xbf16>, %dk: tensor<1x16x2048x128xbf16>, %dv: tensor<1x16x2048x128xbf16>)
+    -> (tensor<1x16x2048x128xbf16>, tensor<1x16x2048x128xbf16>, tensor<1x16x2048x128xbf16>) {
+  %0:3 = attn.attention_grad
+      ins(%q, %k, %v, %out, %lse, %dout : tensor<1x16x2048x128xbf16>, tensor<1x16x2048x128xbf16>,
+          tensor<1x16x2048x128xbf16>, tensor<1x16x2048x128xbf16>, tensor<1x16x2048xf32>, tensor<1x16x2048x128xbf16>)
+      outs(%dq, %dk, %dv : tensor<1x16x2048x128xbf16>, tensor<1x16x2048x128xbf16>, tensor<1x16x2048x128xbf16>)
+      -> tensor<1x16x2048x128xbf16>, tensor<1x16x2048x128xbf16>, tensor<1x16x2048x128xbf16>
+  return %0#0, %0#1, %0#2 : tensor<1x16x2048x128xbf16>, tensor<1x16x2048x128xbf16>, tensor<1x16x2048x128xbf16>
+}
+
+// ROOFLINE: <svg xmlns="http://www.w3.org/2000/svg"
+// ROOFLINE: <title>Roofline of h200</title>
+// ROOFLINE: <circle {{.*}}<title>@products: linalg.matmul, 124.1 FLOP per byte, {{.*}} bound by memory</title></circle>
+// ROOFLINE: <title>@attention: attn.attention, {{.*}} bound by products16</title></circle>
+// ROOFLINE: </svg>
+
+// FLOW: <title>Bytes moved</title>
+// FLOW: >@attention</text>
+// FLOW: >attn.attention</text>
+// FLOW-COUNT-3: MB</title></rect>
+// FLOW: </svg>

@@ -1,0 +1,145 @@
+//===- RooflineTest.cpp - Work, devices and time --------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Compares estimates with figures from the literature and with enumeration.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Analysis/Roofline.h"
+#include "attn/Analysis/MaskArea.h"
+#include "attn/Dialect/Attn/IR/AttnDialect.h"
+#include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Parser/Parser.h"
+#include "gtest/gtest.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+
+namespace {
+TEST(Roofline, PeaksAreThoseOfDatasheets) {
+  struct Expected {
+    StringRef name;
+    double tflops, bandwidth, ridge;
+  };
+  for (auto [name, tflops, bandwidth, ridge] :
+       {Expected{"a100", 312, 2.039e12, 153},
+        Expected{"h100", 989, 3.35e12, 295}, Expected{"h200", 989, 4.8e12, 206},
+        Expected{"b200", 2250, 8e12, 281}}) {
+    std::optional<DeviceFigures> device = getKnownDevice(name);
+    ASSERT_TRUE(device) << name.str();
+    double rate = getPeakRate(*device, ExecutionUnit::Products16);
+    EXPECT_NEAR(rate * 1e-12, tflops, 0.005 * tflops) << name.str();
+    EXPECT_EQ(getPeakRate(*device, MemoryLevel::Memory), bandwidth);
+    EXPECT_NEAR(getRidge(*device), ridge, 1) << name.str();
+  }
+  EXPECT_FALSE(getKnownDevice("h300"));
+}
+
+TEST(Roofline, TheSlowestUnitIsTheBound) {
+  DeviceFigures device = *getKnownDevice("h200");
+  OpCost cost;
+  cost.launches = 1;
+  EXPECT_EQ(estimate(cost, device).bound, "launch");
+  EXPECT_DOUBLE_EQ(estimate(cost, device).seconds, 3e-6);
+  cost.bytes(MemoryLevel::Memory) = 4.8e9;
+  EXPECT_EQ(estimate(cost, device).bound, "memory");
+  EXPECT_NEAR(estimate(cost, device).seconds, 1e-3 / 0.83 + 3e-6, 1e-9);
+  // At 64 channels the exponentials take as long as the products at their peak
+  // (FlashAttention-4 states it for Blackwell): 256 FLOP for each.
+  cost.operations(ExecutionUnit::Special) = 1e12;
+  EXPECT_EQ(estimate(cost, device).bound, "special");
+  cost.operations(ExecutionUnit::Products16) = 256e12;
+  EXPECT_NEAR(getPeakRate(device, ExecutionUnit::Products16) / 256,
+              getPeakRate(device, ExecutionUnit::Special), 1);
+  EXPECT_EQ(estimate(cost, device).bound, "products16");
+}
+
+TEST(Roofline, UnknownRatesBoundNothing) {
+  DeviceFigures device = *getKnownDevice("b200");
+  OpCost cost;
+  cost.bytes(MemoryLevel::L2) = 1e15;
+  EXPECT_EQ(estimate(cost, device).seconds, 0);
+}
+
+/// Elements that one head moves with tiles of `rows` queries: each tile of
+/// queries is read and its output written once, and all keys and values pass
+/// by.
+double getTransfer(double queries, double keys, double headDim, double rows) {
+  return 2 * queries * headDim + 2 * keys * headDim * (queries / rows);
+}
+
+TEST(LeastTransfer, IsThatOfTheLargestTileThatFits) {
+  constexpr double capacity = 1 << 16;
+  for (double headDim : {64, 128, 256})
+    for (double length : {1 << 12, 1 << 14}) {
+      double least = std::numeric_limits<double>::infinity();
+      for (double rows = 1; 2 * rows * headDim <= capacity; ++rows)
+        least = std::min(least, getTransfer(length, length, headDim, rows));
+      EXPECT_DOUBLE_EQ(getLeastTransfer(length, length, headDim, capacity),
+                       least);
+    }
+}
+
+TEST(LeastTransfer, FallsFourfoldWithHalfTheBytes) {
+  constexpr double bytes = 1 << 17, length = 1 << 14, headDim = 128;
+  auto getQuadraticBytes = [&](double elementBytes) {
+    double all =
+        getLeastTransfer(length, length, headDim, bytes / elementBytes);
+    return elementBytes * (all - 2 * length * headDim);
+  };
+  EXPECT_DOUBLE_EQ(getQuadraticBytes(2) / getQuadraticBytes(1), 4);
+}
+
+/// Counts of a mask at 300 queries and 500 keys, by the functions and one by
+/// one.
+void compareArea(MLIRContext &context, StringRef mask, int64_t queryTile,
+                 int64_t keyTile) {
+  constexpr int64_t queries = 300, keys = 500;
+  std::string text =
+      ("func.func @f(%q: memref<1x1x300x64xf32>, %k: memref<1x1x500x64xf32>, "
+       "%o: memref<1x1x300x64xf32>) { attn.attention ins(%q, %k, %k : "
+       "memref<1x1x300x64xf32>, memref<1x1x500x64xf32>, "
+       "memref<1x1x500x64xf32>) "
+       "outs(%o : memref<1x1x300x64xf32>) mask(" +
+       mask + ") return }")
+          .str();
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
+  ASSERT_TRUE(module) << mask.str();
+  (*module)->walk([&](AttentionOpInterface op) {
+    MaskAttrInterface attribute = op.getMaskAttr();
+    double pairs = 0, tiles = 0;
+    for (int64_t row = 0; row < queries; row += queryTile)
+      for (int64_t column = 0; column < keys; column += keyTile) {
+        int64_t attended = 0;
+        for (int64_t i = row; i < std::min(row + queryTile, queries); ++i)
+          for (int64_t j = column; j < std::min(column + keyTile, keys); ++j)
+            attended += attribute.isAttended(i, j, queries, keys);
+        pairs += double(attended);
+        tiles += attended > 0;
+      }
+    EXPECT_EQ(countAttendedPairs(op, {}), pairs) << mask.str();
+    EXPECT_EQ(countVisitedTiles(op, queryTile, keyTile, {}), tiles)
+        << mask.str();
+  });
+}
+
+TEST(MaskArea, IsThatOfAllPairs) {
+  MLIRContext context;
+  context.loadDialect<AttnDialect, func::FuncDialect>();
+  for (StringRef mask :
+       {"#attn.causal", "#attn.causal<alignment = top_left>",
+        "#attn.sliding_window<left = 40, right = 0>",
+        "#attn.prefix_lm<length = 100>",
+        "#attn.and<#attn.causal, #attn.local_blocks<size = 128, before = 0, "
+        "after = 0>>"})
+    for (auto [queryTile, keyTile] :
+         {std::pair<int64_t, int64_t>(128, 128), {64, 80}, {7, 13}})
+      compareArea(context, mask, queryTile, keyTile);
+}
+} // namespace
