@@ -93,8 +93,9 @@ struct Flags {
   cl::opt<std::string> cudaPath{
       "cuda-path",
       cl::desc("Folder of the CUDA toolkit (default: CUDA_ROOT, "
-               "CUDA_HOME, CUDA_PATH, then ptxas in PATH, then what was "
-               "found when Attn was built)"),
+               "CUDA_HOME, CUDA_PATH, then ptxas in PATH, then the package "
+               "nvidia-cuda-nvcc in VIRTUAL_ENV, then what was found when "
+               "Attn was built)"),
       cl::value_desc("folder"), cl::cat(category)};
   cl::opt<std::string> ptxasOptions{
       "ptxas-options", cl::desc("More options for ptxas, separated by spaces"),

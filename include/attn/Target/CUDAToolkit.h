@@ -20,12 +20,17 @@
 namespace mlir::attn {
 
 /// Path of `ptxas`, empty if there is none. Looks in `toolkit` if that is not
-/// empty, and else in $CUDA_ROOT, $CUDA_HOME, $CUDA_PATH, $PATH, the folder
-/// found when the project was configured, and /usr/local/cuda.
+/// empty, and else in $CUDA_ROOT, $CUDA_HOME, $CUDA_PATH, $PATH, the package
+/// nvidia-cuda-nvcc of the virtual environment $VIRTUAL_ENV, the folder found
+/// when the project was configured, and /usr/local/cuda.
 std::string findPtxas(llvm::StringRef toolkit = {});
 
-/// Path of `libdevice.10.bc`, empty if there is none. Looks in the same places.
+/// Path of `libdevice.10.bc`, empty if there is none. Looks in the same places
+/// but $PATH.
 std::string findLibdevice(llvm::StringRef toolkit = {});
+
+/// The places where the functions above look, in their order, for messages.
+std::string describeToolkits(llvm::StringRef toolkit = {});
 
 } // namespace mlir::attn
 

@@ -64,8 +64,9 @@ public:
     if (path.empty()) {
       getOperation().emitError()
           << "needs '" << needed->getName().str()
-          << "' of the CUDA toolkit's libdevice.10.bc, which was not found; "
-             "set CUDA_HOME or install the package nvidia-cuda-nvcc";
+          << "' of the CUDA toolkit's libdevice.10.bc, which was not found in "
+          << attn::describeToolkits(toolkit)
+          << "; set CUDA_HOME or install the package nvidia-cuda-nvcc";
       return std::nullopt;
     }
     std::unique_ptr<llvm::Module> library =
@@ -151,9 +152,10 @@ static FailureOr<AssemblerResult> assemble(Operation *module, StringRef ptx,
                                            StringRef options) {
   std::string ptxas = attn::findPtxas(toolkit);
   if (ptxas.empty())
-    return module->emitError(
-        "needs the assembler ptxas of the CUDA toolkit, which was not found; "
-        "set CUDA_HOME or install the package nvidia-cuda-nvcc");
+    return module->emitError("needs the assembler ptxas of the CUDA toolkit, "
+                             "which was not found in ")
+           << attn::describeToolkits(toolkit)
+           << "; set CUDA_HOME or install the package nvidia-cuda-nvcc";
 
   SmallVector<SmallString<128>, 3> files;
   llvm::scope_exit removeFiles([&] {

@@ -20,7 +20,7 @@
 // EMBED-DAG: .entry causal_kernel(
 // EMBED-DAG: call i32 @attnrtLaunchKernel(
 
-// NOPTXAS: error: needs the assembler ptxas of the CUDA toolkit, which was not found; set CUDA_HOME or install the package nvidia-cuda-nvcc
+// NOPTXAS: error: needs the assembler ptxas of the CUDA toolkit, which was not found in {{.*}}.nowhere; set CUDA_HOME or install the package nvidia-cuda-nvcc
 func.func @causal(%q: tensor<?x8x?x128xbf16>, %k: tensor<?x2x?x128xbf16>,
                   %v: tensor<?x2x?x128xbf16>) -> tensor<?x8x?x128xbf16> {
   %c0 = arith.constant 0 : index
