@@ -109,6 +109,7 @@ struct ElementStoreLowering : public KernelPattern<memref::StoreOp> {
     return success();
   }
 };
+} // namespace
 
 /// Emits `i32` indices whose last two are the position of an element of a tile
 /// (the last one, of an element of a row vector).
@@ -121,6 +122,7 @@ static SmallVector<Value> getElementIndices(ValueRange first, unsigned tileRank,
   return indices;
 }
 
+namespace {
 /// Loads an unaligned tile to registers. Where it lies within the source, and
 /// pairs of neighbours can be loaded at once, it is; each element by itself
 /// elsewhere.
@@ -484,6 +486,7 @@ private:
                                    memref.getSize(builder, loc, dim));
   }
 };
+} // namespace
 
 /// Where the values of a warp lie in a packed tile of which each thread has
 /// `registers`, in elements: warps one after another, in each groups of four
@@ -528,6 +531,7 @@ static SmallVector<Value> emitPackedGroups(OpBuilder &builder, Location loc,
   return addresses;
 }
 
+namespace {
 struct AddPackedLowering : public KernelPattern<AddPackedOp> {
   using KernelPattern::KernelPattern;
 
@@ -600,6 +604,7 @@ struct LoadPackedLowering : public KernelPattern<LoadPackedOp> {
     return success();
   }
 };
+} // namespace
 
 /// Transposes the 4x4 words of a quad of threads: thread `q` gives word `k` to
 /// thread `k`, as its word `q`.
@@ -624,6 +629,7 @@ static void emitQuadTranspose(OpBuilder &builder, Location loc, Value thread,
   }
 }
 
+namespace {
 struct StoreLowering : public KernelPattern<StoreOp> {
   using KernelPattern::KernelPattern;
 

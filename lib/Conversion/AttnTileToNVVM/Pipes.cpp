@@ -45,6 +45,7 @@ struct CreatePipeLowering : public KernelPattern<CreatePipeOp> {
     return success();
   }
 };
+} // namespace
 
 /// Stage and parity of a position in a pipe.
 static std::pair<Value, Value> emitStageAndParity(OpBuilder &builder,
@@ -70,6 +71,7 @@ static Value emitElement(OpBuilder &builder, Location loc, Value base, Value i,
   return arith::AddIOp::create(builder, loc, base, offset);
 }
 
+namespace {
 /// `acquire` and `wait`: find the stage, and wait for its barrier.
 template <typename OpTy>
 struct PipeAccessLowering : public KernelPattern<OpTy> {

@@ -27,14 +27,14 @@
 using namespace mlir;
 using namespace mlir::attn;
 
-/// What a tile is.
-enum TileClass : int64_t { Empty = 0, Masked = 1, Full = 2 };
-
 /// Keys whose pairs are counted before it is asked whether to go on: as many as
 /// a warp has threads.
 static constexpr int64_t countedKeys = 32;
 
 namespace {
+/// What a tile is.
+enum TileClass : int64_t { Empty = 0, Masked = 1, Full = 2 };
+
 struct ClassBuilder : ImplicitLocOpBuilder {
   using ImplicitLocOpBuilder::ImplicitLocOpBuilder;
 

@@ -150,7 +150,7 @@ PlanWriter::PlanWriter(OpBuilder &builder, AttentionOp attention,
     : b(attention.getLoc(), builder), layout(*attention.getSequenceLayout()),
       queryTile(attention.getChosenSchedule().getQueryTile()),
       entry(&kernel.getBody().front()) {
-  auto next = entry->args_begin();
+  auto *next = entry->args_begin();
   for (Value *argument : {&querySequences, &keySequences, &plan, &fault,
                           &storedQueries, &storedKeys})
     *argument = *next++;

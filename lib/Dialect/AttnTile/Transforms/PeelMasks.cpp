@@ -74,8 +74,9 @@ static scf::ForOp appendLoop(RewriterBase &rewriter, scf::ForOp loop,
 static bool removeIfEmpty(RewriterBase &rewriter, scf::ForOp loop) {
   std::optional<int64_t> begin = getConstantIntValue(loop.getLowerBound());
   std::optional<int64_t> end = getConstantIntValue(loop.getUpperBound());
-  if (loop.getLowerBound() != loop.getUpperBound() &&
-      !(begin && end && *begin >= *end))
+  bool isEmpty = loop.getLowerBound() == loop.getUpperBound() ||
+                 (begin && end && *begin >= *end);
+  if (!isEmpty)
     return false;
   rewriter.replaceOp(loop, loop.getInitArgs());
   return true;
