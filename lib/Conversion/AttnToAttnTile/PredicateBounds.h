@@ -18,6 +18,7 @@
 #define ATTN_LIB_CONVERSION_ATTNTOATTNTILE_PREDICATEBOUNDS_H
 
 #include "attn/Analysis/MaskTiles.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "llvm/ADT/SetVector.h"
