@@ -35,11 +35,9 @@ def measure(call, device, repetitions=200, rounds=50):
     return min(times)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=("cpu", "cuda"))
-    device = parser.parse_args().device
-    dtype = torch.float32 if device == "cpu" else torch.bfloat16
+def make_calls(device):
+    """What is measured, by name."""
+    dtype = torch.bfloat16
     q, k, v = (torch.randn(1, 2, 1, 64, dtype=dtype, device=device) for _ in range(3))
     leaf = q.clone().requires_grad_()
     mask = torch.ones(1, 1, 1, 8, dtype=torch.bool, device=device)[..., :1]
@@ -55,7 +53,7 @@ def main():
         out = attn.torch.sdpa(leaf, k, v)
         out.backward(out.detach())
 
-    calls = {
+    return {
         "`sdpa`": lambda: attn.torch.sdpa(q, k, v),
         "`sdpa`, causal": lambda: attn.torch.sdpa(q, k, v, is_causal=True),
         "`sdpa` with a mask": lambda: attn.torch.sdpa(q, k, v, attn_mask=mask),
@@ -65,7 +63,13 @@ def main():
         "`sdpa`, forward and backward": both_ways,
         "torch's own function": lambda: scaled_dot_product_attention(q, k, v),
     }
-    for name, call in calls.items():
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=("cpu", "cuda"))
+    device = parser.parse_args().device
+    for name, call in make_calls(device).items():
         print(f"| {name} | {measure(call, device):.1f} us |")
 
 

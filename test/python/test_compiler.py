@@ -159,6 +159,14 @@ def test_older_artifacts_are_refused(tmp_path):
         attn.Artifact(str(old))
 
 
+def test_kernels_for_a_gpu_need_tensors_on_it():
+    torch = pytest.importorskip("torch")
+    query, key = (torch.zeros(1, heads, 4, 64, dtype=torch.bfloat16) for heads in (2, 1))
+    function = attn.compile(TINY_GPU, target="sm_80")["attention"]
+    with pytest.raises(attn.AttnError, match="argument 'query' is in host memory, expected a CUDA device"):
+        function(query, key, key, query.clone())
+
+
 def test_files_that_are_no_artifacts(tmp_path):
     file = tmp_path / "nothing.so"
     file.write_bytes(b"nothing")

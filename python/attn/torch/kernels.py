@@ -9,6 +9,7 @@ so that a later call only fills in addresses.
 """
 
 import ctypes
+import functools
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
@@ -210,6 +211,30 @@ class Binding:
         return self._call(array, number, torch._C._cuda_getCurrentRawStream(device))
 
 
+@functools.lru_cache(maxsize=None)
+def find_functions(description: Attention, target: str, gradients: Optional[Tuple[int, ...]]) -> Tuple[Function, ...]:
+    """The compiled function, or with gradients the one forward and the one
+    backward."""
+    name = description.NAME
+    if gradients is None:
+        return (compile(description, target=target)[name],)
+    wanted = ",".join(str(argument) for argument in (0, 1, 2, *(3 + capture for capture in gradients)))
+    passes = (
+        f"attn-differentiate{{function={name} arguments={wanted}}},"
+        f"symbol-privatize{{exclude={name}_fwd,{name}_bwd}},symbol-dce"
+    )
+    try:
+        artifact = compile(description, target=target, passes=passes)
+    except CompileError as error:
+        if not gradients:
+            raise
+        raise UnsupportedError(
+            f"gradients of captured tensors and of attn_mask cannot be computed here ({error}); call .detach() on them "
+            "if they are not wanted"
+        ) from error
+    return artifact[f"{name}_fwd"], artifact[f"{name}_bwd"]
+
+
 class Plan:
     """How to compute attention, and its gradients, for tensors of some layout."""
 
@@ -230,26 +255,7 @@ class Plan:
             captures=tuple(capture_type(tensor) for tensor in captures),
             with_lse=mode.with_lse,
         )
-        target = find_target(query.device)
-        name = description.NAME
-        if mode.gradients is None:
-            function = compile(description, target=target)[name]
-        else:
-            wanted = ",".join(str(i) for i in (0, 1, 2, *(3 + capture for capture in mode.gradients)))
-            passes = (
-                f"attn-differentiate{{function={name} arguments={wanted}}},"
-                f"symbol-privatize{{exclude={name}_fwd,{name}_bwd}},symbol-dce"
-            )
-            try:
-                artifact = compile(description, target=target, passes=passes)
-            except CompileError as error:
-                if not mode.gradients:
-                    raise
-                raise UnsupportedError(
-                    f"gradients of captured tensors and of attn_mask cannot be computed here ({error}); call "
-                    ".detach() on them if they are not wanted"
-                ) from error
-            function, self._backward = artifact[f"{name}_fwd"], artifact[f"{name}_bwd"]
+        function, *self._backward = find_functions(description, find_target(query.device), mode.gradients)
         self.run = Binding(function, (query, key, value, *captures), output_layouts(query, value, self.with_lse))
         self._gradients: Dict[Tuple, Binding] = {}
 
@@ -264,7 +270,7 @@ class Plan:
         binding = self._gradients.get(layouts)
         if binding is None:
             wanted = [*tensors[:3], *(tensors[3 + capture] for capture in self.mode.gradients or ())]
-            binding = Binding(self._backward, inputs, [gradient_layout(tensor) for tensor in wanted])
+            binding = Binding(self._backward[0], inputs, [gradient_layout(tensor) for tensor in wanted])
             self._gradients[layouts] = binding
         return binding(inputs)
 
@@ -282,6 +288,8 @@ def _readable(gradient: Tensor) -> Tensor:
 
 
 _plans: Dict[Tuple, Plan] = {}
+# Lengths that grow by one at a time would make plans without end.
+_MAX_PLANS = 4096
 
 
 def get_plan(kind: Kind, mode: Mode, query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor]) -> Plan:
@@ -289,5 +297,7 @@ def get_plan(kind: Kind, mode: Mode, query: Tensor, key: Tensor, value: Tensor, 
     names = (kind, mode, describe(query), describe(key), describe(value), *map(describe, captures))
     plan = _plans.get(names)
     if plan is None:
+        if len(_plans) >= _MAX_PLANS:
+            _plans.clear()
         plan = _plans[names] = Plan(kind, mode, query, key, value, captures)
     return plan
