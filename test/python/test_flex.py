@@ -3,8 +3,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """attn.torch.flex_attention against torch's flex_attention, eager and in f64."""
 
+import gc
 import math
+import types
 import warnings
+import weakref
 
 import pytest
 
@@ -70,6 +73,7 @@ TABLE = torch.randn(H, 2 * S, generator=torch.Generator().manual_seed(3))
 PLANE = torch.randn(1, H, S, S, generator=torch.Generator().manual_seed(4))
 FLAGS = torch.rand(S, generator=torch.Generator().manual_seed(5)) > 0.4
 CAP = torch.tensor(3.0)
+SETTINGS = types.ModuleType("settings")
 
 SCORES = {
     "identity": lambda s, b, h, q, k: s,
@@ -219,6 +223,41 @@ def test_objects_are_traced_again_with_a_warning():
     with pytest.warns(attn.AttnWarning, match="'holder', of type Holder, which may change"):
         compare(mod)
     holder.factor = 3.0
+    compare(mod)
+
+
+def test_modules_are_traced_again_with_a_warning():
+    attn.errors._warned.discard("traced again")
+    SETTINGS.factor = 2.0
+    mod = lambda s, b, h, i, j: s * SETTINGS.factor  # noqa: E731
+    with pytest.warns(attn.AttnWarning, match="'SETTINGS', of type module, which may change"):
+        compare(mod)
+    SETTINGS.factor = 3.0
+    compare(mod)
+
+
+def test_what_functions_refer_to_is_freed_with_them():
+    def call():
+        slopes = torch.randn(H)
+        for _ in range(2):
+            flex_attention(*make_inputs(), score_mod=lambda s, b, h, i, j: s + slopes[h])
+        mod = lambda s, b, h, i, j: s + slopes[h]  # noqa: E731
+        for _ in range(2):
+            flex_attention(*make_inputs(), score_mod=mod)
+        return weakref.ref(slopes)
+
+    reference = call()
+    gc.collect()
+    assert reference() is None
+
+
+def test_variables_may_be_bound_again():
+    slopes = torch.randn(H)
+    mod = lambda s, b, h, i, j: s + slopes[h]  # noqa: E731
+    compare(mod)
+    slopes = torch.randn(H)
+    compare(mod)
+    slopes = torch.randn(H).int()
     compare(mod)
 
 

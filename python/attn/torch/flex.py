@@ -3,7 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``flex_attention``: attention with Python functions of scores and positions."""
 
+import functools
 import types
+import weakref
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple, Union, cast
 
 import torch
@@ -18,6 +20,7 @@ from attn.trace import BOOL, F32, INDEX, Row, Scalar, Tracer
 
 ScoreMod = Callable[[Any, Any, Any, Any, Any], Any]
 MaskMod = Callable[[Any, Any, Any, Any], Any]
+_CONSTANT_MODULES = ("attn", "builtins", "math", "torch")
 _POSITION = ("%b", "%h", "%i", "%j")
 
 
@@ -67,6 +70,10 @@ class _References:
 
     def __init__(self) -> None:
         self.tensors: List[Tensor] = []
+        #: What was looked at: cells of closures and entries of scopes, with their
+        #: contents.
+        self.cells: List[Tuple[Any, Any]] = []
+        self.globals: List[Tuple[Dict[str, Any], str, Any]] = []
         #: The first thing found whose changes would go unnoticed.
         self.unknown: Optional[str] = None
 
@@ -83,11 +90,17 @@ class _References:
             return self._function(value)
         if isinstance(value, tuple):
             return (tuple, tuple([self.key(item, name) for item in value]))
-        if isinstance(value, (types.ModuleType, types.BuiltinFunctionType, type, torch.dtype)):
+        if isinstance(value, (types.BuiltinFunctionType, torch.dtype)) or self._is_constant(value):
             return (type(value), id(value))
         if self.unknown is None:
             self.unknown = f"{name}, of type {type(value).__name__}"
         return None
+
+    @staticmethod
+    def _is_constant(value: Any) -> bool:
+        """Whether it is a module or a class that nobody changes."""
+        name = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", "")
+        return isinstance(value, (types.ModuleType, type)) and name.partition(".")[0] in _CONSTANT_MODULES
 
     @staticmethod
     def _constant(tensor: Tensor) -> Any:
@@ -102,25 +115,58 @@ class _References:
             names += inner.co_names
         parts: List[Any] = [code]
         for name, cell in zip(code.co_freevars, function.__closure__ or ()):
+            if cell == types.CellType():
+                continue
+            self.cells.append((cell, cell.cell_contents))
             if cell.cell_contents is not function:
                 parts.append(self.key(cell.cell_contents, f"'{name}'"))
         for value in function.__defaults__ or ():
             parts.append(self.key(value, "a default value"))
         scope = function.__globals__
         for name in names:
+            self.globals.append((scope, name, scope.get(name)))
             if name in scope and scope[name] is not function:
                 parts.append(self.key(scope[name], f"'{name}'"))
         return tuple(parts)
 
 
+class _Recent:
+    """The trace of two functions, as long as they refer to the same objects."""
+
+    def __init__(self, functions: Tuple, references: _References, result: Tuple[str, str, List[Tensor]]):
+        name = tuple([id(function) for function in functions])
+        # What functions refer to is to be freed with them.
+        forget = functools.partial(_recent.pop, name, None)
+        self._functions = [weakref.ref(function, lambda _: forget()) for function in functions if function is not None]
+        self._cells, self._globals = references.cells, references.globals
+        self.result = result
+        _recent[name] = self
+
+    def is_valid(self) -> bool:
+        for cell, value in self._cells:
+            if cell.cell_contents is not value:
+                return False
+        for scope, name, value in self._globals:
+            if scope.get(name) is not value:
+                return False
+        return True
+
+
+_recent: Dict[Tuple, _Recent] = {}
+
+
 def _trace(score_mod: Optional[ScoreMod], mask_mod: Optional[MaskMod]) -> Tuple[str, str, List[Tensor]]:
     """Bodies of both regions, and the tensors that they read."""
+    recent = _recent.get((id(score_mod), id(mask_mod)))
+    if recent is not None and recent.is_valid():
+        return recent.result
     references = _References()
     key = (references.key(score_mod, "score_mod"), references.key(mask_mod, "mask_mod"))
-    if references.unknown is None:
-        trace = _traces.get(key)
-        if trace is not None:
-            return trace.score, trace.keep, [references.tensors[number] for number in trace.captures]
+    trace = _traces.get(key) if references.unknown is None else None
+    if trace is not None:
+        result = (trace.score, trace.keep, [references.tensors[number] for number in trace.captures])
+        _Recent((score_mod, mask_mod), references, result)
+        return result
     captures: List[Tensor] = []
     score = keep = ""
     computes = False

@@ -47,8 +47,9 @@ class Mode(NamedTuple):
 
 
 def describe(tensor: Tensor) -> Tuple:
-    """All of a tensor that a plan depends on."""
-    return (tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
+    """All of a tensor that a plan depends on, the device by its number: tensors
+    in host memory have -1."""
+    return (tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device())
 
 
 def find_target(device: torch.device) -> str:
@@ -161,24 +162,27 @@ class Binding:
     def __init__(self, function: Function, inputs: Sequence[Tensor], outputs: Sequence[Layout]):
         self._call = function.call
         self._last_error = function.last_error
-        self._inputs = [self._as_argument(describe(tensor)) for tensor in inputs]
-        self._outputs = [self._as_argument(layout) for layout in outputs]
+        self._arguments = [
+            *(self._as_argument(*describe(tensor)) for tensor in inputs),
+            *(
+                self._as_argument(layout.shape, layout.strides, layout.dtype, inputs[0].get_device())
+                for layout in outputs
+            ),
+        ]
         self._layouts = list(outputs)
-        self._count = len(inputs) + len(outputs)
-        device = inputs[0].device
-        self._device = device.index if device.type == "cuda" else None
+        self._count = len(self._arguments)
+        self._device = inputs[0].get_device()
         # Views of arguments that no call is using: calls may overlap in time.
         self._free: List[Tuple[Any, List[TensorView]]] = []
 
     @staticmethod
-    def _as_argument(layout: Tuple) -> Tuple:
-        shape, strides, dtype, device = layout
+    def _as_argument(shape: Sequence[int], strides: Sequence[int], dtype: torch.dtype, device: int) -> Tuple:
         if not shape:
             shape, strides = (1,), (1,)
-        return tuple(shape), tuple(strides), element_types()[dtype], device.index if device.type == "cuda" else -1
+        return tuple(shape), tuple(strides), element_types()[dtype], device
 
     def _make_views(self) -> Tuple[Any, List[TensorView]]:
-        views = [TensorView.make(*argument) for argument in self._inputs + self._outputs]
+        views = [TensorView.make(*argument) for argument in self._arguments]
         return (ctypes.POINTER(TensorView) * self._count)(*map(ctypes.pointer, views)), views
 
     def __call__(self, inputs: Sequence[Tensor]) -> List[Tensor]:
@@ -195,10 +199,7 @@ class Binding:
         for tensor in outputs:
             views[number].data = tensor.data_ptr()
             number += 1
-        if self._device is None:
-            status = self._call(array, number, None)
-        else:
-            status = self._launch(array, number, self._device)
+        status = self._call(array, number, None) if self._device < 0 else self._launch(array, number, self._device)
         self._free.append(frame)
         if status != 0:
             raise AttnError(self._last_error().decode(errors="replace"))

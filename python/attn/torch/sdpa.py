@@ -3,40 +3,36 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``scaled_dot_product_attention``."""
 
+import functools
 from typing import Optional, Tuple
 
 import torch
 from torch import Tensor
 
 from attn.errors import AttnError, UnsupportedError
-from attn.torch.kernels import Kind, element_name
+from attn.torch.kernels import Kind
 from attn.torch.ops import attend
-from attn.trace import ELEMENTS, capture_type
+from attn.trace import capture_type
 
 # Torch aligns causal masks to the first query and key.
 _CAUSAL = "#attn.causal<alignment = top_left>"
 
 
-def _read_mask(attn_mask: Tensor) -> str:
-    """Code that reads a mask of four dimensions, each of which may be 1."""
-    indices = ["%zero" if size == 1 else name for size, name in zip(attn_mask.shape, ("%b", "%h", "%i", "%j"))]
-    return (
-        "%zero = arith.constant 0 : index\n"
-        f"%m = tensor.extract %c0[{', '.join(indices)}] : {capture_type(attn_mask)}\n"
-    )
-
-
-def _make_kind(attn_mask: Optional[Tensor], is_causal: bool, scale: Optional[float]) -> Kind:
+@functools.lru_cache(maxsize=None)
+def _make_kind(mask_type: Optional[str], is_causal: bool, scale: Optional[float]) -> Kind:
+    """What is computed with a mask of this type, each of whose four dimensions
+    may be 1."""
     mask = _CAUSAL if is_causal else ""
-    if attn_mask is None:
+    if mask_type is None:
         return Kind(mask=mask, scale=scale)
-    if attn_mask.dtype == torch.bool:
-        return Kind(mask=mask, keep=_read_mask(attn_mask) + "attn.yield %m : i1", scale=scale)
-    element = ELEMENTS[element_name(attn_mask)][0]
+    *sizes, element = mask_type[len("tensor<") : -1].split("x")
+    indices = ["%first" if size == "1" else name for size, name in zip(sizes, ("%b", "%h", "%i", "%j"))]
+    read = "%first = arith.constant 0 : index\n" f"%m = tensor.extract %c0[{', '.join(indices)}] : {mask_type}\n"
+    if element == "i1":
+        return Kind(mask=mask, keep=read + "attn.yield %m : i1", scale=scale)
     widen = "" if element == "f32" else f"%w = arith.extf %m : {element} to f32\n"
-    bias = "%m" if element == "f32" else "%w"
-    add = f"%r = arith.addf %s, {bias} : f32\nattn.yield %r : f32"
-    return Kind(mask=mask, score=_read_mask(attn_mask) + widen + add, scale=scale)
+    add = f"%r = arith.addf %s, {'%w' if widen else '%m'} : f32\nattn.yield %r : f32"
+    return Kind(mask=mask, score=read + widen + add, scale=scale)
 
 
 def _four_dimensions(tensor: Tensor, name: str) -> Tensor:
@@ -139,5 +135,8 @@ def sdpa(
     if attn_mask is not None:
         attn_mask = _check_mask(attn_mask, query, key)
         captures = (attn_mask,)
-    out, _ = attend(query, key, value, captures, _make_kind(attn_mask, is_causal, scale), False)
+    mask_type = None if attn_mask is None else capture_type(attn_mask)
+    # Compilers of torch do not follow caches.
+    make_kind = _make_kind.__wrapped__ if torch.compiler.is_compiling() else _make_kind
+    out, _ = attend(query, key, value, captures, make_kind(mask_type, is_causal, scale), False)
     return out if len(shape) == 4 else out.reshape(*shape[:-1], out.shape[-1])
