@@ -11,7 +11,8 @@ docs/images, and the part of README.md between the performance markers. One
 line of a results file is one measurement of one kernel: op (attn or a peer's
 name), mode, B, H, Hkv, S, D, causal, p, mask, ms, tflops, date, device, commit.
 The last row of a case, in the order of file names and lines, counts. Kernels
-are compared on the same device only.
+are compared on the same device only. compiler.jsonl is about the compiler itself,
+see compiler.py.
 """
 
 import argparse
@@ -96,13 +97,53 @@ def read_rows(directory):
             try:
                 row = json.loads(line)
                 if "mode" not in row:
-                    continue  # A ceiling, such as a matrix product, and no attention.
+                    continue  # No attention: a ceiling, such as a matrix product, or the compiler.
                 if not row["ms"] > 0:
                     raise ValueError("'ms' must be positive")
                 cases[Case.of(row)][row["op"]] = row
             except (ValueError, KeyError, TypeError) as error:
                 raise ReportError(f"{path}:{number}: {error}") from error
     return cases
+
+
+def read_compiler_rows(path):
+    """The last row of each measurement of the compiler itself: {(what, machine): row}."""
+    rows = {}
+    if not path.exists():
+        return rows
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        try:
+            row = json.loads(line)
+            if not row["wall_s"] > 0:
+                raise ValueError("'wall_s' must be positive")
+            rows[row["what"], row["machine"]] = row
+        except (ValueError, KeyError, TypeError) as error:
+            raise ReportError(f"{path}:{number}: {error}") from error
+    return rows
+
+
+def compiler_table(rows):
+    """What the compiler and calls cost."""
+
+    def seconds(value):
+        if value is None:
+            return ""
+        return f"{value * 1e6:.2f} us" if value < 1e-3 else f"{value:.3f} s"
+
+    lines = [
+        "## The compiler",
+        "",
+        "Elapsed time (the shortest of several runs), time of processors, and the largest resident memory, of programs as users",
+        "start them; by `benchmarks/compiler.py`.",
+        "",
+        "| what | elapsed | to stay below | processors | memory | machine | date |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows.values():
+        memory = f"{row['peak_mb']:.0f} MB" if "peak_mb" in row else ""
+        cells = [row["what"], seconds(row["wall_s"]), seconds(row.get("limit_s")), seconds(row.get("cpu_s")), memory]
+        lines.append("| " + " | ".join([*cells, row["machine"], row.get("date", "")]) + " |")
+    return [*lines, ""]
 
 
 def compare(cases):
@@ -176,7 +217,7 @@ def stamp(rows):
     return f"Measured {span}, commit {', '.join(commits) or 'unknown'}."
 
 
-def page(groups, images):
+def page(groups, images, compiler_rows):
     lines = [
         "# Performance",
         "",
@@ -219,6 +260,8 @@ def page(groups, images):
             worst, case = min(ratios[""], key=lambda item: item[0])
             lines.append(f"- the fastest peer of each case: geometric mean {mean:.3f}x, worst {worst:.3f}x ({describe(case)})")
         lines.append("")
+    if compiler_rows:
+        lines += compiler_table(compiler_rows)
     while lines[-1] == "":
         lines.pop()
     return "\n".join(lines) + "\n"
@@ -299,12 +342,14 @@ def main(arguments=None):
     parser.add_argument("--no-plots", action="store_true", help="write no images (needs no matplotlib)")
     options = parser.parse_args(arguments)
     try:
-        groups = group_cases(read_rows(options.root / "benchmarks" / "results"))
+        results = options.root / "benchmarks" / "results"
+        groups = group_cases(read_rows(results))
+        compiler_rows = read_compiler_rows(results / "compiler.jsonl")
         if not groups:
-            raise ReportError(f"{options.root / 'benchmarks' / 'results'}: no measurements of Attn")
+            raise ReportError(f"{results}: no measurements of Attn")
         docs = options.root / "docs"
         images = {} if options.no_plots else plot(groups, docs / "images")
-        (docs / "performance.md").write_text(page(groups, images))
+        (docs / "performance.md").write_text(page(groups, images, compiler_rows))
         update_readme(options.root / "README.md", groups)
     except ReportError as error:
         print(f"report.py: error: {error}", file=sys.stderr)

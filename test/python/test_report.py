@@ -75,6 +75,23 @@ def test_packed_sequences_have_a_group_of_their_own(project):
     assert "| Forward with masks, GPU | 1 | FlexAttention | 2.00 | 2.00 | 2.00 |" in readme
 
 
+def test_compiler(project):
+    write(project, [row("attn", 1.0), row("cudnn", 2.0)])
+    common = {"machine": "2 cores", "date": "2026-01-02", "commit": "0123456"}
+    rows = [
+        {"what": "start", "limit_s": 0.1, "wall_s": 9.0, "cpu_s": 9.0, "peak_mb": 9.0, **common},
+        {"what": "start", "limit_s": 0.1, "wall_s": 0.05, "cpu_s": 0.03, "peak_mb": 99.6, **common},
+        {"what": "call", "limit_s": 1e-5, "wall_s": 6.7e-7, **common},
+    ]
+    write(project, rows, "compiler.jsonl")
+    assert report.main(["--root", str(project), "--no-plots"]) == 0
+    page = (project / "docs" / "performance.md").read_text()
+    assert "| start | 0.050 s | 0.100 s | 0.030 s | 100 MB | 2 cores | 2026-01-02 |" in page
+    assert "| call | 0.67 us | 10.00 us |  |  | 2 cores | 2026-01-02 |" in page and "9.000" not in page
+    write(project, [{"what": "start"}], "compiler.jsonl")
+    assert report.main(["--root", str(project), "--no-plots"]) == 1
+
+
 def test_is_idempotent(project):
     write(project, [row("attn", 1.0), row("cudnn", 2.0)])
     report.main(["--root", str(project), "--no-plots"])
