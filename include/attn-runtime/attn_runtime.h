@@ -50,6 +50,7 @@ extern "C" {
 /** The version that the library was built with. */
 ATTNRT_EXPORT uint32_t attnrtAbiVersion(void);
 
+/** What functions return; ATTN_OK is 0. */
 typedef enum attn_status {
   ATTN_OK = 0,
   ATTN_INVALID_ARGUMENT = 1,
@@ -85,6 +86,7 @@ ATTNRT_EXPORT int32_t attnrtSetError(int32_t status, const char *format, ...)
 /* Tensors                                                                    */
 /*===----------------------------------------------------------------------===*/
 
+/** Types of elements. */
 typedef enum attn_dtype {
   ATTN_BF16 = 0,
   ATTN_F16 = 1,
@@ -191,6 +193,7 @@ struct attn_artifact {
 /* Called by compiled host code                                               */
 /*===----------------------------------------------------------------------===*/
 
+/** Where a function runs. */
 typedef enum attnrt_device_kind {
   ATTNRT_KIND_HOST = 0,
   ATTNRT_KIND_CUDA = 1
@@ -285,7 +288,7 @@ ATTNRT_EXPORT int32_t attnrtGetFaultWord(int32_t device_kind, void **word);
 
 /** The status of the fault that a kernel has reported, with its text, and
     ATTN_OK if there is none; clears the fault word. Does not wait: a launch
-   that has not run yet cannot have reported anything. */
+    that has not run yet cannot have reported anything. */
 ATTNRT_EXPORT int32_t attnrtTakeFault(int32_t device_kind);
 
 /** Scratch memory in stream order, from the device's memory pool. For kernels
@@ -324,7 +327,7 @@ ATTNRT_EXPORT int32_t attnrtGetDevice(int32_t *device);
 ATTNRT_EXPORT int32_t attnrtMalloc(void **pointer, int64_t bytes);
 ATTNRT_EXPORT int32_t attnrtFree(void *pointer);
 
-/** Copies; returns when done. */
+/** Copies, and sets bytes to `value`; return when done. */
 ATTNRT_EXPORT int32_t attnrtCopyToDevice(void *destination, const void *source,
                                          int64_t bytes);
 ATTNRT_EXPORT int32_t attnrtCopyFromDevice(void *destination,

@@ -257,7 +257,7 @@ LogicalResult attn::compileToBuffer(ModuleOp module,
           llvm::sys::fs::createTemporaryFile("attn", "so", file))
     return emitError(loc) << "could not create a temporary file: "
                           << error.message();
-  llvm::scope_exit remove([&] { llvm::sys::fs::remove(file); });
+  llvm::scope_exit remove([&] { (void)llvm::sys::fs::remove(file); });
   if (failed(compileToFile(module, options, file)))
     return failure();
   auto contents = llvm::MemoryBuffer::getFile(file);

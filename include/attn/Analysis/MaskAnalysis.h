@@ -41,6 +41,7 @@ struct LinearForm {
   bool operator==(const LinearForm &other) const;
 };
 
+/// Arithmetic, exact on the forms' coefficients.
 LinearForm operator*(LinearForm form, int64_t factor);
 LinearForm operator+(LinearForm lhs, const LinearForm &rhs);
 LinearForm operator+(LinearForm form, int64_t constant);
@@ -55,6 +56,7 @@ struct Formula {
   std::vector<Formula> parts;
 };
 
+/// True where `formula` is false; what is unknown stays so.
 Formula negate(Formula formula);
 
 /// The values `x` of one dimension with `x >= form / divisor` for all `lower`,

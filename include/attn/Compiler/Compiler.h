@@ -58,6 +58,7 @@ enum class Stage {
   Host
 };
 
+/// How a module is compiled.
 struct CompilerOptions {
   /// "host", "sm_80" or "sm_90a".
   std::string target = "host";

@@ -23,6 +23,7 @@ class RewritePatternSet;
 
 namespace mlir::attn {
 
+/// What the lowering to vectors has to know of the processor.
 struct HostLoweringOptions : PassPipelineOptions<HostLoweringOptions> {
   Option<int64_t> vectorBits{*this, "vector-bits",
                              llvm::cl::desc("Width of a vector register"),
