@@ -40,6 +40,9 @@ private:
 
   void vectorize(Operation &op);
   void vectorizeLoad(memref::LoadOp load);
+  /// Clones an operation as it is, but for the indices of reads, which are
+  /// bounded by the sizes of what is read.
+  void cloneScalar(Operation &op, IRMapping &mapping);
 
   bool isUniform(Value value) {
     return !ramps.contains(value) && !vectors.contains(value);
@@ -176,7 +179,7 @@ void RegionVectorizer::vectorize(Operation &op) {
                             [&](Value operand) { return isUniform(operand); });
   });
   if (uniform) {
-    b.clone(op, scalars);
+    cloneScalar(op, scalars);
     return;
   }
   if (auto load = dyn_cast<memref::LoadOp>(op))
@@ -217,30 +220,82 @@ void RegionVectorizer::vectorize(Operation &op) {
     vectors[scalar] = vector;
 }
 
+/// The last index of a dimension; zero if it is empty.
+static Value getLastIndex(ImplicitLocOpBuilder &b, Value memref, int64_t dim) {
+  Value one = arith::ConstantIndexOp::create(b, 1);
+  Value size = b.createOrFold<memref::DimOp>(memref, dim);
+  size = b.createOrFold<arith::MaxUIOp>(size, one);
+  return b.createOrFold<arith::SubIOp>(size, one);
+}
+
+void RegionVectorizer::cloneScalar(Operation &op, IRMapping &mapping) {
+  Operation *copy = b.clone(op, mapping);
+  copy->walk([&](memref::LoadOp load) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(load);
+    for (auto [dim, index] : llvm::enumerate(load.getIndicesMutable())) {
+      Value last = getLastIndex(b, load.getMemRef(), dim);
+      // A negative index is a large one.
+      index.set(arith::MinUIOp::create(b, index.get(), last));
+    }
+  });
+}
+
 void RegionVectorizer::vectorizeLoad(memref::LoadOp load) {
   SmallVector<Value> indices;
-  for (Value index : load.getIndices().drop_back())
-    indices.push_back(scalars.lookupOrDefault(index));
   Value memref = scalars.lookupOrDefault(load.getMemRef());
+  for (auto [dim, index] : llvm::enumerate(load.getIndices().drop_back()))
+    indices.push_back(arith::MinUIOp::create(b, scalars.lookupOrDefault(index),
+                                             getLastIndex(b, memref, dim)));
   Type element = load.getType();
   VectorType type = vectorOf(element);
   Value last = load.getIndices().back();
   Value zero = arith::ConstantOp::create(b, b.getZeroAttr(element));
+  int64_t lastDim = indices.size();
+  auto gather = [&]() -> Value {
+    Value positions = getVector(last);
+    Value limit = vector::BroadcastOp::create(b, positions.getType(),
+                                              getLastIndex(b, memref, lastDim));
+    positions = arith::MinUIOp::create(b, positions, limit);
+    SmallVector<Value> base(indices);
+    base.push_back(arith::ConstantIndexOp::create(b, 0));
+    return vector::GatherOp::create(
+        b, type, memref, base, positions, getValidLanes(),
+        vector::BroadcastOp::create(b, type, zero).getResult());
+  };
 
-  if (auto ramp = ramps.find(last); ramp != ramps.end()) {
-    Value first = at.getFirst();
-    if (Value offset = ramp->second)
-      first = arith::AddIOp::create(b, first, offset);
-    indices.push_back(first);
-    // A piece that starts within the length starts within the memref.
-    vectors[load] = vector::TransferReadOp::create(b, type, memref, indices,
-                                                   zero, ArrayRef<bool>{false});
+  auto ramp = ramps.find(last);
+  if (ramp == ramps.end()) {
+    vectors[load] = gather();
     return;
   }
-  indices.push_back(arith::ConstantIndexOp::create(b, 0));
-  vectors[load] = vector::GatherOp::create(
-      b, type, memref, indices, getVector(last), getValidLanes(),
-      vector::BroadcastOp::create(b, type, zero).getResult());
+  Value first = at.getFirst();
+  if (Value offset = ramp->second)
+    first = arith::AddIOp::create(b, first, offset);
+  auto read = [&]() -> Value {
+    SmallVector<Value> base(indices);
+    base.push_back(first);
+    // What is beyond the end of the memref is zero.
+    return vector::TransferReadOp::create(b, type, memref, base, zero,
+                                          ArrayRef<bool>{false});
+  };
+  // The lanes begin at a position that exists.
+  if (!ramp->second) {
+    vectors[load] = read();
+    return;
+  }
+  // Both are used after the conditional.
+  getVector(last);
+  getValidLanes();
+  Value begin = arith::ConstantIndexOp::create(b, 0);
+  Value isInside =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::sge, first, begin);
+  auto choose = [&](function_ref<Value()> emit) {
+    return
+        [&, emit](OpBuilder &, Location) { scf::YieldOp::create(b, emit()); };
+  };
+  vectors[load] =
+      scf::IfOp::create(b, isInside, choose(read), choose(gather)).getResult(0);
 }
 
 Value RegionVectorizer::runPerLane() {
@@ -270,7 +325,7 @@ Value RegionVectorizer::runPerLane() {
     mapping.map(getLaneArgument(),
                 arith::AddIOp::create(b, at.getFirst(), lane).getResult());
     for (Operation &op : body.without_terminator())
-      b.clone(op, mapping);
+      cloneScalar(op, mapping);
     Value value = mapping.lookupOrDefault(body.getTerminator()->getOperand(0));
     if (stored != element)
       value = arith::ExtUIOp::create(b, stored, value);

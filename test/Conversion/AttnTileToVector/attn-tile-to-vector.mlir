@@ -78,12 +78,17 @@ attn_tile.kernel @mask(%src: memref<?x12xbf16>, %dst: memref<?x12xf32>, %row: in
 
 // CHECK-LABEL: func.func private @regions(
 // CHECK-SAME:    %[[SRC:[a-z0-9]+]]: memref<?x8xf32>, %[[BIAS:[a-z0-9]+]]: memref<?x?xf32>, %[[SLOPES:[a-z0-9]+]]: memref<?xf32>, %[[TABLE:[a-z0-9]+]]: memref<?xf32>, %[[H:[a-z0-9]+]]: index
-// CHECK:         %[[SLOPE:.*]] = memref.load %[[SLOPES]][%[[H]]]
+// CHECK:         %[[SIZE:.*]] = memref.dim %[[SLOPES]], %c0
+// CHECK:         %[[NOT_EMPTY:.*]] = arith.maxui %[[SIZE]], %c1
+// CHECK:         %[[LAST:.*]] = arith.subi %[[NOT_EMPTY]], %c1
+// CHECK:         %[[BOUNDED:.*]] = arith.minui %[[H]], %[[LAST]]
+// CHECK:         %[[SLOPE:.*]] = memref.load %[[SLOPES]][%[[BOUNDED]]]
 // CHECK:         %[[B:.*]] = vector.transfer_read %[[BIAS]]{{.*}} : memref<?x?xf32>, vector<8xf32>
 // CHECK:         %[[WIDE:.*]] = vector.broadcast %[[SLOPE]] : f32 to vector<8xf32>
 // CHECK:         arith.mulf %[[B]], %[[WIDE]]
 // CHECK:         %[[REM:.*]] = arith.remsi {{.*}} : vector<8xindex>
-// CHECK:         vector.gather %[[TABLE]][%c0] [%[[REM]]], %{{.*}}
+// CHECK:         %[[ENTRY:.*]] = arith.minui %[[REM]], %{{.*}} : vector<8xindex>
+// CHECK:         vector.gather %[[TABLE]][%c0] [%[[ENTRY]]], %{{.*}}
 // CHECK:         math.tanh %{{.*}} : vector<8xf32>
 attn_tile.kernel @regions(%src: memref<?x8xf32>, %bias: memref<?x?xf32>, %slopes: memref<?xf32>, %table: memref<?xf32>, %h: index, %sq: index, %skv: index) {
   %c0 = arith.constant 0 : index
@@ -100,6 +105,32 @@ attn_tile.kernel @regions(%src: memref<?x8xf32>, %bias: memref<?x?xf32>, %slopes
     %w = arith.addf %z, %g : f32
     %u = math.tanh %w : f32
     attn_tile.yield %u : f32
+  }
+  attn_tile.store %m, %src[%c0, %c0] : vector<8x8xf32>, memref<?x8xf32>
+  attn_tile.return
+}
+
+// -----
+
+// Elements that begin before the memref, where a key has an offset, are gathered.
+
+// CHECK-LABEL: func.func private @distance(
+// CHECK-SAME:    %{{.*}}: memref<?x8xf32>, %[[TABLE:[a-z0-9]+]]: memref<64xf32>
+// CHECK:         %[[INSIDE:.*]] = arith.cmpi sge, %[[FIRST:.*]], %c0
+// CHECK:         scf.if %[[INSIDE]] -> (vector<8xf32>) {
+// CHECK:           vector.transfer_read %[[TABLE]][%[[FIRST]]]
+// CHECK:         } else {
+// CHECK:           %[[BOUNDED:.*]] = arith.minui %{{.*}}, %{{.*}} : vector<8xindex>
+// CHECK:           vector.gather %[[TABLE]][%c0] [%[[BOUNDED]]]
+attn_tile.kernel @distance(%src: memref<?x8xf32>, %table: memref<64xf32>, %h: index, %sq: index, %skv: index) {
+  %c0 = arith.constant 0 : index
+  %t = attn_tile.load %src[%c0, %c0] : memref<?x8xf32> -> vector<8x8xf32>
+  %m = attn_tile.map %t at(%c0, %h, %c0, %c0) lengths(%sq, %skv) : vector<8x8xf32> {
+  ^bb0(%x: f32, %bb: index, %hh: index, %i: index, %j: index):
+    %d = arith.subi %j, %i : index
+    %y = memref.load %table[%d] : memref<64xf32>
+    %z = arith.addf %x, %y : f32
+    attn_tile.yield %z : f32
   }
   attn_tile.store %m, %src[%c0, %c0] : vector<8x8xf32>, memref<?x8xf32>
   attn_tile.return

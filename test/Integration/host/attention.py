@@ -136,6 +136,10 @@ MASKS = {
         "mask(#attn.not<#attn.or<#attn.not<#attn.causal>, #attn.sliding_window<left = 9, right = 4>>>)",
         lambda i, j, sq, skv: band(None, 0)(i, j, sq, skv) & ~band(9, 4)(i, j, sq, skv),
     ),
+    "upper": (
+        "mask(#attn.sliding_window<left = 0, alignment = top_left>)",
+        band(left=0, top_left=True),
+    ),
     "not_window": (
         "mask(#attn.not<#attn.sliding_window<left = 25, right = 25>>)",
         lambda i, j, sq, skv: ~band(25, 25)(i, j, sq, skv),
@@ -144,6 +148,7 @@ MASKS = {
 
 # Captured arrays: MLIR type, NumPy type, and a function from the shape to values.
 CAPTURES = {
+    "distances": ("memref<?xf32>", np.float32, lambda s, r: r.standard_normal(max(s.sq, s.skv))),
     "slopes": ("memref<?xf32>", np.float32, lambda s, r: 2.0 ** -np.arange(1, s.hq + 1)),
     "bias": ("memref<?x?xf32>", np.float32, lambda s, r: r.standard_normal((s.sq, s.skv))),
     "table": ("memref<?xf32>", np.float32, lambda s, r: r.standard_normal(32)),
@@ -213,6 +218,14 @@ SCORES = {
            %x = memref.load %table[%entry] : memref<?xf32>
            %r = arith.addf %s, %x : f32""",
         lambda s, b, h, i, j, c: s + c["table"][j % 32],
+    ),
+    # Where the distance is negative, nothing is attended.
+    "distance": (
+        ("distances",),
+        """%d = arith.subi %j, %i : index
+           %x = memref.load %distances[%d] : memref<?xf32>
+           %r = arith.addf %s, %x : f32""",
+        lambda s, b, h, i, j, c: s + c["distances"][np.maximum(j - i, 0)],
     ),
     "branch": (
         ("table",),
@@ -444,6 +457,7 @@ VARIANTS = [
     Variant("f32", 64, score="softcap", scale=0.3),
     Variant("f32", 32, score="bias", mask="causal"),
     Variant("f32", 32, score="table"),
+    Variant("f32", 32, mask="upper", score="distance"),
     Variant("f32", 64, score="qk_norm", mask="causal", hq=4, hkv=2),
     Variant("bf16", 80, score="qk_norm", hq=4, hkv=2),
     Variant("f32", 32, score="branch", mask="causal"),
