@@ -56,14 +56,16 @@ Value MaskScope::getPredicate(MaskAttrInterface mask) {
               positions.queryLength, positions.keyLength});
 }
 
-Value MaskScope::clonePredicate(Region &keep, IRMapping mapping) {
-  for (auto [argument, position] :
-       llvm::zip_equal(keep.getArguments(),
-                       ArrayRef<Value>{positions.batch, positions.head,
-                                       positions.query, positions.key}))
-    mapping.map(argument, position);
-  for (Operation &op : keep.front().without_terminator())
+void MaskScope::clone(Region &region, IRMapping &mapping) {
+  mapping.map(region.getArguments().take_back(4),
+              ArrayRef<Value>{positions.batch, positions.head, positions.query,
+                              positions.key});
+  for (Operation &op : region.front().without_terminator())
     builder.clone(op, mapping);
+}
+
+Value MaskScope::clonePredicate(Region &keep, IRMapping mapping) {
+  clone(keep, mapping);
   return mapping.lookupOrDefault(keep.front().getTerminator()->getOperand(0));
 }
 

@@ -149,6 +149,63 @@ MaskAnalysis::expand(const Formula &formula, bool negated,
 }
 
 //===----------------------------------------------------------------------===//
+// Indices
+//===----------------------------------------------------------------------===//
+
+std::optional<MaskAnalysis::OutOfBounds>
+MaskAnalysis::findOutOfBounds(Value index, int64_t size, int64_t numBatches,
+                              int64_t numHeads) {
+  FailureOr<Pieces> pieces = getPieces(index);
+  unsigned batch = getSymbol(positions.batch);
+  unsigned head = getSymbol(positions.head);
+  // Of parts that are not understood no pair is certain, and data may be such
+  // that there is none.
+  bool isCertain = succeeded(pieces) && notAffine.empty();
+  for (auto [number, variable] : llvm::enumerate(variables))
+    isCertain &= variable.kind != VariableKind::Value || number == batch ||
+                 number == head;
+  if (!isCertain)
+    return std::nullopt;
+
+  Conjunction within = getPositionContext();
+  // There may be one batch entry alone.
+  if (ShapedType::isDynamic(numBatches))
+    numBatches = 1;
+  within.push_back(getForm(batch) * -1 + (numBatches - 1));
+  within.push_back(getForm(head) * -1 + (numHeads - 1));
+  for (const Piece &piece : *pieces) {
+    for (const LinearForm &outside :
+         {piece.form * -1 + -1, piece.form + -size}) {
+      Formula both;
+      both.kind = Formula::Kind::And;
+      both.parts = {formula, piece.guard};
+      Conjunction context = within;
+      context.push_back(outside);
+      FailureOr<SmallVector<Conjunction>> cases =
+          expand(both, /*negated=*/false, context);
+      if (failed(cases))
+        continue;
+      for (const Conjunction &rows : *cases) {
+        std::optional<SmallVector<DynamicAPInt, 8>> sample =
+            getPolyhedron(rows, /*withDefinitions=*/true).findIntegerSample();
+        if (!sample)
+          continue;
+        auto get = [&](unsigned variable) {
+          return int64_t((*sample)[variable]);
+        };
+        int64_t value = piece.form.constant;
+        for (auto [variable, coefficient] :
+             llvm::enumerate(piece.form.coefficients))
+          value += coefficient * get(variable);
+        return OutOfBounds{get(batch), get(head), get(queryVariable),
+                           get(keyVariable), value};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+//===----------------------------------------------------------------------===//
 // Tiles
 //===----------------------------------------------------------------------===//
 

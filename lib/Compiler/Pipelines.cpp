@@ -43,6 +43,7 @@ static void addCleanup(OpPassManager &pm) {
 
 void attn::buildSchedulePipeline(OpPassManager &pm,
                                  const TargetPipelineOptions &options) {
+  pm.addPass(createAttnCheckRegionsPass());
   pm.addPass(createAttnSimplifyMasksPass());
   ChooseSchedulePassOptions choose;
   choose.target = options.target;

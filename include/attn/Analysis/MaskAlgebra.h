@@ -35,6 +35,11 @@ public:
   /// The predicate of `mask`.
   Value getPredicate(MaskAttrInterface mask);
 
+  /// Copies the operations of `region` but the last, and maps what they define.
+  /// The last four arguments of the region are the positions. Values from
+  /// outside are those of `mapping`, or themselves.
+  void clone(Region &region, IRMapping &mapping);
+
   /// A copy of the predicate of a keep region. Values from outside of it are
   /// those of `mapping`, or themselves.
   Value clonePredicate(Region &keep, IRMapping mapping = {});

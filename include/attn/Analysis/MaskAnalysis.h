@@ -105,6 +105,18 @@ public:
   /// Whether no pair within the lengths is known to be kept.
   bool isNever();
 
+  /// Where an index is not one of a dimension.
+  struct OutOfBounds {
+    int64_t batch, head, query, key;
+    int64_t index;
+  };
+  /// A pair within static lengths that is kept and for which `index` is
+  /// negative or not less than `size`. Absent if none is known for certain:
+  /// such as where the index or the predicate depends on data.
+  std::optional<OutOfBounds> findOutOfBounds(Value index, int64_t size,
+                                             int64_t numBatches,
+                                             int64_t numHeads);
+
   /// A position and the number of positions of a dimension.
   LinearForm getPosition(MaskDim dim) {
     return getForm(dim == MaskDim::Query ? queryVariable : keyVariable);

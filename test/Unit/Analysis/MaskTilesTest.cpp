@@ -462,6 +462,66 @@ TEST_P(NamedMaskTest, TilesAreExact) {
   }
 }
 
+TEST_F(MaskTilesTest, IndicesOutOfBoundsAreFound) {
+  Generator generator(7);
+  int64_t numFound = 0, numWithin = 0;
+  for (int number = 0; number < 400; ++number) {
+    Expression index = generator.integer(generator.pick(0, 2));
+    Expression predicate = generator.logic(generator.pick(0, 1));
+    int64_t size = generator.pick(1, 40);
+    int64_t batches = 2, heads = 3;
+    Shape shape = shapes[generator.pick(0, shapes.size() - 1)];
+
+    Block block;
+    OpBuilder b(&context);
+    b.setInsertionPointToStart(&block);
+    std::array<Value, NumLeaves> leaves;
+    for (Leaf leaf : {Batch, Head, Query, Key})
+      leaves[leaf] = block.addArgument(b.getIndexType(), loc);
+    Point point = {0, 0, 0, 0, shape.query, shape.key, 5};
+    for (Leaf leaf : {QueryLength, KeyLength, Extra})
+      leaves[leaf] = arith::ConstantIndexOp::create(b, loc, point[leaf]);
+    Value kept = predicate.emit(b, loc, leaves);
+    Value value = index.emit(b, loc, leaves);
+    MaskAnalysis analysis({leaves[Batch], leaves[Head], leaves[Query],
+                           leaves[Key], leaves[QueryLength],
+                           leaves[KeyLength]});
+    analysis.restrict(kept);
+    std::optional<MaskAnalysis::OutOfBounds> found =
+        analysis.findOutOfBounds(value, size, batches, heads);
+    auto isOutside = [&](const Point &at) {
+      int64_t result = index.evaluate(at);
+      return predicate.evaluate(at) && (result < 0 || result >= size);
+    };
+    if (found) {
+      ++numFound;
+      Point at = point;
+      at[Batch] = found->batch;
+      at[Head] = found->head;
+      at[Query] = found->query;
+      at[Key] = found->key;
+      EXPECT_TRUE(isOutside(at)) << index.text << " if " << predicate.text;
+      EXPECT_EQ(found->index, index.evaluate(at)) << index.text;
+      EXPECT_TRUE(0 <= at[Batch] && at[Batch] < batches);
+      EXPECT_TRUE(0 <= at[Head] && at[Head] < heads);
+      EXPECT_TRUE(0 <= at[Query] && at[Query] < shape.query);
+      EXPECT_TRUE(0 <= at[Key] && at[Key] < shape.key);
+      continue;
+    }
+    if (!analysis.getNotAffine().empty())
+      continue;
+    ++numWithin;
+    for (Point at = point; at[Batch] < batches; ++at[Batch])
+      for (at[Head] = 0; at[Head] < heads; ++at[Head])
+        for (at[Query] = 0; at[Query] < shape.query; ++at[Query])
+          for (at[Key] = 0; at[Key] < shape.key; ++at[Key])
+            ASSERT_FALSE(isOutside(at))
+                << index.text << " of " << size << " if " << predicate.text;
+  }
+  EXPECT_GT(numFound, 100);
+  EXPECT_GT(numWithin, 50);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Masks, NamedMaskTest,
     ::testing::Values(

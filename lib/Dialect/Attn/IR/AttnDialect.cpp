@@ -44,16 +44,32 @@ void AttnDialect::initialize() {
       >();
 }
 
-LogicalResult AttnDialect::verifyOperationAttribute(Operation *op,
-                                                    NamedAttribute attribute) {
-  if (attribute.getName() != getDeviceAttrName())
-    return success();
+static LogicalResult verifyStaticTiles(Operation *op, Attribute value) {
+  StringRef name = AttnDialect::getStaticTilesAttrName();
+  if (!isa<AttentionOpInterface>(op))
+    return op->emitOpError("must compute attention to have '") << name << "'";
+  if (!isa<UnitAttr>(value))
+    return op->emitOpError("'")
+           << name << "' must be a unit attribute (was " << value << ")";
+  return success();
+}
+
+static LogicalResult verifyDevice(Operation *op, Attribute value) {
+  StringRef name = AttnDialect::getDeviceAttrName();
   if (!isa<ModuleOp>(op))
     return op->emitOpError("cannot have '")
-           << getDeviceAttrName() << "' (expected on a module)";
-  if (!isa<DeviceAttr>(attribute.getValue()))
+           << name << "' (expected on a module)";
+  if (!isa<DeviceAttr>(value))
     return op->emitOpError("'")
-           << getDeviceAttrName() << "' must be #attn.device (was "
-           << attribute.getValue() << ")";
+           << name << "' must be #attn.device (was " << value << ")";
+  return success();
+}
+
+LogicalResult AttnDialect::verifyOperationAttribute(Operation *op,
+                                                    NamedAttribute attribute) {
+  if (attribute.getName() == getStaticTilesAttrName())
+    return verifyStaticTiles(op, attribute.getValue());
+  if (attribute.getName() == getDeviceAttrName())
+    return verifyDevice(op, attribute.getValue());
   return success();
 }

@@ -32,15 +32,9 @@ using namespace mlir::attn;
 /// The dimension of queries and keys that counts positions.
 static constexpr int64_t lengthDim = 2;
 
-/// The length that masks see, if it is static and not zero.
-static int64_t getStaticLength(AttentionOpInterface op, Value operand) {
-  int64_t length = getDimSize(operand, lengthDim);
-  return op.hasSequences() || length == 0 ? ShapedType::kDynamic : length;
-}
-
 static MaskScope makeScope(AttentionOpInterface op) {
-  return MaskScope(op->getContext(), getStaticLength(op, op.getQuery()),
-                   getStaticLength(op, op.getKey()));
+  auto [queryLength, keyLength] = op.getStaticLengths();
+  return MaskScope(op->getContext(), queryLength, keyLength);
 }
 
 /// What the length of the dimension of positions is a size of.

@@ -41,6 +41,14 @@ def Attn_Dialect : Dialect {
     static constexpr ::llvm::StringLiteral getDeviceAttrName() {
       return "attn.device";
     }
+
+    /// A unit attribute of attention: which tiles its mask leaves out must be
+    /// known at compile time, as closed forms of the lengths and of values that
+    /// do not depend on the pair. `attn-check-regions` reports masks of which
+    /// they are not.
+    static constexpr ::llvm::StringLiteral getStaticTilesAttrName() {
+      return "attn.static_tiles";
+    }
   }];
 }
 

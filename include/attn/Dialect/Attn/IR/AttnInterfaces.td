@@ -235,6 +235,16 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
     /// Query heads that share one key and value head.
     int64_t getGroupSize() { return getNumQueryHeads() / getNumKeyHeads(); }
 
+    /// The lengths that masks see, each dynamic if it is not known, or zero.
+    std::pair<int64_t, int64_t> getStaticLengths() {
+      auto getLength = [&](::mlir::Value operand) {
+        int64_t length = ::mlir::attn::getDimSize(operand, 2);
+        return hasSequences() || length == 0 ? ::mlir::ShapedType::kDynamic
+                                             : length;
+      };
+      return {getLength($_op.getQuery()), getLength($_op.getKey())};
+    }
+
     /// Whether the lengths of sequences are given.
     bool hasSequences() { return $_op.getSequenceLayout().has_value(); }
 

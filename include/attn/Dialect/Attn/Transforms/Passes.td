@@ -285,4 +285,51 @@ def AttnExplainPass : Pass<"attn-explain", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::attn::AttnDialect"];
 }
 
+def AttnCheckRegionsPass : Pass<"attn-check-regions"> {
+  let summary = "report errors of regions that can be known";
+  let description = [{
+    - A score or keep region that reads an element of a captured tensor out of
+      bounds for some pair of positions within static lengths is an error, which
+      names the index and the pair. Pairs that the mask is known to leave out do
+      not count; reads within nested regions, which conditions may guard, are not
+      looked at. Where nothing is known, as with dynamic sizes or indices that
+      are read themselves, kernels bound the index: a read out of bounds gives
+      some element.
+    - Of an attention with `attn.static_tiles`, which tiles the mask leaves out
+      must be known at compile time: parts of the mask that are not piecewise
+      affine in the positions are an error, which names the operations.
+
+    ```mlir
+    attn.attention ... attributes {attn.static_tiles} keep {
+    ^bb0(%b: index, %h: index, %i: index, %j: index):
+      %ij = arith.muli %i, %j : index     // error: names this operation
+      ...
+    ```
+  }];
+}
+
+def AttnPrintMaskMapPass : Pass<"attn-print-mask-map"> {
+  let summary = "draw the tiles that masks leave";
+  let description = [{
+    Draws, for each `attn.attention` of static lengths, the tiles that its kernel
+    visits without code for masks (full), with it (partial) and not at all
+    (empty), as a picture in SVG with a legend. Tiles are those of the schedule
+    unless options say otherwise. Of masks that read tensors, tiles that data
+    decides are drawn as partial.
+  }];
+  let options = [
+    Option<"queryTile", "query-tile", "int64_t", /*default=*/"0",
+           "Queries in a tile; those of the schedule if 0">,
+    Option<"keyTile", "key-tile", "int64_t", /*default=*/"0",
+           "Keys in a tile; those of the schedule if 0">,
+    Option<"batch", "batch", "int64_t", /*default=*/"0",
+           "Batch entry that is drawn">,
+    Option<"head", "head", "int64_t", /*default=*/"0", "Head that is drawn">,
+    Option<"directory", "directory", "std::string", /*default=*/"\"\"",
+           "Folder for files named after functions; the standard output if "
+           "empty">,
+  ];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 #endif // ATTN_DIALECT_ATTN_TRANSFORMS_PASSES_TD

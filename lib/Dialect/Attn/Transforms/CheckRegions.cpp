@@ -1,0 +1,127 @@
+//===- CheckRegions.cpp - Errors of regions that can be known -------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Reports reads of regions that are out of bounds for some pair, and masks
+// whose tiles are not known at compile time where they have to be.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Analysis/MaskAlgebra.h"
+#include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Dialect/Attn/Transforms/Passes.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+namespace mlir::attn {
+#define GEN_PASS_DEF_ATTNCHECKREGIONSPASS
+#include "attn/Dialect/Attn/Transforms/Passes.h.inc"
+} // namespace mlir::attn
+
+using namespace mlir;
+using namespace mlir::attn;
+
+/// A tile of queries to ask about: what is not affine does not depend on it.
+static constexpr int64_t anyTile = 64;
+
+static MaskScope makeScope(AttentionOpInterface op) {
+  auto [queryLength, keyLength] = op.getStaticLengths();
+  return MaskScope(op->getContext(), queryLength, keyLength);
+}
+
+/// Checks that the mask is piecewise affine.
+static LogicalResult checkStaticTiles(AttentionOpInterface op) {
+  MaskScope scope = makeScope(op);
+  MaskAnalysis analysis(scope.getPositions());
+  if (MaskAttrInterface mask = op.getMaskAttr())
+    analysis.restrict(scope.getPredicate(mask));
+  if (!op.getKeepRegion().empty())
+    analysis.restrict(scope.clonePredicate(op.getKeepRegion()));
+  analysis.setTile(MaskDim::Query, anyTile);
+  analysis.getAttended();
+  analysis.getMasked();
+  if (analysis.getNotAffine().empty())
+    return success();
+  InFlightDiagnostic diag = op->emitOpError()
+                            << "with '" << AttnDialect::getStaticTilesAttrName()
+                            << "' must have a mask that is piecewise affine in "
+                               "the positions";
+  for (const NotAffine &part : analysis.getNotAffine())
+    diag.attachNote(isa<UnknownLoc>(part.loc) ? op.getLoc() : part.loc)
+        << part.reason;
+  return diag;
+}
+
+/// What an operation reads an element of, and where; null if it does not.
+static std::pair<Value, OperandRange> getRead(Operation *op) {
+  if (auto extract = dyn_cast<tensor::ExtractOp>(op))
+    return {extract.getTensor(), extract.getIndices()};
+  if (auto load = dyn_cast<memref::LoadOp>(op))
+    return {load.getMemRef(), load.getIndices()};
+  return {Value(), op->getOperands().take_front(0)};
+}
+
+/// Checks the reads of `region` that are made for all pairs that the mask
+/// keeps.
+static LogicalResult checkReads(AttentionOpInterface op, Region &region,
+                                bool isKeep) {
+  if (region.empty())
+    return success();
+  MaskScope scope = makeScope(op);
+  IRMapping mapping;
+  scope.clone(region, mapping);
+  LogicalResult result = success();
+  for (Operation &nested : region.front()) {
+    auto [source, indices] = getRead(&nested);
+    if (!source)
+      continue;
+    for (auto [dim, index] : llvm::enumerate(indices)) {
+      int64_t size = getDimSize(source, dim);
+      if (ShapedType::isDynamic(size))
+        continue;
+      // Scores of pairs that are left out do not matter.
+      MaskAnalysis analysis(scope.getPositions());
+      if (MaskAttrInterface mask = op.getMaskAttr())
+        analysis.restrict(scope.getPredicate(mask));
+      if (!isKeep && !op.getKeepRegion().empty())
+        analysis.restrict(scope.clonePredicate(op.getKeepRegion()));
+      std::optional<MaskAnalysis::OutOfBounds> found = analysis.findOutOfBounds(
+          mapping.lookupOrDefault(index), size, getDimSize(op.getQuery(), 0),
+          op.getNumQueryHeads());
+      if (!found)
+        continue;
+      InFlightDiagnostic diag = nested.emitOpError()
+                                << "reads out of bounds: index " << dim
+                                << " is " << found->index << ", but dimension "
+                                << dim << " has size " << size;
+      diag.attachNote(op.getLoc())
+          << "for batch " << found->batch << ", head " << found->head
+          << ", query " << found->query << " and key " << found->key;
+      result = diag;
+    }
+  }
+  return result;
+}
+
+namespace {
+struct AttnCheckRegionsPass
+    : attn::impl::AttnCheckRegionsPassBase<AttnCheckRegionsPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    getOperation()->walk([&](AttentionOpInterface op) {
+      if (op->hasAttr(AttnDialect::getStaticTilesAttrName()) &&
+          failed(checkStaticTiles(op)))
+        signalPassFailure();
+      if (failed(checkReads(op, op.getScoreRegion(), /*isKeep=*/false)) ||
+          failed(checkReads(op, op.getKeepRegion(), /*isKeep=*/true)))
+        signalPassFailure();
+    });
+    markAllAnalysesPreserved();
+  }
+};
+} // namespace
