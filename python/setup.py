@@ -7,12 +7,14 @@
 
 The libraries come from a build tree: that of the environment variable
 ATTN_BUILD_DIR, or one that is made for the wheel, where MLIR and LLVM are linked
-statically. If those of the tree need libMLIR and libLLVM, they are bundled too,
-so that the machine that installs the wheel needs neither.
+statically; CMAKE_ARGS has more options for it. If those of the tree need libMLIR
+and libLLVM, they are bundled too, so that the machine that installs the wheel
+needs neither.
 """
 
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -34,7 +36,9 @@ def find_build_tree() -> pathlib.Path:
     tree = ROOT / "build" / "wheel"
     subprocess.run(
         ["cmake", "-G", "Ninja", "-S", ROOT, "-B", tree, "-DCMAKE_BUILD_TYPE=Release"]
-        + ["-DATTN_LINK_MLIR_DYLIB=OFF", "-DATTN_INCLUDE_TESTS=OFF", "-DATTN_ENABLE_ASSERTIONS=OFF"],
+        + ["-DATTN_LINK_MLIR_DYLIB=OFF", "-DATTN_INCLUDE_TESTS=OFF", "-DATTN_ENABLE_ASSERTIONS=OFF"]
+        # Where Debian has it.
+        + ["-DCMAKE_PREFIX_PATH=/usr/lib/llvm-22", *shlex.split(os.environ.get("CMAKE_ARGS", ""))],
         check=True,
     )
     subprocess.run(["cmake", "--build", tree, "--target", "attn_c", "attn_runtime"], check=True)

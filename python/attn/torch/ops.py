@@ -132,7 +132,10 @@ def is_plain(*tensors: Tensor) -> bool:
     """Whether tensors are what they seem, and nothing looks on."""
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() != 0:
         return False
-    return all(type(tensor) in _PLAIN and tensor.device.type != "meta" for tensor in tensors)
+    for tensor in tensors:
+        if type(tensor) not in _PLAIN or tensor.is_meta:
+            return False
+    return True
 
 
 def attend(
