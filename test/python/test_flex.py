@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 
 import attn  # noqa: E402
 import attn.errors  # noqa: E402
-from attn.torch import flex, flex_attention  # noqa: E402
+from attn.torch import flex, flex_attention, trace  # noqa: E402
 from torch.nn.attention.flex_attention import AuxRequest, and_masks, create_block_mask, or_masks  # noqa: E402
 from torch.nn.attention.flex_attention import flex_attention as torch_flex_attention  # noqa: E402
 
@@ -341,6 +341,14 @@ def test_compile_and_export_keep_the_operator():
         return flex_attention(q * 2, k, v, score_mod=alibi, block_mask=MASKS["causal"]) + 1
 
     torch.testing.assert_close(torch.compile(run, backend="aot_eager")(q, k, v), run(q, k, v))
+
+    traced = trace(alibi, MASKS["causal"])
+    whole = torch.compile(lambda q, k, v: flex_attention(q * 2, k, v, traced) + 1, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(whole(q, k, v), run(q, k, v))
+    slopes.mul_(2)
+    torch.testing.assert_close(whole(q, k, v), run(q, k, v))
+    with pytest.raises(attn.AttnError, match="block_mask must be None"):
+        flex_attention(q, k, v, traced, MASKS["causal"])
 
     class Module(torch.nn.Module):
         def forward(self, q, k, v):

@@ -9,7 +9,7 @@
 device that the tensors are on: a GPU, or the host.
 """
 
-from attn.torch.flex import flex_attention
+from attn.torch.flex import Traced, flex_attention, trace
 from attn.torch.sdpa import sdpa
 
-__all__ = ["flex_attention", "sdpa"]
+__all__ = ["Traced", "flex_attention", "sdpa", "trace"]

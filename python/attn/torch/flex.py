@@ -199,6 +199,23 @@ def _trace(score_mod: Optional[ScoreMod], mask_mod: Optional[MaskMod]) -> Tuple[
 _trace._torchdynamo_disable = True  # type: ignore[attr-defined]
 
 
+class Traced(NamedTuple):
+    """Functions that have been traced, for ``flex_attention``'s ``score_mod``."""
+
+    score: str
+    keep: str
+    captures: List[Tensor]
+
+
+def trace(score_mod: Optional[ScoreMod] = None, mask_mod: Optional[MaskMod] = None) -> Traced:
+    """Traces functions once and for all: what their variables are bound to later
+    is not looked at, but tensors that they read may change their contents.
+
+    ``flex_attention(query, key, value, traced)`` compiles with ``fullgraph=True``.
+    """
+    return Traced(*_trace(score_mod, mask_mod))
+
+
 def _find_mask(block_mask: Union[BlockMask, MaskMod, None], query: Tensor, key: Tensor) -> Optional[MaskMod]:
     if block_mask is None:
         return None
@@ -219,7 +236,7 @@ def flex_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    score_mod: Optional[ScoreMod] = None,
+    score_mod: Union[ScoreMod, Traced, None] = None,
     block_mask: Union[BlockMask, MaskMod, None] = None,
     scale: Optional[float] = None,
     enable_gqa: bool = False,
@@ -231,7 +248,8 @@ def flex_attention(
     """Computes what ``torch.nn.attention.flex_attention.flex_attention`` does.
 
     ``score_mod`` and ``mask_mod`` are traced: what depends on the position goes
-    into the kernel, reads of captured tensors included. ``block_mask`` may be a
+    into the kernel, reads of captured tensors included. In the place of both,
+    ``score_mod`` may be what ``trace`` made of them. ``block_mask`` may be a
     ``mask_mod`` itself; of a ``BlockMask`` only the ``mask_mod`` is used, since the
     compiler finds out which blocks it leaves out.
     """
@@ -252,7 +270,12 @@ def flex_attention(
         )
     if key.shape[0] == 1 and query.shape[0] > 1:
         key, value = key.expand(query.shape[0], -1, -1, -1), value.expand(query.shape[0], -1, -1, -1)
-    score, keep, captures = _trace(score_mod, _find_mask(block_mask, query, key))
+    if isinstance(score_mod, Traced):
+        if block_mask is not None:
+            raise AttnError("score_mod has been traced, so that block_mask must be None; trace both with one another")
+        score, keep, captures = score_mod
+    else:
+        score, keep, captures = _trace(score_mod, _find_mask(block_mask, query, key))
     with_lse = return_lse or (return_aux is not None and return_aux.lse)
     out, lse = attend(query, key, value, captures, Kind(score=score, keep=keep, scale=scale), with_lse)
     if return_aux is not None:
