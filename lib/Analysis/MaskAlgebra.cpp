@@ -173,7 +173,7 @@ MaskAttrInterface Simplifier::combine(ArrayRef<MaskAttrInterface> masks,
   SmallVector<MaskAttrInterface> parts;
   for (MaskAttrInterface mask : masks) {
     MaskAttrInterface part = rewrite(mask, negated);
-    bool isNone = part && isa<NoneAttr>(part);
+    bool isNone = isa_and_nonnull<NoneAttr>(part);
     if (!part || isNone) {
       if (isAnd == isNone)
         return part;
