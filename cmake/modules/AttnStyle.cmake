@@ -7,15 +7,17 @@
 #===------------------------------------------------------------------------===#
 #
 # `attn-clang-format` fails if a file is not formatted, `attn-clang-format-fix`
-# formats all, `attn-clang-tidy` reports what clang-tidy finds. The versions are
-# pinned: other ones format differently.
+# formats all, `attn-clang-tidy` reports what clang-tidy finds, in the sources
+# that it has not found clean before. The versions are pinned: other ones format
+# differently.
 #
 #===------------------------------------------------------------------------===#
 
 find_program(ATTN_CLANG_FORMAT NAMES clang-format-22
   HINTS ${LLVM_TOOLS_BINARY_DIR} DOC "clang-format 22")
-find_program(ATTN_RUN_CLANG_TIDY NAMES run-clang-tidy-22 run-clang-tidy
-  HINTS ${LLVM_TOOLS_BINARY_DIR} DOC "run-clang-tidy 22")
+find_program(ATTN_CLANG_TIDY NAMES clang-tidy-22
+  HINTS ${LLVM_TOOLS_BINARY_DIR} DOC "clang-tidy 22")
+find_package(Python3 QUIET COMPONENTS Interpreter)
 
 if(ATTN_CLANG_FORMAT)
   set(patterns)
@@ -36,10 +38,12 @@ if(ATTN_CLANG_FORMAT)
     COMMENT "Formatting the sources" VERBATIM)
 endif()
 
-if(ATTN_RUN_CLANG_TIDY)
+# Sources are built first: ninja then knows which headers each includes.
+if(ATTN_CLANG_TIDY AND Python3_Interpreter_FOUND)
+  get_property(libraries GLOBAL PROPERTY ATTN_EXPORTS)
   add_custom_target(attn-clang-tidy
-    COMMAND ${ATTN_RUN_CLANG_TIDY} -quiet -p ${ATTN_BINARY_DIR}
-      ${ATTN_SOURCE_DIR}/lib ${ATTN_SOURCE_DIR}/tools
-    DEPENDS attn-headers
+    COMMAND ${Python3_EXECUTABLE} ${ATTN_SOURCE_DIR}/.ci/clang_tidy.py
+      --build-dir ${ATTN_BINARY_DIR} --clang-tidy ${ATTN_CLANG_TIDY}
+    DEPENDS attn-headers ${libraries}
     COMMENT "Running clang-tidy" VERBATIM USES_TERMINAL)
 endif()

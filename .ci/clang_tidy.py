@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Runs clang-tidy on the sources that it has not yet found clean.
+
+    clang_tidy.py --build-dir BUILD [FILE...]
+
+Most of the time that clang-tidy takes is the parsing of MLIR's headers, so that
+all sources together take minutes. What it finds depends on nothing but the
+source, the headers that it includes, the command that compiles it, the checks
+and clang-tidy itself. A source that was clean with all of these as they are now
+is skipped; the cache remembers no more than that. Which headers a source
+includes is known from ninja once it has been built; without that it is always
+checked.
+
+Without FILE, checks all that BUILD compiles of lib and tools. Exits with 1 if
+anything is found.
+"""
+
+import argparse
+import concurrent.futures
+import functools
+import hashlib
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+FOLDERS = ("lib", "tools")
+KEEP_SECONDS = 30 * 24 * 3600
+
+
+def default_cache():
+    """Where clean results are remembered, beside other tools' caches."""
+    base = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(base) / "attn-clang-tidy"
+
+
+def read_dependencies(build):
+    """What ninja knows of each object: {object: [file, ...]}, paths as ninja writes them."""
+    answer = subprocess.run(["ninja", "-C", build, "-t", "deps"], capture_output=True, text=True)
+    dependencies, files = {}, None
+    for line in answer.stdout.splitlines():
+        if line.startswith("    "):
+            if files is not None:
+                files.append(line.strip())
+        elif ": #deps " in line:
+            files = None
+            if line.endswith("(VALID)"):
+                files = dependencies.setdefault(line.split(": #deps ")[0], [])
+    return dependencies
+
+
+def object_of(entry):
+    """The object file that an entry of compile_commands.json makes, or None."""
+    words = shlex.split(entry["command"])
+    return words[words.index("-o") + 1] if "-o" in words[:-1] else None
+
+
+@functools.lru_cache(maxsize=None)
+def digest_of(path):
+    """Digest of a file's bytes; raises OSError if there is none."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def key_of(entry, dependencies, build, tool):
+    """Names all that a result depends on, or None if that is not known.
+
+    `entry` is of compile_commands.json, `tool` a text that changes with clang-tidy.
+    Says the same of checkouts at different places.
+    """
+    includes = dependencies.get(object_of(entry))
+    if not includes:
+        return None
+
+    def relocatable(text):
+        return text.replace(str(build), "<build>").replace(str(ROOT), "<source>")
+
+    source = pathlib.Path(entry["file"])
+    configurations = [folder / ".clang-tidy" for folder in source.parents if folder.is_relative_to(ROOT)]
+    parts = [tool, relocatable(entry["command"])]
+    try:
+        for path in configurations:
+            if path.exists():
+                parts.append(digest_of(path))
+        for name in includes:
+            path = (build / name).resolve()
+            parts.append(f"{relocatable(str(path))} {digest_of(path)}")
+    except OSError:
+        return None
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def select(entries, files):
+    """The entries to check, one for each source."""
+    wanted = {pathlib.Path(file).resolve() for file in files}
+    selected = {}
+    for entry in entries:
+        source = pathlib.Path(entry["file"]).resolve()
+        if source in wanted if wanted else any(source.is_relative_to(ROOT / folder) for folder in FOLDERS):
+            selected.setdefault(source, entry)
+    for missing in sorted(wanted - set(selected)):
+        sys.exit(f"clang_tidy.py: error: {missing} is not compiled in this build tree")
+    return [selected[source] for source in sorted(selected)]
+
+
+def prune(cache):
+    """Forgets what has not been of use for long."""
+    for path in cache.iterdir():
+        if time.time() - path.stat().st_mtime > KEEP_SECONDS:
+            path.unlink(missing_ok=True)
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build-dir", metavar="DIR", type=pathlib.Path, default=ROOT / "build",
+                        help="build tree with compile_commands.json (default: build)")
+    parser.add_argument("--clang-tidy", metavar="PROGRAM", default="clang-tidy-22")
+    parser.add_argument("--cache", metavar="DIR", type=pathlib.Path, default=default_cache(),
+                        help="where clean results are remembered (default: %(default)s)")
+    parser.add_argument("--jobs", metavar="N", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("files", metavar="FILE", nargs="*", help="sources to check (default: all of lib and tools)")
+    options = parser.parse_args(arguments)
+    build = options.build_dir.resolve()
+    try:
+        entries = select(json.loads((build / "compile_commands.json").read_text()), options.files)
+        tool = subprocess.run([options.clang_tidy, "--version"], capture_output=True, text=True, check=True).stdout
+    except (OSError, ValueError, subprocess.CalledProcessError) as error:
+        sys.exit(f"clang_tidy.py: error: {error}")
+    if not entries:
+        sys.exit(f"clang_tidy.py: error: {build} compiles nothing of {' and '.join(FOLDERS)}")
+
+    options.cache.mkdir(parents=True, exist_ok=True)
+    prune(options.cache)
+    dependencies = read_dependencies(build)
+    todo = []
+    for entry in entries:
+        key = key_of(entry, dependencies, build, tool)
+        if key and (options.cache / key).exists():
+            (options.cache / key).touch()
+        else:
+            todo.append((entry, key))
+
+    def check(entry):
+        command = [options.clang_tidy, "--quiet", "-p", build, entry["file"]]
+        return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        results = {pool.submit(check, entry): (entry, key) for entry, key in todo}
+        for number, result in enumerate(concurrent.futures.as_completed(results), start=1):
+            entry, key = results[result]
+            answer = result.result()
+            print(f"[{number}/{len(todo)}] {os.path.relpath(entry['file'], ROOT)}", flush=True)
+            if answer.returncode != 0 or answer.stdout.strip():
+                failed += 1
+                print(answer.stdout.strip() or answer.stderr.strip(), flush=True)
+            elif key:
+                (options.cache / key).touch()
+    print(f"clang-tidy: {len(entries)} files, {len(entries) - len(todo)} known to be clean, {failed} with findings")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

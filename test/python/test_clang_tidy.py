@@ -1,0 +1,101 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Tests of .ci/clang_tidy.py: what is checked again, and what is not."""
+
+import json
+
+import clang_tidy
+import pytest
+
+# Says the name of what it is run on, and finds something where the source has the word "bad".
+TOOL = """#!/bin/sh
+[ "$1" = --version ] && cat "$0.version" && exit
+for source; do :; done
+echo "$source" >> "$0.log"
+! grep -n bad "$source"
+"""
+
+
+class Project:
+    """A build tree with two sources, one of which includes a header."""
+
+    def __init__(self, folder, monkeypatch):
+        self.folder = folder
+        self.build = folder / "build"
+        self.tool = folder / "tool"
+        self.log = folder / "tool.log"
+        (folder / "lib").mkdir()
+        self.build.mkdir()
+        self.tool.write_text(TOOL)
+        self.tool.chmod(0o755)
+        (folder / "tool.version").write_text("22.1")
+        self.dependencies = {}
+        entries = []
+        for name, files in {"one": ["one.cpp", "header.h"], "two": ["two.cpp"]}.items():
+            for file in files:
+                (folder / "lib" / file).write_text("good\n")
+            self.dependencies[f"{name}.o"] = [str(folder / "lib" / file) for file in files]
+            source = str(folder / "lib" / f"{name}.cpp")
+            entries.append({"file": source, "command": f"c++ -c {source} -o {name}.o"})
+        (self.build / "compile_commands.json").write_text(json.dumps(entries))
+        monkeypatch.setattr(clang_tidy, "ROOT", folder)
+        monkeypatch.setattr(clang_tidy, "read_dependencies", lambda build: self.dependencies)
+
+    def write(self, name, text):
+        (self.folder / name).write_text(text)
+
+    def run(self, *files):
+        """Exit code, and the names of the sources that were checked."""
+        self.log.write_text("")
+        clang_tidy.digest_of.cache_clear()
+        code = clang_tidy.main(["--build-dir", str(self.build), "--clang-tidy", str(self.tool),
+                                "--cache", str(self.folder / "cache"), *map(str, files)])
+        return code, sorted(line.rsplit("/", 1)[1] for line in self.log.read_text().splitlines())
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    return Project(tmp_path, monkeypatch)
+
+
+def test_clean_sources_are_checked_once(project, capsys):
+    assert project.run() == (0, ["one.cpp", "two.cpp"])
+    assert project.run() == (0, [])
+    assert capsys.readouterr().out.splitlines()[-1] == "clang-tidy: 2 files, 2 known to be clean, 0 with findings"
+
+
+def test_findings_are_reported_until_they_are_gone(project, capsys):
+    project.write("lib/two.cpp", "bad\n")
+    for _ in range(2):
+        code, _ = project.run()
+        assert code == 1
+        assert "1:bad" in capsys.readouterr().out
+    project.write("lib/two.cpp", "fixed\n")
+    assert project.run() == (0, ["two.cpp"])
+
+
+def test_changes_are_checked(project):
+    project.run()
+    project.write("lib/header.h", "changed\n")
+    assert project.run() == (0, ["one.cpp"])
+    project.write(".clang-tidy", "Checks: '*'\n")
+    assert project.run() == (0, ["one.cpp", "two.cpp"])
+    project.write("tool.version", "22.2")
+    assert project.run() == (0, ["one.cpp", "two.cpp"])
+    entries = json.loads((project.build / "compile_commands.json").read_text())
+    entries[1]["command"] += " -DNEW"
+    project.write("build/compile_commands.json", json.dumps(entries))
+    assert project.run() == (0, ["two.cpp"])
+
+
+def test_unknown_headers_are_never_clean(project):
+    del project.dependencies["one.o"]
+    for _ in range(2):
+        assert "one.cpp" in project.run()[1]
+
+
+def test_one_file(project):
+    assert project.run(project.folder / "lib" / "one.cpp") == (0, ["one.cpp"])
+    with pytest.raises(SystemExit, match="not compiled"):
+        project.run(project.folder / "lib" / "three.cpp")
