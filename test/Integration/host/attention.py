@@ -146,6 +146,26 @@ MASKS = {
     ),
 }
 
+def make_ancestors(shape, rng):
+    """For each node of a random tree, bits of the nodes on its way to the root,
+    itself included, 32 in a word. The nodes are the queries."""
+    bits = np.zeros((shape.sq, shape.sq), bool)
+    for node in range(shape.sq):
+        parent = int(rng.integers(-1, max(node, 0)))
+        if parent >= 0:
+            bits[node] = bits[parent]
+        bits[node, node] = True
+    words = np.zeros((shape.sq, -(-shape.sq // 32)), np.uint32)
+    for node in range(shape.sq):
+        words[:, node // 32] |= bits[:, node].astype(np.uint32) << (node % 32)
+    return words.view(np.int32)
+
+
+def keep_tree(i, j, words, prefix):
+    node = np.maximum(j - prefix, 0)
+    return (j < prefix) | ((words[i, node // 32] >> (node % 32)) & 1 == 1)
+
+
 # Captured arrays: MLIR type, NumPy type, and a function from the shape to values.
 CAPTURES = {
     "distances": ("memref<?xf32>", np.float32, lambda s, r: r.standard_normal(max(s.sq, s.skv))),
@@ -156,6 +176,10 @@ CAPTURES = {
     "key_factors": ("memref<?x?x?xf32>", np.float32, lambda s, r: r.uniform(0.2, 2, (s.b, s.hq // 2, s.skv))),
     "docs": ("memref<?x?xi32>", np.int32,
              lambda s, r: r.integers(0, 3, (s.b, max(s.sq, s.skv)))),
+    "ancestors": ("memref<?x?xi32>", np.int32, make_ancestors),
+    "prefix": ("memref<1xindex>", np.int64, lambda s, r: [max(s.skv - s.sq, 0)]),
+    "blocks": ("memref<?x?xi8>", np.int8,
+               lambda s, r: r.random((-(-s.sq // 16), -(-s.skv // 16))) < 0.2),
     "lengths": ("memref<?xindex>", np.int64, lambda s, r: r.integers(0, s.skv + 1, s.b)),
     "runs": ("memref<?x?xi32>", np.int32, lambda s, r: make_runs(s, r, np.int32)),
     "wide_runs": ("memref<?x?xi64>", np.int64, lambda s, r: make_runs(s, r, np.int64)),
@@ -256,6 +280,38 @@ KEEPS = {
         """%n = memref.load %lengths[%b] : memref<?xindex>
            %r = arith.cmpi ult, %j, %n : index""",
         lambda b, h, i, j, c: j < c["lengths"][b],
+    ),
+    # Queries are nodes of a tree behind a prefix: each attends its ancestors,
+    # itself and the prefix.
+    "tree": (
+        ("ancestors", "prefix"),
+        """%c0 = arith.constant 0 : index
+           %c32 = arith.constant 32 : index
+           %one = arith.constant 1 : i32
+           %p = memref.load %prefix[%c0] : memref<1xindex>
+           %before = arith.cmpi slt, %j, %p : index
+           %d = arith.subi %j, %p : index
+           %node = arith.maxsi %d, %c0 : index
+           %place = arith.divui %node, %c32 : index
+           %rest = arith.remui %node, %c32 : index
+           %word = memref.load %ancestors[%i, %place] : memref<?x?xi32>
+           %shift = arith.index_cast %rest : index to i32
+           %shifted = arith.shrui %word, %shift : i32
+           %bit = arith.andi %shifted, %one : i32
+           %above = arith.cmpi eq, %bit, %one : i32
+           %r = arith.ori %before, %above : i1""",
+        lambda b, h, i, j, c: keep_tree(i, j, c["ancestors"], c["prefix"][0]),
+    ),
+    # Blocks of a map.
+    "blocks": (
+        ("blocks",),
+        """%c16 = arith.constant 16 : index
+           %zero = arith.constant 0 : i8
+           %x = arith.divui %i, %c16 : index
+           %y = arith.divui %j, %c16 : index
+           %block = memref.load %blocks[%x, %y] : memref<?x?xi8>
+           %r = arith.cmpi ne, %block, %zero : i8""",
+        lambda b, h, i, j, c: c["blocks"][i // 16, j // 16] != 0,
     ),
     # Masks that have names.
     "named": (
@@ -461,6 +517,9 @@ VARIANTS = [
     Variant("f32", 64, score="qk_norm", mask="causal", hq=4, hkv=2),
     Variant("bf16", 80, score="qk_norm", hq=4, hkv=2),
     Variant("f32", 32, score="branch", mask="causal"),
+    Variant("f32", 64, keep="tree", tile=(16, 16)),
+    Variant("f32", 32, keep="blocks", tile=(16, 32)),
+    Variant("f32", 64, keep="blocks", mask="causal", tile=(32, 64)),
     Variant("f32", 64, keep="docs"),
     Variant("f32", 64, keep="docs", mask="causal", score="alibi", layout="bshd"),
     Variant("f32", 64, keep="lengths", tile=(7, 24)),
@@ -635,9 +694,10 @@ def main():
     paths = [os.path.join(args.work, f"variant{n}") for n in range(len(VARIANTS))]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         libraries = list(pool.map(lambda x: compile_variant(*x, args), zip(VARIANTS, paths)))
-    rng = np.random.default_rng(args.seed)
     cases = failures = 0
     for variant, library in zip(VARIANTS, libraries):
+        # What one variant draws does not depend on the others.
+        rng = np.random.default_rng([args.seed, *str(variant).encode()])
         for shape in make_shapes(variant, rng, args.shapes):
             cases += 1
             message = run(variant, library, shape, rng)
