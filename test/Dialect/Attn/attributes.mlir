@@ -114,3 +114,61 @@ func.func private @by_query_length() attributes {
 
 // expected-error @below {{bound must be at least 2 (was 1)}}
 func.func private @bound() attributes {s = #attn.by_query_length<bound = 1, below = #attn_tile.sequential<query_tile = 16, key_tile = 64>, from = #attn_tile.sequential<query_tile = 32, key_tile = 64>>}
+
+// -----
+
+// CHECK: d0 = #attn.dropout<p = 1.250000e-01, rng = #attn.philox<rounds = 7>, bits = 4>,
+// CHECK-SAME: d1 = #attn.dropout<p = 1.000000e-01, rng = #attn.philox>,
+// CHECK-SAME: d2 = #attn.dropout<p = 0.000000e+00, rng = #attn.threefry>,
+// CHECK-SAME: d3 = #attn.dropout<p = 1.000000e-02, rng = #attn.arx<rounds = 5>, bits = 16>
+func.func private @dropouts() attributes {
+  d0 = #attn.dropout<p = 0.125, rng = #attn.philox<rounds = 7>, bits = 4>,
+  d1 = #attn.dropout<p = 0.1, rng = #attn.philox<rounds = 10>, bits = 8>,
+  d2 = #attn.dropout<p = 0.0, rng = #attn.threefry<rounds = 20>>,
+  d3 = #attn.dropout<p = 0.01, rng = #attn.arx<rounds = 5>, bits = 16>
+}
+
+// -----
+
+// expected-error @below {{philox 'rounds' must lie in [7, 64] (was 6)}}
+func.func private @philox_rounds() attributes {r = #attn.philox<rounds = 6>}
+
+// -----
+
+// expected-error @below {{threefry 'rounds' must lie in [12, 64] (was 11)}}
+func.func private @threefry_rounds() attributes {r = #attn.threefry<rounds = 11>}
+
+// -----
+
+// expected-error @below {{arx 'rounds' must lie in [5, 64] (was 65)}}
+func.func private @arx_rounds() attributes {r = #attn.arx<rounds = 65>}
+
+// -----
+
+// expected-error @below {{dropout 'bits' must be 4, 8 or 16 (was 5)}}
+func.func private @dropout_bits() attributes {d = #attn.dropout<p = 0.5, rng = #attn.arx, bits = 5>}
+
+// -----
+
+// expected-error @below {{dropout 'p' must lie in [0, 1) (was -1.000000e-01)}}
+func.func private @negative_p() attributes {d = #attn.dropout<p = -0.1, rng = #attn.arx>}
+
+// -----
+
+// expected-error @below {{dropout 'p' must lie in [0, 1) (was 1.000000e+00)}}
+func.func private @drop_all() attributes {d = #attn.dropout<p = 1.0, rng = #attn.arx>}
+
+// -----
+
+// expected-error @below {{dropout 'p' must be at most 5 % from a multiple of 2^-4 less than 1 (was 1.000000e-01, nearest is 1.250000e-01)}}
+func.func private @coarse_p() attributes {d = #attn.dropout<p = 0.1, rng = #attn.arx, bits = 4>}
+
+// -----
+
+// expected-error @below {{dropout 'p' must be at most 5 % from a multiple of 2^-8 less than 1 (was 9.990000e-01, nearest is 1.000000e+00)}}
+func.func private @almost_all() attributes {d = #attn.dropout<p = 0.999, rng = #attn.arx>}
+
+// -----
+
+// expected-error @below {{dropout 'p' must be at most 5 % from a multiple of 2^-8 less than 1 (was 1.000000e-03, nearest is 0.000000e+00)}}
+func.func private @almost_none() attributes {d = #attn.dropout<p = 0.001, rng = #attn.arx>}

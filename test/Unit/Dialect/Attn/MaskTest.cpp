@@ -11,12 +11,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "EmittedFunction.h"
 #include "attn/Dialect/Attn/IR/AttnAttrs.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/MLIRContext.h"
-#include "llvm/ADT/DenseMap.h"
 
 #include "gtest/gtest.h"
 
@@ -27,55 +27,6 @@ using namespace mlir;
 using namespace mlir::attn;
 
 namespace {
-
-/// A function of indices whose body a mask emits.
-class EmittedFunction {
-public:
-  EmittedFunction(MLIRContext *context, unsigned numArguments)
-      : loc(UnknownLoc::get(context)), builder(context) {
-    for (unsigned i = 0; i != numArguments; ++i)
-      block.addArgument(builder.getIndexType(), loc);
-    builder.setInsertionPointToStart(&block);
-  }
-
-  OpBuilder &getBuilder() { return builder; }
-  Location getLoc() const { return loc; }
-  Value getArgument(unsigned i) { return block.getArgument(i); }
-
-  /// Evaluates the body for `arguments`.
-  void run(ArrayRef<int64_t> arguments) {
-    values.clear();
-    for (auto [argument, value] :
-         llvm::zip_equal(block.getArguments(), arguments))
-      values[argument] = builder.getIndexAttr(value);
-    for (Operation &op : block) {
-      SmallVector<Attribute> operands;
-      for (Value operand : op.getOperands())
-        operands.push_back(values.lookup(operand));
-      SmallVector<OpFoldResult> folded;
-      ASSERT_TRUE(succeeded(op.fold(operands, folded)));
-      ASSERT_EQ(folded.size(), op.getNumResults());
-      for (auto [result, value] : llvm::zip_equal(op.getResults(), folded)) {
-        auto attribute = dyn_cast<Attribute>(value);
-        values[result] =
-            attribute ? attribute : values.lookup(cast<Value>(value));
-      }
-    }
-  }
-
-  /// The value that `result` got in the last run.
-  int64_t get(Value result) const {
-    auto value = dyn_cast_or_null<IntegerAttr>(values.lookup(result));
-    EXPECT_TRUE(value);
-    return value ? value.getValue().getZExtValue() : -1;
-  }
-
-private:
-  Location loc;
-  OpBuilder builder;
-  Block block;
-  llvm::DenseMap<Value, Attribute> values;
-};
 
 struct Lengths {
   int64_t query, key;
@@ -133,7 +84,7 @@ using BandTest = MaskTest;
 } // namespace
 
 TEST_P(MaskTest, PredicateAgreesWithIsAttended) {
-  EmittedFunction function(&context, 6);
+  EmittedFunction function(SmallVector<Type>(6, IndexType::get(&context)));
   MaskPosition at{function.getArgument(0), function.getArgument(1),
                   function.getArgument(2), function.getArgument(3),
                   function.getArgument(4), function.getArgument(5)};
@@ -151,7 +102,7 @@ TEST_P(MaskTest, PredicateAgreesWithIsAttended) {
 
 /// The queries of a tile of keys: sound, and tight for bands.
 TEST_P(BandTest, QueryRangesAreExact) {
-  EmittedFunction function(&context, 4);
+  EmittedFunction function(SmallVector<Type>(4, IndexType::get(&context)));
   QueryBounds range =
       mask.emitQueryRange(function.getBuilder(), function.getLoc(),
                           {function.getArgument(0), function.getArgument(1),

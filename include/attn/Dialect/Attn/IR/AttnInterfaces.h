@@ -22,6 +22,7 @@
 #include "mlir/Interfaces/DestinationStyleOpInterface.h"
 #include "mlir/Pass/PassManager.h"
 
+#include <array>
 #include <cmath>
 #include <optional>
 
@@ -48,6 +49,13 @@ struct KeySpan {
   Value queryLength;
   Value keyLength;
 };
+
+/// The key of a random number generator, and its counter or what it makes of
+/// that.
+template <typename Word>
+using RngKey = std::array<Word, 2>;
+template <typename Word>
+using RngBlock = std::array<Word, 4>;
 
 /// Bounds of the queries that attend keys of a tile: none outside
 /// `[begin, end)`, all within `[fullBegin, fullEnd)`. A null bound stands for

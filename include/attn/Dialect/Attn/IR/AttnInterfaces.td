@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The attribute interfaces through which masks and schedules plug in, and what
-// attention and its gradient have in common.
+// The attribute interfaces through which masks, random number generators and
+// schedules plug in, and what attention and its gradient have in common.
 //
 //===----------------------------------------------------------------------===//
 
@@ -86,6 +86,32 @@ def Attn_MaskAttrInterface : AttrInterface<"MaskAttrInterface"> {
       "::mlir::attn::MaskAttrInterface", "getUnion",
       (ins "::mlir::attn::MaskAttrInterface":$other),
       /*methodBody=*/"", /*defaultImplementation=*/"return nullptr;">,
+  ];
+}
+
+def Attn_RngAttrInterface : AttrInterface<"RngAttrInterface"> {
+  let cppNamespace = "::mlir::attn";
+  let description = [{
+    A counter-based random number generator (Salmon et al. 2011): a function
+    from a key of two words and a counter of four words to four random words. A
+    word has 32 bits. The function must be a bijection of the counters for each
+    key.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        Emits the generator. All values are `i32`, or vectors of them of one
+        type. Emitted code must be pure.
+      }],
+      "::mlir::attn::RngBlock<::mlir::Value>", "emitBlock",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc,
+           "::mlir::attn::RngKey<::mlir::Value>":$key,
+           "::mlir::attn::RngBlock<::mlir::Value>":$counter)>,
+    InterfaceMethod<[{
+        Runs the generator. Agrees with what `emitBlock` emits.
+      }],
+      "::mlir::attn::RngBlock<uint32_t>", "computeBlock",
+      (ins "::mlir::attn::RngKey<uint32_t>":$key,
+           "::mlir::attn::RngBlock<uint32_t>":$counter)>,
   ];
 }
 
