@@ -304,6 +304,10 @@ static SmallVector<std::string> getArgumentNames(func::FuncOp func) {
       setName(getArgument(op.getQuerySequences(), func), "q_sequences");
       setName(getArgument(op.getKeySequences(), func), "k_sequences");
     }
+    if (op.getDropoutAttr()) {
+      setName(getArgument(op.getSeed(), func), "seed");
+      setName(getArgument(op.getOffset(), func), "offset");
+    }
   });
   for (BlockArgument argument : func.getArguments())
     setName(argument, ("arg" + Twine(argument.getArgNumber())).str());

@@ -99,3 +99,14 @@ func.func @padded(%q: memref<?x4x?x64xf16>, %k: memref<?x4x?x64xf16>,
       outs(%o : memref<?x4x?x64xf16>) sequences padded(%len_q, %len_k : memref<?xi32>, memref<?xi32>)
   return
 }
+
+// CHECK-LABEL: func.func @dropout(
+// CHECK-SAME: %{{[a-z0-9]+}}: memref<i64> {{{.*}}attn.name = "seed"}
+// CHECK-SAME: %{{[a-z0-9]+}}: memref<i64> {{{.*}}attn.name = "offset"}
+func.func @dropout(%q: memref<1x4x64x16xf32>, %out: memref<1x4x64x16xf32>, %seed: memref<i64>, %offset: memref<i64>) {
+  attn.attention
+      ins(%q, %q, %q : memref<1x4x64x16xf32>, memref<1x4x64x16xf32>, memref<1x4x64x16xf32>)
+      outs(%out : memref<1x4x64x16xf32>)
+      dropout(#attn.dropout<p = 0.5, rng = #attn.arx>, %seed, %offset : memref<i64>, memref<i64>)
+  return
+}

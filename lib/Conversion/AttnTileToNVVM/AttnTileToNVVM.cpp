@@ -222,6 +222,7 @@ static void populatePatterns(RewritePatternSet &patterns,
                              const KernelContext &context) {
   populateTilePatterns(patterns, converter, context);
   populateScorePatterns(patterns, converter, context);
+  populateDropoutPatterns(patterns, converter, context);
   populateMemoryPatterns(patterns, converter, context);
   populatePipePatterns(patterns, converter, context);
   populateThreadPatterns(patterns, converter, context);

@@ -237,6 +237,11 @@ void populateScorePatterns(RewritePatternSet &patterns,
                            const TypeConverter &converter,
                            const KernelContext &context);
 
+/// Dropped weights.
+void populateDropoutPatterns(RewritePatternSet &patterns,
+                             const TypeConverter &converter,
+                             const KernelContext &context);
+
 /// Loads and stores of global memory.
 void populateMemoryPatterns(RewritePatternSet &patterns,
                             const TypeConverter &converter,

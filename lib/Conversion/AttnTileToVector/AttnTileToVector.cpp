@@ -108,6 +108,7 @@ private:
   LogicalResult emitConstant(arith::ConstantOp op);
   LogicalResult emitMap(MapOp op);
   void emitMask(MaskOp op);
+  void emitDropout(DropoutOp op);
 
   //===--------------------------------------------------------------------===//
   // Tiles
@@ -805,6 +806,44 @@ void TileEmitter::emitMask(MaskOp op) {
        Value(), Value()});
 }
 
+void TileEmitter::emitDropout(DropoutOp op) {
+  setTile(op->getResult(0),
+          {[this, op](Value row, Value column, int64_t lanes) mutable -> Value {
+             Value weights =
+                 tiles.lookup(op.getSource()).emitPiece(row, column, lanes);
+             auto wordType = VectorType::get(lanes, b.getI32Type());
+             auto toLanes = [&](Value value) -> Value {
+               return vector::BroadcastOp::create(b, wordType, value);
+             };
+             auto getPosition = [&](Value first, Value offset) {
+               return toLanes(arith::IndexCastOp::create(
+                   b, b.getI32Type(), add(lookup(first), offset)));
+             };
+             Value first = op.getFirstQuery(), second = op.getFirstKey();
+             if (op.getTransposed())
+               std::swap(first, second);
+             Value query = getPosition(first, row);
+             Value key = getPosition(second, column);
+             SmallVector<Attribute> numbers;
+         for (int64_t lane = 0; lane < lanes; ++lane)
+           numbers.push_back(b.getI32IntegerAttr(lane));
+         Value laneNumbers = arith::ConstantOp::create(
+             b, DenseElementsAttr::get(wordType, numbers));
+             key = arith::AddIOp::create(b, key, laneNumbers);
+             if (op.getTransposed())
+               std::swap(query, key);
+             attn::RngBlock<Value> stream;
+             llvm::transform(op.getStream(), stream.begin(),
+                             [&](Value word) { return toLanes(lookup(word)); });
+             Value isKept =
+                 op.getDropout().emitIsKept(b, b.getLoc(), stream, query, key);
+             return arith::SelectOp::create(
+                 b, isKept, weights,
+                 zeroOf(cast<VectorType>(weights.getType())));
+           },
+           Value(), Value()});
+}
+
 //===----------------------------------------------------------------------===//
 // Reductions
 //===----------------------------------------------------------------------===//
@@ -1217,6 +1256,8 @@ LogicalResult TileEmitter::emitOp(Operation &op) {
     return emitMap(map);
   if (auto mask = dyn_cast<MaskOp>(op))
     return emitMask(mask), success();
+  if (auto dropout = dyn_cast<DropoutOp>(op))
+    return emitDropout(dropout), success();
   if (auto sum = dyn_cast<PartialSumOp>(op))
     return emitPartialSum(sum);
   if (auto contract = dyn_cast<vector::ContractionOp>(op))

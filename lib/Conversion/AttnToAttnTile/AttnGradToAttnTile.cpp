@@ -22,6 +22,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "KernelDropout.h"
 #include "TileProgramBuilder.h"
 #include "attn/Conversion/AttnToAttnTile/AttnToAttnTile.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -122,14 +123,21 @@ private:
   void cloneKeepRegion(Region &target);
   /// exp(score - lse).
   Value emitWeights(const ScoreTile &tile, Value scores, Value exponent);
-  /// The gradient of what `emitRawScores` gives.
+  /// Weights after dropout, times the probability to keep one.
+  Value emitDrop(const ScoreTile &tile, Value weights, ValueRange stream) {
+    return dropout.emitDrop(b, weights, tile.firstQuery, tile.firstKey, stream,
+                            tile.transposed);
+  }
+  /// The gradient of what `emitRawScores` gives. `kept` are the weights after
+  /// `emitDrop`.
   Value emitScoreGrad(const ScoreTile &tile, Value raw, Value weights,
-                      Value weightGrad, Value delta);
-  void emitStore(Value tile, Value dest, ValueRange indices, bool isScaled,
+                      Value kept, Value weightGrad, Value delta);
+  void emitStore(Value tile, Value dest, ValueRange indices, double factor,
                  bool isTransposed = false);
 
   TileProgramBuilder b;
   AttentionGradOp op;
+  KernelDropout dropout;
   int64_t queryTile, keyTile;
   SmallVector<Value> operands;
   IRMapping captured;
@@ -140,8 +148,8 @@ private:
 
 GradKernelWriter::GradKernelWriter(OpBuilder &builder, AttentionGradOp op,
                                    ScheduleAttrInterface schedule)
-    : b(op.getLoc(), builder), op(op), queryTile(schedule.getQueryTile()),
-      keyTile(schedule.getKeyTile()),
+    : b(op.getLoc(), builder), op(op), dropout(op),
+      queryTile(schedule.getQueryTile()), keyTile(schedule.getKeyTile()),
       mapsScores(!op.getScoreRegion().empty() ||
                  !(op.getScaleOrDefault() > 0)) {}
 
@@ -256,7 +264,7 @@ void GradKernelWriter::writeSums(attn_tile::KernelOp kernel,
     std::swap(shape[0], shape[1]);
   Value sum =
       attn_tile::LoadPackedOp::create(b, b.f32Vector(shape), sums, corner);
-  emitStore(sum, dest, corner, /*isScaled=*/true, transposed);
+  emitStore(sum, dest, corner, op.getScaleOrDefault(), transposed);
 }
 
 //===----------------------------------------------------------------------===//
@@ -313,11 +321,19 @@ Value GradKernelWriter::emitWeights(const ScoreTile &tile, Value scores,
 }
 
 Value GradKernelWriter::emitScoreGrad(const ScoreTile &tile, Value raw,
-                                      Value weights, Value weightGrad,
-                                      Value delta) {
-  Value centred =
-      arith::SubFOp::create(b, weightGrad, b.broadcast(delta, tile.shape));
-  Value grad = arith::MulFOp::create(b, weights, centred);
+                                      Value weights, Value kept,
+                                      Value weightGrad, Value delta) {
+  Value deltas = b.broadcast(delta, tile.shape), grad;
+  if (dropout) {
+    Value scaled = arith::MulFOp::create(
+        b, weightGrad, b.splat(tile.shape, 1 / dropout.getKeepProbability()));
+    Value shared = arith::MulFOp::create(b, weights, deltas);
+    Value negated = arith::NegFOp::create(b, shared);
+    grad = math::FmaOp::create(b, kept, scaled, negated);
+  } else {
+    Value centred = arith::SubFOp::create(b, weightGrad, deltas);
+    grad = arith::MulFOp::create(b, weights, centred);
+  }
   if (op.getScoreRegion().empty())
     return grad;
   auto map = attn_tile::MapOp::create(b, ValueRange{raw, grad}, tile.batch,
@@ -340,11 +356,10 @@ Value GradKernelWriter::emitScoreGrad(const ScoreTile &tile, Value raw,
 }
 
 void GradKernelWriter::emitStore(Value tile, Value dest, ValueRange indices,
-                                 bool isScaled, bool isTransposed) {
+                                 double factor, bool isTransposed) {
   auto type = cast<VectorType>(tile.getType());
-  if (isScaled)
-    tile = arith::MulFOp::create(
-        b, tile, b.splat(type.getShape(), op.getScaleOrDefault()));
+  if (factor != 1)
+    tile = arith::MulFOp::create(b, tile, b.splat(type.getShape(), factor));
   Type element = cast<MemRefType>(dest.getType()).getElementType();
   attn_tile::StoreOp::create(b, b.round(tile, element), dest, indices,
                              isTransposed);
@@ -446,6 +461,9 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
   if (group != 1)
     total = arith::MulIOp::create(b, tiles.count, b.index(group));
 
+  SmallVector<Value> stream;
+  if (group == 1)
+    stream = dropout.emitStream(b, captured, ids[0], ids[1]);
   SmallVector<Value> inits;
   if (results.key)
     inits.push_back(b.splat({keyTile, keyChannels}, 0));
@@ -463,6 +481,7 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
       head = arith::AddIOp::create(
           b, arith::MulIOp::create(b, head, b.index(group)).getResult(),
           member);
+      stream = dropout.emitStream(b, captured, ids[0], head);
     }
     Value tileOfQueries = arith::AddIOp::create(b, tiles.first, turn);
     Value firstQuery =
@@ -509,15 +528,16 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
       scores = emitMask(at, scores);
     }
     Value weights = emitWeights(at, scores, exponent);
+    Value kept = emitDrop(at, weights, stream);
 
     ValueRange carried = loop.getRegionIterArgs();
     SmallVector<Value> next(carried);
     if (results.value)
-      next.back() = b.contract(matchElements(weights, douts), douts,
+      next.back() = b.contract(matchElements(kept, douts), douts,
                                carried.back(), ContractForm::Plain);
     if (results.key) {
       Value delta = loadRow(workspace.delta);
-      Value grad = emitScoreGrad(at, raw, weights, weightGrad, delta);
+      Value grad = emitScoreGrad(at, raw, weights, kept, weightGrad, delta);
       grad = matchElements(grad, queries);
       // The products of a warpgroup's own tiles come first: they run while it
       // waits for what the others share.
@@ -540,10 +560,10 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
   SmallVector<Value> indices = {ids[0], ids[1], firstKey, zero};
   if (results.key)
     emitStore(loop.getResults().front(), get(results.key), indices,
-              /*isScaled=*/true);
+              op.getScaleOrDefault());
   if (results.value)
     emitStore(loop.getResults().back(), get(results.value), indices,
-              /*isScaled=*/false);
+              1 / dropout.getKeepProbability());
 }
 
 //===----------------------------------------------------------------------===//
@@ -580,6 +600,7 @@ void GradKernelWriter::writeQueries(attn_tile::KernelOp kernel,
                                              queryTile, keyTile, queryLength,
                                              keyLength, op.getMaskAttr());
   cloneKeepRegion(tiles.getKeep());
+  SmallVector<Value> stream = dropout.emitStream(b, captured, ids[0], ids[1]);
   Value init = b.splat({queryTile, keyChannels}, 0);
   auto loop = scf::ForOp::create(b, zero, tiles.getCount(), one, init);
   {
@@ -608,12 +629,13 @@ void GradKernelWriter::writeQueries(attn_tile::KernelOp kernel,
     Value raw = emitRawScores(product);
     Value scores = emitMask(at, emitScores(at, raw));
     Value weights = emitWeights(at, scores, exponent);
-    Value grad = emitScoreGrad(at, raw, weights, weightGrad, delta);
+    Value kept = emitDrop(at, weights, stream);
+    Value grad = emitScoreGrad(at, raw, weights, kept, weightGrad, delta);
     Value sum = b.contract(matchElements(grad, keys), keys,
                            loop.getRegionIterArg(0), ContractForm::Plain);
     scf::YieldOp::create(b, sum);
   }
-  emitStore(loop.getResult(0), get(result), corner, /*isScaled=*/true);
+  emitStore(loop.getResult(0), get(result), corner, op.getScaleOrDefault());
 }
 
 //===----------------------------------------------------------------------===//
@@ -707,8 +729,14 @@ LogicalResult GradLowering::lower() {
   if (!op.getScoreRegion().empty() && op.getScoreGradRegion().empty())
     return op.emitOpError("needs the 'score_grad' region that belongs to its "
                           "'score' region");
+  KernelDropout dropout(op);
+  for (Attribute part : {parts.keys, parts.values, parts.queries})
+    if (part && failed(dropout.check(cast<ScheduleAttrInterface>(part))))
+      return failure();
+  dropout.report();
   SetVector<Value> used;
   getUsedValuesDefinedAbove(op->getRegions(), used);
+  dropout.addOperands(used);
   SmallVector<Value> captures;
   for (Value value : used) {
     if (matchPattern(value, m_Constant()))

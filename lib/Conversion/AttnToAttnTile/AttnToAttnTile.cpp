@@ -14,6 +14,7 @@
 
 #include "attn/Conversion/AttnToAttnTile/AttnToAttnTile.h"
 #include "ClassifyTiles.h"
+#include "KernelDropout.h"
 #include "PlanSequences.h"
 #include "attn/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -72,6 +73,8 @@ private:
     Value sequence, head, firstQuery, queryLength, keyLength;
     /// Its row of the lists of key tiles, if there are any.
     SmallVector<Value, 3> listRow;
+    /// Its random numbers, if there is dropout.
+    SmallVector<Value, 4> stream;
     /// Where the item is stored. Without sequences rows are positions.
     Value batch, keyHead, firstQueryRow, firstKeyRow;
   };
@@ -140,6 +143,7 @@ private:
 
   ImplicitLocOpBuilder b;
   AttentionOp attention;
+  KernelDropout dropout;
   attn_tile::KernelOp kernel;
   IRMapping captured;
 
@@ -163,7 +167,8 @@ private:
 
 KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
                            attn_tile::KernelOp kernel, ValueRange captures)
-    : b(attention.getLoc(), builder), attention(attention), kernel(kernel) {
+    : b(attention.getLoc(), builder), attention(attention), dropout(attention),
+      kernel(kernel) {
   ScheduleAttrInterface schedule = attention.getChosenSchedule();
   queryTileSize = schedule.getQueryTile();
   keyTileSize = schedule.getKeyTile();
@@ -253,6 +258,7 @@ KernelWriter::WorkItem KernelWriter::makeItem(ValueRange ids) {
   item.keyHead = item.head;
   if (int64_t group = attention.getGroupSize(); group != 1)
     item.keyHead = arith::DivUIOp::create(b, item.head, index(group));
+  item.stream = dropout.emitStream(b, captured, item.sequence, item.head);
   return item;
 }
 
@@ -371,6 +377,8 @@ KernelWriter::State KernelWriter::writeStep(const WorkItem &item,
     probabilities = arith::TruncFOp::create(
         b, VectorType::get({queryTileSize, keyTileSize}, element),
         probabilities);
+  probabilities = dropout.emitDrop(b, probabilities, item.firstQuery, firstKey,
+                                   item.stream);
   Value acc =
       contract(probabilities, valueTile, oldAcc, /*transposeRhs=*/false);
   return {rowMax, rowSums, acc};
@@ -455,7 +463,8 @@ void KernelWriter::writeResults(const WorkItem &item, const State &state) {
                                                   ArrayRef<bool>{false, true},
                                                   vector::CombiningKind::ADD);
   Value empty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, sum, zero);
-  Value inverse = arith::DivFOp::create(b, splat(queryTileSize, 1), sum);
+  Value inverse = arith::DivFOp::create(
+      b, splat(queryTileSize, 1 / dropout.getKeepProbability()), sum);
   inverse = arith::SelectOp::create(b, empty, zero, inverse);
   Value result =
       arith::MulFOp::create(b, state.acc, broadcastRows(inverse, valueHeadDim));
@@ -541,8 +550,14 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
     return attention.emitOpError("key tile must be a multiple of ")
            << numPartialSums << " (was " << schedule.getKeyTile() << ")";
 
+  KernelDropout dropout(attention);
+  if (failed(dropout.check(schedule)))
+    return failure();
+  dropout.report();
+
   SetVector<Value> used;
   getUsedValuesDefinedAbove(attention->getRegions(), used);
+  dropout.addOperands(used);
   SmallVector<Value> captures;
   for (Value value : used) {
     if (matchPattern(value, m_Constant()))

@@ -37,7 +37,8 @@ public:
   void write(Value rowStep);
 
 private:
-  /// What a pair contributes: its weight and the scaled gradient of its score.
+  /// What a pair contributes: its weight after dropout and the scaled gradient
+  /// of its score.
   struct Weights {
     Value p, dx;
   };
@@ -167,10 +168,11 @@ void GradLoopWriter::emitPair(const LoopPair &pair, Value delta,
           b, arith::SubFOp::create(b, changed, rowLse).getResult());
       Value dp = emitDot(dout, {pair.batch, pair.head, pair.queryRow}, value,
                          {pair.batch, pair.keyHead, pair.keyRow}, valueHeadDim);
+      dp = emitDropout(pair, dp);
       Value difference = arith::SubFOp::create(b, dp, delta);
       Value ds = arith::MulFOp::create(b, p, difference);
       Value dx = emitScoreGrad(pair, score, ds, accumulate);
-      use({p, arith::MulFOp::create(b, dx, scale)});
+      use({emitDropout(pair, p), arith::MulFOp::create(b, dx, scale)});
       scf::YieldOp::create(b);
     });
   };

@@ -162,9 +162,10 @@ Value LoopWriter::writeSums(const Row &row, Value rowMax) {
         [&](OpBuilder &, Location) {
           Value p = math::ExpOp::create(
               b, arith::SubFOp::create(b, score, rowMax).getResult());
+          Value weight = emitDropout(pair, p);
           loop(valueHeadDim, {}, [&](Value d, ValueRange) {
             Value v = load(value, {pair.batch, pair.keyHead, pair.keyRow, d});
-            store(fma(p, v, load(row.outBuffer, d)), row.outBuffer, d);
+            store(fma(weight, v, load(row.outBuffer, d)), row.outBuffer, d);
             return SmallVector<Value>();
           });
           scf::YieldOp::create(

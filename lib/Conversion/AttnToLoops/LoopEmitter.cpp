@@ -32,6 +32,16 @@ LoopEmitter::LoopEmitter(OpBuilder &builder, AttentionOpInterface attention,
   storedKeys = size(key, 2);
   queryHeadDim = size(query, 3);
   valueHeadDim = size(value, 3);
+  if (attention.getDropoutAttr()) {
+    auto read = [&](Value state) -> Value {
+      state = lookup(state);
+      if (!isa<MemRefType>(state.getType()))
+        return state;
+      return memref::LoadOp::create(b, state, ValueRange());
+    };
+    seed = read(attention.getSeed());
+    offset = read(attention.getOffset());
+  }
   if (!attention.hasSequences())
     return;
   querySequences = lookup(attention.getQuerySequences());
@@ -123,6 +133,22 @@ Value LoopEmitter::emitKeep(const LoopPair &pair) {
       inlineRegion(attention.getKeepRegion(),
                    {pair.sequence.number, pair.head, pair.query, pair.key});
   return keep ? arith::AndIOp::create(b, keep, kept).getResult() : kept;
+}
+
+Value LoopEmitter::emitDropout(const LoopPair &pair, Value weight) {
+  DropoutAttr dropout = attention.getDropoutAttr();
+  if (!dropout)
+    return weight;
+  RngBlock<Value> stream = dropout.emitStream(b, b.getLoc(), seed, offset,
+                                              pair.sequence.number, pair.head);
+  auto toWord = [&](Value position) -> Value {
+    return arith::IndexCastOp::create(b, b.getI32Type(), position);
+  };
+  Value kept = dropout.emitIsKept(b, b.getLoc(), stream, toWord(pair.query),
+                                  toWord(pair.key));
+  Value scaled = arith::MulFOp::create(
+      b, weight, constant(1 / dropout.getKeepProbability()));
+  return arith::SelectOp::create(b, kept, scaled, constant(0));
 }
 
 Value LoopEmitter::emitDot(Value lhs, ValueRange lhsIndices, Value rhs,

@@ -47,3 +47,14 @@ func.func @choice(%q: memref<1x1x?x64xf32>, %o: memref<1x1x?x64xf32>) {
       outs(%o : memref<1x1x?x64xf32>) schedule(#attn.by_query_length<bound = 9, below = #small, from = #small>)
   return
 }
+
+// -----
+
+func.func @dropout_tiles(%q: memref<1x1x?x64xf32>, %o: memref<1x1x?x64xf32>, %seed: i64) {
+  // expected-error @below {{'attn.attention' op with dropout needs tiles of multiples of 16 queries and keys (has 16 and 40)}}
+  attn.attention ins(%q, %q, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>)
+      outs(%o : memref<1x1x?x64xf32>)
+      dropout(#attn.dropout<p = 0.5, rng = #attn.arx>, %seed, %seed : i64, i64)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 40>)
+  return
+}

@@ -156,3 +156,25 @@ func.func @padded(%q: memref<?x2x?x8xf32>, %len_q: memref<?xi32>, %len_k: memref
       sequences padded(%len_q, %len_k : memref<?xi32>, memref<?xi32>)
   return
 }
+
+// -----
+
+// The normaliser is the sum of all weights; the output has those that are kept.
+// CHECK-LABEL: func @dropout
+// CHECK-SAME:    %[[SEED:[a-z0-9]+]]: memref<i64>
+// CHECK-DAG:     %[[FACTOR:.*]] = arith.constant 2.000000e+00 : f64
+// CHECK-DAG:     %[[ZERO:.*]] = arith.constant 0.000000e+00 : f64
+// CHECK:         memref.load %[[SEED]][]
+// CHECK:         %[[P:.*]] = math.exp %{{.*}} : f64
+// CHECK:         %[[KEPT:.*]] = arith.trunci %{{.*}} : i32 to i1
+// CHECK:         %[[SCALED:.*]] = arith.mulf %[[P]], %[[FACTOR]] : f64
+// CHECK:         %[[WEIGHT:.*]] = arith.select %[[KEPT]], %[[SCALED]], %[[ZERO]] : f64
+// CHECK:         arith.mulf %[[WEIGHT]], %{{.*}} : f64
+// CHECK:         arith.addf %{{.*}}, %[[P]] : f64
+func.func @dropout(%q: memref<1x1x?x16xf32>, %out: memref<1x1x?x16xf32>, %seed: memref<i64>) {
+  attn.attention
+      ins(%q, %q, %q : memref<1x1x?x16xf32>, memref<1x1x?x16xf32>, memref<1x1x?x16xf32>)
+      outs(%out : memref<1x1x?x16xf32>)
+      dropout(#attn.dropout<p = 0.5, rng = #attn.arx>, %seed, %seed : memref<i64>, memref<i64>)
+  return
+}

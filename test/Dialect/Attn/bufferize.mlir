@@ -163,3 +163,18 @@ func.func @sequences(%q: tensor<1x8x8x64xf16>, %cu: tensor<?xi32>,
       -> tensor<1x8x8x64xf16>
   return %0, %init : tensor<1x8x8x64xf16>, tensor<1x8x8x64xf16>
 }
+
+// -----
+
+// A seed that is a number stays one; an offset that is stored becomes a memref.
+// CHECK-LABEL: func.func @dropout(
+// CHECK-SAME:    %[[SEED:[a-z0-9]+]]: i64, %[[OFFSET:[a-z0-9]+]]: memref<i64
+// CHECK:         attn.attention {{.*}} dropout(<p = 5.000000e-01, rng = #attn.arx>, %[[SEED]], %[[OFFSET]] : i64, memref<i64
+func.func @dropout(%q: tensor<?x4x?x16xf32>, %seed: i64, %offset: tensor<i64>) -> tensor<?x4x?x16xf32> {
+  %0 = attn.attention
+      ins(%q, %q, %q : tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>)
+      outs(%q : tensor<?x4x?x16xf32>)
+      dropout(#attn.dropout<p = 0.5, rng = #attn.arx>, %seed, %offset : i64, tensor<i64>)
+      -> tensor<?x4x?x16xf32>
+  return %0 : tensor<?x4x?x16xf32>
+}

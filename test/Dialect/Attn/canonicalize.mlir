@@ -222,3 +222,32 @@ func.func @mask_of_sequences(%q: memref<1x4x1x16xf32>, %k: memref<1x4x8x16xf32>,
       mask(#attn.causal)
   return
 }
+
+// -----
+
+// A dropout that drops nothing goes, with its operands.
+// CHECK-LABEL: func @empty_dropout
+// CHECK:         attn.attention
+// CHECK-NOT:     dropout
+// CHECK:         return
+func.func @empty_dropout(%q: tensor<?x4x?x16xf32>, %seed: tensor<i64>) -> tensor<?x4x?x16xf32> {
+  %0 = attn.attention
+      ins(%q, %q, %q : tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>)
+      outs(%q : tensor<?x4x?x16xf32>)
+      dropout(#attn.dropout<p = 0.0, rng = #attn.arx>, %seed, %seed : tensor<i64>, tensor<i64>)
+      -> tensor<?x4x?x16xf32>
+  return %0 : tensor<?x4x?x16xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func @some_dropout
+// CHECK:         dropout(<p = 6.250000e-02, rng = #attn.arx, bits = 4>, %{{.*}}, %{{.*}} : i64, i64)
+func.func @some_dropout(%q: tensor<?x4x?x16xf32>, %seed: i64) -> tensor<?x4x?x16xf32> {
+  %0 = attn.attention
+      ins(%q, %q, %q : tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>)
+      outs(%q : tensor<?x4x?x16xf32>)
+      dropout(#attn.dropout<p = 0.0625, rng = #attn.arx, bits = 4>, %seed, %seed : i64, i64)
+      -> tensor<?x4x?x16xf32>
+  return %0 : tensor<?x4x?x16xf32>
+}

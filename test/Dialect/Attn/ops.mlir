@@ -161,3 +161,18 @@ func.func @sinks(%q: memref<1x4x?x16xf32>, %cu: memref<?xi32>,
       sequences packed(%cu, %cu : memref<?xi32>, memref<?xi32>)
   return
 }
+
+// Seed and offset of dropout are numbers, or stored.
+// CHECK-LABEL: func @dropout
+// CHECK-SAME: %[[SEED:[a-z0-9]+]]: i64, %[[OFFSET:[a-z0-9]+]]: tensor<i64>
+// CHECK: attn.attention {{.*}} mask(#attn.causal) dropout(<p = 1.250000e-01, rng = #attn.philox<rounds = 7>>, %[[SEED]], %[[OFFSET]] : i64, tensor<i64>) -> tensor<?x4x?x16xf32>
+func.func @dropout(%q: tensor<?x4x?x16xf32>, %seed: i64, %offset: tensor<i64>) -> tensor<?x4x?x16xf32> {
+  %0 = attn.attention
+      ins(%q, %q, %q : tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>,
+          tensor<?x4x?x16xf32>)
+      outs(%q : tensor<?x4x?x16xf32>) mask(#attn.causal)
+      dropout(#attn.dropout<p = 0.125, rng = #attn.philox<rounds = 7>>,
+          %seed, %offset : i64, tensor<i64>)
+      -> tensor<?x4x?x16xf32>
+  return %0 : tensor<?x4x?x16xf32>
+}

@@ -1237,3 +1237,21 @@ func.func @key_tiles_row(%i: index, %list: memref<?x1x?x?xi32>) {
       listed(%list[%i, %i] : memref<?x1x?x?xi32>)
   return
 }
+
+// -----
+
+func.func @dropout_stream(%p: vector<16x16xf32>, %i: index, %w: i32) {
+  // expected-error @below {{'attn_tile.dropout' op 'stream' must have 4 words (has 3)}}
+  %0 = attn_tile.dropout %p at(%i, %i) stream(%w, %w, %w)
+      by(<p = 0.5, rng = #attn.arx>) : vector<16x16xf32>
+  return
+}
+
+// -----
+
+func.func @dropout_tile(%p: vector<16x24xbf16>, %i: index, %w: i32) {
+  // expected-error @below {{'attn_tile.dropout' op sizes of the tile must be multiples of 16 (tile is 'vector<16x24xbf16>')}}
+  %0 = attn_tile.dropout %p at(%i, %i) stream(%w, %w, %w, %w)
+      by(<p = 0.5, rng = #attn.arx>) : vector<16x24xbf16>
+  return
+}

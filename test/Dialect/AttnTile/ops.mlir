@@ -530,3 +530,15 @@ func.func @listed_tiles(%i: index, %list: memref<?x1x?x?xi32>) {
       listed(%list[%i, %i, %i] : memref<?x1x?x?xi32>)
   return
 }
+
+// CHECK-LABEL: func @dropout(
+// CHECK-SAME: %[[P:.*]]: vector<16x32xbf16>, %[[I:.*]]: index, %[[W:.*]]: i32)
+// CHECK: attn_tile.dropout %[[P]] at(%[[I]], %[[I]]) stream(%[[W]], %[[W]], %[[W]], %[[W]]) by(<p = 5.000000e-01, rng = #attn.arx>) : vector<16x32xbf16>
+// CHECK: attn_tile.dropout {{.*}} transposed : vector<16x32xbf16>
+func.func @dropout(%p: vector<16x32xbf16>, %i: index, %w: i32) -> vector<16x32xbf16> {
+  %0 = attn_tile.dropout %p at(%i, %i) stream(%w, %w, %w, %w)
+      by(#attn.dropout<p = 0.5, rng = #attn.arx>) : vector<16x32xbf16>
+  %1 = attn_tile.dropout %0 at(%i, %i) stream(%w, %w, %w, %w)
+      by(#attn.dropout<p = 0.5, rng = #attn.arx>) transposed : vector<16x32xbf16>
+  return %1 : vector<16x32xbf16>
+}

@@ -36,7 +36,10 @@ import threading
 from dataclasses import dataclass, field
 from typing import Dict, Optional, Tuple
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "python"))
+for folder in (("..", "..", "..", "python"), ("..", "Inputs")):
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *folder))
+
+from dropout import Dropout  # noqa: E402
 
 # What one rounding to a dtype changes, at most.
 ROUNDING = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24}
@@ -101,7 +104,7 @@ MASKS = {
 }
 
 # Captured tensors: MLIR type with HEADS for the number of heads.
-CAPTURES = {"sinks": "tensor<HEADSxbf16>", "slopes": "tensor<HEADSxf32>", "bias": "tensor<HEADSx?x?xf32>", "bias16": "tensor<1xHEADSx?x?xbf16>", "table": "tensor<HEADSx401xf32>", "docs": "tensor<?x?xi32>"}
+CAPTURES = {"sinks": "tensor<HEADSxbf16>", "slopes": "tensor<HEADSxf32>", "bias": "tensor<HEADSx?x?xf32>", "bias16": "tensor<1xHEADSx?x?xbf16>", "table": "tensor<HEADSx401xf32>", "docs": "tensor<?x?xi32>", "seed": "tensor<i64>", "offset": "tensor<i64>"}
 
 # Name to captures, body of the region, and the same on torch tensors.
 SCORES = {
@@ -196,6 +199,7 @@ class Variant:
     lse: bool = True
     # Whether each head has a sink.
     sinks: bool = False
+    dropout: Optional[Dropout] = None
     # Consumers, key tile, stages, ping-pong, traversal, interleave; none leaves
     # the choice to the compiler.
     schedule: Optional[Tuple[int, int, int, bool, str, int]] = None
@@ -206,7 +210,8 @@ class Variant:
 
     @property
     def captures(self):
-        return SCORES[self.score][0] + KEEPS[self.keep][0] + (("sinks",) if self.sinks else ())
+        captures = SCORES[self.score][0] + KEEPS[self.keep][0] + (("sinks",) if self.sinks else ())
+        return captures + (("seed", "offset") if self.dropout else ())
 
     @property
     def name(self) -> str:
@@ -220,6 +225,9 @@ class Variant:
             parts.append("no_lse")
         if self.sinks:
             parts.append("sinks")
+        if self.dropout:
+            d = self.dropout
+            parts.append(f"{d.generator}{d.rounds}_p{d.threshold}_of_{2**d.bits}")
         if self.schedule:
             consumers, tile, stages, ping_pong, traversal, interleave = self.schedule
             parts.append(f"c{consumers}_k{tile}_s{stages}_{'turns' if ping_pong else 'free'}_{traversal}{interleave}")
@@ -247,6 +255,8 @@ class Variant:
         options = " sinks(%sinks : tensor<HEADSxbf16>)" if self.sinks else ""
         options += f" scale({self.scale!r})" if self.scale is not None else ""
         options += f" mask({MASKS[self.mask][0]})" if MASKS[self.mask][0] else ""
+        if self.dropout:
+            options += f" dropout({self.dropout}, %seed, %offset : tensor<i64>, tensor<i64>)"
         if self.score:
             options += f"""
       score {{
@@ -369,6 +379,13 @@ VARIANTS = [
     variant(64, dtype="f16", out="f32"),
     variant(256, heads=(8, 2), out="f32", mask="window_both"),
     variant(72, 40, out="f32", keep="docs"),
+    # Dropout.
+    variant(64, dropout=Dropout(0.125, "philox", 7)),
+    variant(128, heads=(8, 2), mask="causal", dropout=Dropout(0.1, "arx", 6)),
+    variant(256, dtype="f16", dropout=Dropout(0.3, "threefry", 20, bits=16)),
+    variant(96, mask="window", dtype="f16", dropout=Dropout(0.5, "philox", 10, bits=4)),
+    variant(128, score="alibi", keep="docs", dropout=Dropout(0.125, "arx", 5)),
+    variant(192, 128, mask="causal", out="f32", dropout=Dropout(0.9, "arx", 6)),
     variant(128, lse=False, mask="causal"),
     variant(192, dtype="f16", lse=False),
     # Sinks.
@@ -570,6 +587,8 @@ def place(torch, shape, dtype, layout, fill, guard):
 
 def make_capture(torch, case, name, generator):
     layout = case.layouts[4]
+    if name in ("seed", "offset"):
+        return torch.randint(-(2**63), 2**63 - 1, (), device="cuda", generator=generator)
     if name == "slopes":
         values = 2.0 ** -torch.arange(1, case.variant.heads + 1, device="cuda", dtype=torch.float32)
     elif name == "sinks":
@@ -631,6 +650,10 @@ def attention(torch, case, q, k, v, captures, heads, rows, exact):
         total = total + (sinks - m).exp()
     lse = (m + total.log())[..., 0]
     p = p / total.masked_fill(total == 0, 1)
+    if variant.dropout:
+        state = captures["seed"].item(), captures["offset"].item()
+        kept = variant.dropout.keep(*state, *(x.cpu().numpy() for x in (b, h, i, j)))
+        p = p * torch.from_numpy(kept).to(p.device) / variant.dropout.keep_probability
     if exact:
         spread = (p.square() @ v.square().sum(-1, keepdim=True)).sqrt()[..., 0]
         return p @ v, lse, spread

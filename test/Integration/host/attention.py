@@ -24,6 +24,9 @@ import sys
 
 import numpy as np
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "Inputs"))
+from dropout import Dropout  # noqa: E402
+
 F64 = np.float64
 
 
@@ -426,11 +429,13 @@ KEEPS.update({f"random{seed}": make_random_keep(seed) for seed in range(NUM_RAND
 
 class Variant:
     def __init__(self, dtype, d, dv=None, hq=2, hkv=2, mask="none", score="none",
-                 keep="none", out=None, layout="bhsd", scale=None, tile=(32, 64), sinks=None):
+                 keep="none", out=None, layout="bhsd", scale=None, tile=(32, 64), sinks=None,
+                 dropout=None):
         self.dtype, self.d, self.dv, self.hq, self.hkv = dtype, d, dv or d, hq, hkv
         self.mask, self.score, self.keep = mask, score, keep
         self.out, self.layout, self.tile, self.sinks = out or dtype, layout, tile, sinks
         self.scale_given, self.scale = scale, scale if scale is not None else d**-0.5
+        self.dropout = dropout
         self.captures = list(dict.fromkeys(SCORES[score][0] + KEEPS[keep][0]))
 
     def __str__(self):
@@ -464,6 +469,10 @@ class Variant:
             sinks = f"memref<{self.hq}x{self.sinks}>"
             captures += f", %sinks: {sinks}"
             sinks = f"sinks(%sinks : {sinks})"
+        dropout = ""
+        if self.dropout:
+            captures += ", %seed: memref<i64>, %offset: memref<i64>"
+            dropout = f"dropout({self.dropout}, %seed, %offset : memref<i64>, memref<i64>)"
         regions = ""
         if self.score != "none":
             regions += f"""score {{
@@ -479,7 +488,7 @@ class Variant:
           }}"""
         return f"""func.func @run(%q: {q}, %k: {k}, %v: {v}, %o: {o}, %lse: {lse}{captures}) {{
           attn.attention ins(%q, %k, %v : {q}, {k}, {v}) outs(%o, %lse : {o}, {lse})
-              {sinks} {scale} {MASKS[self.mask][0]}
+              {sinks} {scale} {MASKS[self.mask][0]} {dropout}
               schedule(#attn_tile.sequential<query_tile = {self.tile[0]}, key_tile = {self.tile[1]}>)
               {regions}
           return
@@ -539,6 +548,12 @@ VARIANTS = [
     Variant("bf16", 64, mask="causal", hq=6, hkv=2, sinks="bf16"),
     Variant("f16", 64, scale=1e-12, sinks="f16"),
     *(Variant("f32", 16, keep=f"random{seed}", tile=(8, 8)) for seed in range(NUM_RANDOM_KEEPS)),
+    Variant("f32", 32, dropout=Dropout(0.125, "philox", 7)),
+    Variant("f32", 64, mask="causal", dropout=Dropout(0.1, "philox", 10), tile=(16, 80)),
+    Variant("f32", 32, hq=4, dropout=Dropout(0.625, "threefry", 20, bits=4)),
+    Variant("f32", 16, mask="window", dropout=Dropout(0.03, "arx", 6, bits=16), tile=(64, 16)),
+    Variant("bf16", 64, hq=4, hkv=2, mask="causal", score="alibi", dropout=Dropout(0.125, "arx", 6)),
+    Variant("f16", 40, dv=24, keep="docs", layout="bshd", dropout=Dropout(0.9, "threefry", 12)),
 ]
 
 
@@ -603,9 +618,9 @@ def descriptor(array):
                       (ctypes.c_int64 * rank)(*strides))
 
 
-def attention(variant, q, k, v, captures, sinks, step):
-    """Attention on arrays; `step` rounds after each operation. Gives the output
-    and the log-sum-exp."""
+def attention(variant, q, k, v, captures, step, sinks=None, rng_state=None, sequence=0):
+    """Attention on arrays, of which `sequence` numbers the first batch entry; `step`
+    rounds after each operation. Gives the output and the log-sum-exp."""
     group = variant.hq // variant.hkv
     k, v = np.repeat(k, group, 1), np.repeat(v, group, 1)
     b, h, i, j = np.ogrid[: q.shape[0], : q.shape[1], : q.shape[2], : k.shape[2]]
@@ -626,6 +641,9 @@ def attention(variant, q, k, v, captures, sinks, step):
     with np.errstate(divide="ignore"):
         lse = (m + np.log(total))[..., 0]
     p = step(p / np.where(total == 0, 1, total))
+    if variant.dropout:
+        kept = variant.dropout.keep(*rng_state, b + sequence, h, i, j)
+        p = step(np.where(kept, p / variant.dropout.keep_probability, 0))
     return step(p @ v), lse
 
 
@@ -654,14 +672,19 @@ def run(variant, library, shape, rng):
         sinks[-1] = -np.inf
         arrays.append(to_memory(sinks, variant.sinks))
         sinks = from_memory(arrays[-1], variant.sinks).astype(F64)
+    rng_state = None
+    if variant.dropout:
+        rng_state = [int(x) for x in rng.integers(-(2**63), 2**63, 2)]
+        arrays += [np.array(x, np.int64) for x in rng_state]
     descriptors = [descriptor(array) for array in arrays]
     library._mlir_ciface_run(*(ctypes.byref(d) for d in descriptors))
 
     values = [from_memory(x, variant.dtype) for x in inputs.values()]
-    exact, exact_lse = attention(variant, *(x.astype(F64) for x in values), captures, sinks, lambda x: x)
+    exact, exact_lse = attention(variant, *(x.astype(F64) for x in values), captures, lambda x: x,
+                                 sinks, rng_state)
     with np.errstate(invalid="ignore"):
-        rounded, _ = attention(variant, *values, captures, sinks,
-                               lambda x: round_to(x, variant.dtype))
+        rounded, _ = attention(variant, *values, captures,
+                               lambda x: round_to(x, variant.dtype), sinks, rng_state)
     result = from_memory(out, variant.out).astype(F64)
     if not np.isfinite(result).all():
         return "output is not finite"

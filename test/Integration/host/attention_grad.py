@@ -26,6 +26,7 @@ import numpy as np
 
 sys.path.insert(0, os.path.dirname(__file__))
 import attention
+from dropout import Dropout
 from attention import CAPTURES, EPSILON, F64, KEEPS, MASKS, SCORES
 
 # Gradients of score regions: MLIR body (%s and %ds to %r), and the factor of ds.
@@ -83,6 +84,10 @@ class Variant(attention.Variant):
             {SCORE_GRADS[self.score][0]}
             attn.yield %r : f32
           }}"""
+        dropout = ""
+        if self.dropout:
+            captures += ", %seed: memref<i64>, %offset: memref<i64>"
+            dropout = f"dropout({self.dropout}, %seed, %offset : memref<i64>, memref<i64>)"
         dlse, dlse_type = (", %dlse", f", {lse}") if self.dlse else ("", "")
         tiles = f"#attn_tile.sequential<query_tile = {self.tile[0]}, key_tile = {self.tile[1]}>"
         parts = ", ".join(f"{part} = {tiles}" for part in ("rows " + self.parts).split())
@@ -91,7 +96,7 @@ class Variant(attention.Variant):
           attn.attention_grad
               ins(%q, %k, %v, %o, %lse, %do{dlse} : {q}, {k}, {v}, {o}, {lse}, {o}{dlse_type})
               outs(%dq, %dk, %dv : {q}, {k}, {v})
-              {scale} {mask}
+              {scale} {mask} {dropout}
               schedule(#attn_tile.gradient<{parts}>)
               {regions}
           return
@@ -133,10 +138,15 @@ VARIANTS = [
     Variant("f16", 64, mask="causal", layout="bshd", dlse=True),
     Variant("f16", 104, dv=24, mask="window_both"),
     Variant("f16", 64, score="alibi", keep="docs", hq=6, hkv=2),
+    Variant("f32", 32, dropout=Dropout(0.125, "philox", 7)),
+    Variant("f32", 64, mask="causal", hq=4, hkv=2, parts="keys", dropout=Dropout(0.3, "arx", 6)),
+    Variant("f32", 64, score="softcap", parts="keys queries values", dlse=True, tile=(16, 48),
+            dropout=Dropout(0.5, "threefry", 20, bits=4)),
+    Variant("bf16", 64, hq=4, hkv=2, mask="causal", dropout=Dropout(0.1, "arx", 6)),
 ]
 
 
-def gradient(variant, q, k, v, dout, dlse, captures, step, results=None):
+def gradient(variant, q, k, v, dout, dlse, captures, rng_state, step, results=None):
     """Gradients of q, k and v, and out and lse; `step` rounds after each operation.
     `results` are the out and lse that the kernel gets, if they are to be used."""
     group = variant.hq // variant.hkv
@@ -158,20 +168,24 @@ def gradient(variant, q, k, v, dout, dlse, captures, step, results=None):
     with np.errstate(divide="ignore"):
         lse = (m + np.log(total))[..., 0]
     p = step(p / np.where(total == 0, 1, total))
-    out = step(p @ v)
+    factor = np.ones_like(p)
+    if variant.dropout:
+        factor = variant.dropout.keep(*rng_state, bi, h, i, j) / variant.dropout.keep_probability
+        factor = factor.astype(p.dtype)
+    out = step(step(p * factor) @ v)
     if results is not None:
         out, lse = results
         with np.errstate(invalid="ignore"):
             p = np.where(np.isneginf(s), 0, np.exp(s - lse[..., None]))
     delta = (out * dout).sum(-1) - np.where(np.isneginf(lse), 0, dlse)
-    dp = step(dout @ v.transpose(0, 1, 3, 2))
+    dp = step(factor * step(dout @ v.transpose(0, 1, 3, 2)))
     ds = step(p * (dp - delta[..., None]))
     if variant.score != "none":
         ds = step(np.where(p == 0, 0, ds * SCORE_GRADS[variant.score][1](x)))
     reduce = lambda g: g.reshape(b, hkv, group, *g.shape[2:]).sum(2)
     dq = step(ds @ k * variant.scale)
     dk = step(reduce(ds.transpose(0, 1, 3, 2) @ q * variant.scale))
-    dv = step(reduce(p.transpose(0, 1, 3, 2) @ dout))
+    dv = step(reduce(step(p * factor).transpose(0, 1, 3, 2) @ dout))
     return (dq, dk, dv), out, lse
 
 
@@ -197,14 +211,17 @@ def run(variant, library, shape, rng):
     read = lambda x, dtype=variant.dtype: attention.from_memory(x, dtype)
     values = [read(q), read(k), read(v), read(dout, variant.out), dlse]
     wide = [x.astype(F64) for x in values]
-    exact, exact_out, exact_lse = gradient(variant, *wide, captures, lambda x: x)
+    rng_state = None
+    if variant.dropout:
+        rng_state = [int(x) for x in rng.integers(-(2**63), 2**63, 2)]
+    exact, exact_out, exact_lse = gradient(variant, *wide, captures, rng_state, lambda x: x)
     out = variant.array(shape.b, variant.hq, shape.sq, variant.dv,
                         lambda s: np.zeros(s, to_numpy(variant.out)))
     out[...] = attention.to_memory(exact_out, variant.out)
     lse = exact_lse.astype(np.float32)
     # In f32, the rounding of large scores and of their lse is what counts.
     given = (read(out, variant.out), lse) if variant.dtype == "f32" else None
-    rounded, _, _ = gradient(variant, *values, captures,
+    rounded, _, _ = gradient(variant, *values, captures, rng_state,
                              lambda x: attention.round_to(x, variant.dtype), given)
 
     element = to_numpy(variant.dtype)
@@ -214,6 +231,8 @@ def run(variant, library, shape, rng):
                                           (variant.hkv, shape.skv, variant.dv))]
     arrays = [q, k, v, out, lse, dout, dlse, *results,
               *(captures[c] for c in variant.captures)]
+    if variant.dropout:
+        arrays += [np.array(x, np.int64) for x in rng_state]
     descriptors = [attention.descriptor(array) for array in arrays]
     library._mlir_ciface_run(*(ctypes.byref(d) for d in descriptors))
 

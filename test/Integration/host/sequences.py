@@ -25,6 +25,7 @@ import sys
 import numpy as np
 from attention import (CAPTURES, EPSILON, F64, Variant, attention, compile_variant, descriptor,
                        from_memory, round_to, to_memory)
+from dropout import Dropout
 
 # Lengths of queries and keys of each sequence.
 CASES = {
@@ -76,6 +77,8 @@ VARIANTS = [
     Sequences("padded", "f32", 64, tile=(16, 64)),
     Sequences("padded", "f32", 32, mask="causal", score="softcap", layout="bshd"),
     Sequences("padded", "bf16", 64, mask="causal_top_left", hq=4, hkv=2, keep="docs"),
+    Sequences("packed", "f32", 32, mask="causal", dropout=Dropout(0.1, "philox", 7)),
+    Sequences("padded", "f32", 64, hq=4, hkv=2, dropout=Dropout(0.5, "arx", 6, bits=4)),
 ]
 
 
@@ -140,6 +143,10 @@ def run(variant, library, batch, rng, runtime):
         _, numpy_type, make = CAPTURES[name]
         captures[name] = np.ascontiguousarray(make(Shape(variant, batch), rng), numpy_type)
     arrays = [*inputs, out, *sequences, lse, *captures.values()]
+    rng_state = None
+    if variant.dropout:
+        rng_state = [int(x) for x in rng.integers(-(2**63), 2**63, 2)]
+        arrays += [np.array(x, np.int64) for x in rng_state]
     library._mlir_ciface_run(*(ctypes.byref(descriptor(a)) for a in arrays))
     if runtime.attnrtTakeFault(0) != 0:
         return "a fault was reported"
@@ -153,7 +160,7 @@ def run(variant, library, batch, rng, runtime):
         values = [from_memory(take(x, batch.rows[min(n, 1)][s]), variant.dtype)
                   for n, x in enumerate(inputs)]
         own = {name: x[s : s + 1] if name == "docs" else x for name, x in captures.items()}
-        message = compare(variant, values, own, take(out, rows), lse[rows[0] : rows[0] + 1, :, rows[1] : rows[1] + rows[2]])
+        message = compare(variant, values, own, rng_state, s, take(out, rows), lse[rows[0] : rows[0] + 1, :, rows[1] : rows[1] + rows[2]])
         if message:
             return f"sequence {s}: {message}"
     if (out.transpose(0, 2, 1, 3)[free] != 7).any() or (lse.transpose(0, 2, 1)[free] != 7).any():
@@ -161,13 +168,15 @@ def run(variant, library, batch, rng, runtime):
     return None
 
 
-def compare(variant, values, captures, out, lse):
+def compare(variant, values, captures, rng_state, sequence, out, lse):
     if values[1].shape[2] == 0:
         if (from_memory(out, variant.out) != 0).any() or not np.isneginf(lse).all():
             return "rows with nothing to attend"
         return None
-    exact, exact_lse = attention(variant, *(x.astype(F64) for x in values), captures, lambda x: x)
-    rounded, _ = attention(variant, *values, captures, lambda x: round_to(x, variant.dtype))
+    exact, exact_lse = attention(variant, *(x.astype(F64) for x in values), captures, lambda x: x,
+                                 rng_state=rng_state, sequence=sequence)
+    rounded, _ = attention(variant, *values, captures, lambda x: round_to(x, variant.dtype),
+                           rng_state=rng_state, sequence=sequence)
     result = from_memory(out, variant.out).astype(F64)
     if not np.isfinite(result).all():
         return "output is not finite"
@@ -191,6 +200,8 @@ def run_bad(variant, library, entries, runtime):
     out = filled(variant.hq, variant.dv)
     lse = np.full((batches, variant.hq, 20), 7, np.float32)
     arrays = [q, k, v, out, *(np.array(e, np.int32) for e in entries), lse]
+    if variant.dropout:
+        arrays += [np.array(0, np.int64)] * 2
     library._mlir_ciface_run(*(ctypes.byref(descriptor(a)) for a in arrays))
     if runtime.attnrtTakeFault(0) != 1 or runtime.attnrtTakeFault(0) != 0:
         return "not reported once"

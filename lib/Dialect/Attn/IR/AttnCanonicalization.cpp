@@ -140,6 +140,27 @@ struct DropTrueMask : public OpInterfaceRewritePattern<AttentionOpInterface> {
   }
 };
 
+/// Removes a dropout that drops nothing.
+struct DropEmptyDropout
+    : public OpInterfaceRewritePattern<AttentionOpInterface> {
+  using Base::Base;
+
+  LogicalResult matchAndRewrite(AttentionOpInterface op,
+                                PatternRewriter &rewriter) const override {
+    DropoutAttr dropout = op.getDropoutAttr();
+    if (!dropout)
+      return rewriter.notifyMatchFailure(op, "no dropout");
+    if (dropout.getThreshold() != 0)
+      return rewriter.notifyMatchFailure(op, "some weights are dropped");
+    rewriter.modifyOpInPlace(op, [&] {
+      op.removeDropoutAttr();
+      op.getSeedMutable().clear();
+      op.getOffsetMutable().clear();
+    });
+    return success();
+  }
+};
+
 /// Uses the source of a cast that only forgets static sizes. The tensor
 /// dialect has a pattern for all operations in destination style, but it cannot
 /// clone an operation with an empty region under a listener; the benefit of
@@ -179,8 +200,10 @@ struct FoldTensorCasts
 
 void AttnDialect::getCanonicalizationPatterns(
     RewritePatternSet &patterns) const {
-  patterns.add<FoldTensorCasts, DropDefaultScale, DropIdentityScore,
-               DropTrueKeep, DropTrueMask, MergeScaleOfScore>(getContext());
+  patterns
+      .add<FoldTensorCasts, DropDefaultScale, DropEmptyDropout,
+           DropIdentityScore, DropTrueKeep, DropTrueMask, MergeScaleOfScore>(
+          getContext());
 }
 
 //===----------------------------------------------------------------------===//
@@ -234,7 +257,8 @@ struct DropUnusedCaptures : public OpRewritePattern<AttentionGradOp> {
         op.getQuery(), op.getKey(), op.getValue(), op.getOut(), op.getLse(),
         op.getDout(), op.getDlse(), op.getDquery(), op.getDkey(),
         op.getDvalue(), kept, op.getQuerySequences(), op.getKeySequences(),
-        op.getSequenceLayoutAttr(), op.getScaleAttr(), op.getMaskAttr(),
+        op.getSeed(), op.getOffset(), op.getSequenceLayoutAttr(),
+        op.getScaleAttr(), op.getMaskAttr(), op.getDropoutAttr(),
         op.getScheduleAttr(), op.getDeterministicAttr());
     replacement->setDiscardableAttrs(op->getDiscardableAttrDictionary());
     for (auto [from, to] :

@@ -58,10 +58,11 @@ struct ValueOps {
   Value shiftLeft(Value a, unsigned n) {
     return arith::ShLIOp::create(builder, loc, a, constant(a, n));
   }
+  Value shiftRight(Value a, unsigned n) {
+    return arith::ShRUIOp::create(builder, loc, a, constant(a, n));
+  }
   Value rotateLeft(Value a, unsigned n) {
-    Value left = shiftLeft(a, n);
-    Value right = arith::ShRUIOp::create(builder, loc, a, constant(a, 32 - n));
-    return bitOr(left, right);
+    return bitOr(shiftLeft(a, n), shiftRight(a, 32 - n));
   }
   std::pair<Value, Value> multiply(Value a, uint32_t b) {
     auto product =
@@ -268,12 +269,45 @@ uint32_t DropoutAttr::computeKeepWord(RngBlock<uint32_t> stream,
       });
 }
 
+/// The decision word of a pair, and the bit of it.
+namespace {
+template <typename Word>
+struct Decision {
+  Word queryWord, keyWord, bit;
+};
+} // namespace
+
+template <typename Word, typename Ops>
+static Decision<Word> findDecision(Ops ops, Word query, Word key) {
+  constexpr unsigned keyBits = llvm::ConstantLog2<DropoutAttr::keysOfWord>();
+  constexpr unsigned queryBits =
+      llvm::ConstantLog2<DropoutAttr::queryDistance>();
+  auto lowBits = [&](Word word, unsigned count) {
+    return ops.bitAnd(word, ops.constant(word, (1u << count) - 1));
+  };
+  // The bit above those that number the queries of a block of words tells the
+  // halves of a word apart.
+  Word block = ops.shiftRight(query, queryBits + 1);
+  Word half = lowBits(ops.shiftRight(query, queryBits), 1);
+  return {ops.add(ops.shiftLeft(block, queryBits), lowBits(query, queryBits)),
+          ops.shiftRight(key, keyBits),
+          ops.add(ops.shiftLeft(half, keyBits), lowBits(key, keyBits))};
+}
+
+Value DropoutAttr::emitIsKept(OpBuilder &builder, Location loc,
+                              RngBlock<Value> stream, Value query,
+                              Value key) const {
+  Decision<Value> at = findDecision(ValueOps{builder, loc}, query, key);
+  Value word = emitKeepWord(builder, loc, stream, at.queryWord, at.keyWord);
+  Value shifted = arith::ShRUIOp::create(builder, loc, word, at.bit);
+  Type type = builder.getI1Type();
+  if (auto vector = dyn_cast<VectorType>(word.getType()))
+    type = vector.clone(type);
+  return arith::TruncIOp::create(builder, loc, type, shifted);
+}
+
 bool DropoutAttr::isKept(RngBlock<uint32_t> stream, int64_t query,
                          int64_t key) const {
-  int64_t queries = 2 * queryDistance;
-  uint32_t word = computeKeepWord(
-      stream, query / queries * queryDistance + query % queryDistance,
-      key / keysOfWord);
-  int64_t half = query / queryDistance % 2;
-  return word >> (half * keysOfWord + key % keysOfWord) & 1;
+  auto at = findDecision<uint32_t>(NumberOps(), query, key);
+  return computeKeepWord(stream, at.queryWord, at.keyWord) >> at.bit & 1;
 }

@@ -129,6 +129,20 @@ static LogicalResult verifyHeadOperands(AttentionOpInterface op) {
   return success();
 }
 
+/// Checks the operands of dropout.
+static LogicalResult verifyDropout(AttentionOpInterface op) {
+  Value seed = op.getSeed(), offset = op.getOffset();
+  if (bool(op.getDropoutAttr()) != bool(seed) || bool(seed) != bool(offset))
+    return op->emitOpError(
+        "needs all or none of 'dropout', 'seed' and 'offset'");
+  for (auto [name, value] :
+       {std::pair("seed", seed), std::pair("offset", offset)})
+    if (value && isa<ShapedType>(value.getType()) &&
+        failed(verifySameContainer(op, {{name, value}})))
+      return failure();
+  return success();
+}
+
 /// Checks the sizes of all operands, and the scale.
 static LogicalResult verifySizes(AttentionOpInterface op) {
   SmallVector<AttentionOperand> operands = op.getShapedOperands();
@@ -374,7 +388,7 @@ LogicalResult AttentionOp::verify() {
   SmallVector<std::pair<StringRef, Value>> operands;
   for (const AttentionOperand &operand : getShapedOperands())
     operands.emplace_back(operand.name, operand.value);
-  if (failed(verifySequences(*this)) ||
+  if (failed(verifySequences(*this)) || failed(verifyDropout(*this)) ||
       failed(verifySameContainer(*this, operands)) ||
       failed(verifyElementType(*this, "key", getKey(), false)) ||
       failed(verifyElementType(*this, "value", getValue(), false)) ||
@@ -473,7 +487,7 @@ LogicalResult AttentionGradOp::verify() {
     operands.emplace_back(operand.name, operand.value);
   for (Value capture : getDcaptures())
     operands.emplace_back("dcaptures", capture);
-  if (failed(verifySequences(*this)) ||
+  if (failed(verifySequences(*this)) || failed(verifyDropout(*this)) ||
       failed(verifySameContainer(*this, operands)) ||
       failed(verifyElementType(*this, "key", getKey(), false)) ||
       failed(verifyElementType(*this, "value", getValue(), false)) ||

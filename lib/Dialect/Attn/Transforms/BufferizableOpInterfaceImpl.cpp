@@ -84,6 +84,10 @@ struct AttentionModel
 
     SmallVector<Value> buffers;
     for (Value operand : op->getOperands()) {
+      if (!isa<TensorType>(operand.getType())) {
+        buffers.push_back(operand);
+        continue;
+      }
       FailureOr<Value> buffer = getBuffer(rewriter, operand, options, state);
       if (failed(buffer))
         return failure();

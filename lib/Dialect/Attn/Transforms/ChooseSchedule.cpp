@@ -361,12 +361,14 @@ static std::optional<Choice> chooseGradientWarpSpecialized(AttentionGradOp op) {
   int64_t bothBytes = elementBytes * (keyChannels + valueChannels);
   // A thread has half a register for each channel, and for each column of a
   // tile of f32; weights and their gradients are kept in 16 bits, too, and
-  // there are two values for each column.
+  // there are two values for each column. With dropout there are weights before
+  // and after it.
   int64_t keyAccumulators =
       llvm::alignTo(op.getQueryHeadDim(), channelStep) / 2;
   int64_t valueAccumulators =
       llvm::alignTo(op.getValueHeadDim(), channelStep) / 2;
-  constexpr double scoresAndGradients = 1.5, scoresAlone = 1.0;
+  double dropped = op.getDropoutAttr() ? 0.5 : 0;
+  double scoresAndGradients = 1.5 + dropped, scoresAlone = 1.0 + dropped;
   int64_t stagedRow = gradStages * bothBytes, fixed = rows * bothBytes;
   WalkedTileBounds together{keyAccumulators + valueAccumulators,
                             scoresAndGradients,

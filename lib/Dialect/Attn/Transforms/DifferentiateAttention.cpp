@@ -272,8 +272,10 @@ struct AttentionModel
         rewriter, loc, types, attention.getQuery(), attention.getKey(),
         attention.getValue(), attention.getOut(), lse, attention.getSinks(),
         attention.getQuerySequences(), attention.getKeySequences(),
+        attention.getSeed(), attention.getOffset(),
         attention.getSequenceLayoutAttr(), attention.getScaleAttr(),
-        attention.getMaskAttr(), attention.getScheduleAttr());
+        attention.getMaskAttr(), attention.getDropoutAttr(),
+        attention.getScheduleAttr());
     replacement->setDiscardableAttrs(op->getDiscardableAttrDictionary());
     for (auto [from, to] :
          llvm::zip_equal(op->getRegions(), replacement->getRegions()))
@@ -330,8 +332,9 @@ struct AttentionModel
         builder, loc, types, attention.getQuery(), attention.getKey(),
         attention.getValue(), out, lse, dout, dlse, inits[0], inits[1],
         inits[2], destinations, attention.getQuerySequences(),
-        attention.getKeySequences(), attention.getSequenceLayoutAttr(),
-        attention.getScaleAttr(), attention.getMaskAttr(),
+        attention.getKeySequences(), attention.getSeed(), attention.getOffset(),
+        attention.getSequenceLayoutAttr(), attention.getScaleAttr(),
+        attention.getMaskAttr(), attention.getDropoutAttr(),
         /*schedule=*/Attribute(),
         state.isDeterministic() ? builder.getUnitAttr() : UnitAttr());
     IRMapping mapping;

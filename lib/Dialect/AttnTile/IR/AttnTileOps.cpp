@@ -538,6 +538,20 @@ void EachOp::getAsmBlockArgumentNames(Region &region,
   setPositionNames({"i"}, region, setName);
 }
 
+LogicalResult DropoutOp::verify() {
+  constexpr unsigned numWords = std::tuple_size_v<attn::RngBlock<Value>>;
+  if (getStream().size() != numWords)
+    return emitOpError("'stream' must have ")
+           << numWords << " words (has " << getStream().size() << ")";
+  auto type = cast<VectorType>(getSource().getType());
+  int64_t multiple = attn::DropoutAttr::keysOfWord;
+  for (int64_t size : type.getShape())
+    if (size % multiple != 0)
+      return emitOpError("sizes of the tile must be multiples of ")
+             << multiple << " (tile is " << type << ")";
+  return success();
+}
+
 LogicalResult RescaleOp::verify() {
   int64_t rows = cast<VectorType>(getSource().getType()).getDimSize(0);
   int64_t factors = cast<VectorType>(getFactor().getType()).getDimSize(0);

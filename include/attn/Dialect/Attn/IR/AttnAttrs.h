@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Named masks.
+// Attributes of the attn dialect.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,9 +15,5 @@
 
 #include "attn/Dialect/Attn/IR/AttnDialect.h"
 #include "attn/Dialect/Attn/IR/AttnInterfaces.h"
-#include "attn/Dialect/Attn/IR/DeviceFigures.h"
-
-#define GET_ATTRDEF_CLASSES
-#include "attn/Dialect/Attn/IR/AttnAttrs.h.inc"
 
 #endif // ATTN_DIALECT_ATTN_IR_ATTNATTRS_H

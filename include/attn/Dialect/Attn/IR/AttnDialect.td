@@ -13,6 +13,7 @@
 #ifndef ATTN_DIALECT_ATTN_IR_ATTNDIALECT_TD
 #define ATTN_DIALECT_ATTN_IR_ATTNDIALECT_TD
 
+include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/OpBase.td"
 
 def Attn_Dialect : Dialect {
@@ -50,6 +51,11 @@ def Attn_Dialect : Dialect {
       return "attn.static_tiles";
     }
   }];
+}
+
+class Attn_Attr<string name, string mnemonicName, list<Trait> traits = []>
+    : AttrDef<Attn_Dialect, name, traits> {
+  let mnemonic = mnemonicName;
 }
 
 class Attn_Op<string mnemonic, list<Trait> traits = []>

@@ -14,6 +14,7 @@
 #ifndef ATTN_DIALECT_ATTN_IR_ATTNINTERFACES_H
 #define ATTN_DIALECT_ATTN_IR_ATTNINTERFACES_H
 
+#include "attn/Dialect/Attn/IR/DeviceFigures.h"
 #include "mlir/IR/Attributes.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -123,6 +124,11 @@ struct GradSchedules {
 } // namespace mlir::attn
 
 #include "attn/Dialect/Attn/IR/AttnAttrInterfaces.h.inc"
+
+// Attributes implement the interfaces above and are part of those below.
+#define GET_ATTRDEF_CLASSES
+#include "attn/Dialect/Attn/IR/AttnAttrs.h.inc"
+
 #include "attn/Dialect/Attn/IR/AttnOpInterfaces.h.inc"
 
 #endif // ATTN_DIALECT_ATTN_IR_ATTNINTERFACES_H

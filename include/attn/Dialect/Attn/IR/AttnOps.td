@@ -54,6 +54,16 @@ def Attn_HeadScalarTensor
                       ".getElementType())">]>,
            "1-D tensor or memref of bf16, f16 or f32 values">;
 
+/// i64, known now or stored where the operation runs.
+def Attn_RngState
+    : Type<And<[Or<[I64.predicate, AnyRankedTensor.predicate,
+                    AnyMemRef.predicate]>,
+                CPred<"::mlir::getElementTypeOrSelf($_self)"
+                      ".isSignlessInteger(64)">,
+                CPred<"!::llvm::isa<::mlir::ShapedType>($_self) || "
+                      "::llvm::cast<::mlir::ShapedType>($_self).getRank() == 0">]>,
+           "i64, or 0-D tensor or memref of i64">;
+
 /// f32, any number of dimensions.
 def Attn_GradTensor
     : Type<And<[Or<[AnyRankedTensor.predicate, AnyMemRef.predicate]>,
@@ -148,6 +158,22 @@ def Attn_AttentionOp : Attn_Op<"attention", [
         mask(#attn.causal)
     ```
 
+    `dropout` drops weights: `p[j]` becomes 0 for dropped pairs and is divided by
+    one minus the effective p for others, after `lse` has been formed. What is
+    dropped follows from the attribute, `seed`, `offset` and the positions
+    `b, h, i, j` alone. Seed and offset are numbers, or tensors or memrefs of no
+    dimension that are read when the operation runs, on the device that runs it.
+
+    ```mlir
+    %out = attn.attention
+        ins(%q, %k, %v : tensor<?x32x?x128xbf16>, tensor<?x8x?x128xbf16>,
+            tensor<?x8x?x128xbf16>)
+        outs(%init : tensor<?x32x?x128xbf16>)
+        dropout(#attn.dropout<p = 0.125, rng = #attn.philox<rounds = 7>>,
+            %seed, %offset : tensor<i64>, tensor<i64>)
+        -> tensor<?x32x?x128xbf16>
+    ```
+
     `schedule` says how the operation is to be compiled: an attribute of
     `ScheduleAttrInterface`, or a choice of two by length. It has no influence on
     the meaning.
@@ -177,9 +203,12 @@ def Attn_AttentionOp : Attn_Op<"attention", [
                        Optional<Attn_HeadScalarTensor>:$sinks,
                        Optional<Attn_SequenceTensor>:$query_sequences,
                        Optional<Attn_SequenceTensor>:$key_sequences,
+                       Optional<Attn_RngState>:$seed,
+                       Optional<Attn_RngState>:$offset,
                        OptionalAttr<Attn_SequenceLayoutAttr>:$sequence_layout,
                        OptionalAttr<F32Attr>:$scale,
                        OptionalAttr<Attn_MaskAttrInterface>:$mask,
+                       OptionalAttr<Attn_DropoutAttr>:$dropout,
                        OptionalAttr<Attn_AnyScheduleAttr>:$schedule);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let regions = (region MaxSizedRegion<1>:$score_region,
@@ -190,7 +219,9 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     (`sinks` `(` $sinks^ `:` type($sinks) `)`)?
     (`sequences` $sequence_layout `(` $query_sequences^ `,` $key_sequences
         `:` type($query_sequences) `,` type($key_sequences) `)`)?
-    (`scale` `(` $scale^ `)`)? (`mask` `(` $mask^ `)`)? (`schedule` `(` $schedule^ `)`)?
+    (`scale` `(` $scale^ `)`)? (`mask` `(` $mask^ `)`)?
+    (`dropout` `(` $dropout^ `,` $seed `,` $offset `:` type($seed) `,` type($offset) `)`)?
+    (`schedule` `(` $schedule^ `)`)?
     attr-dict-with-keyword
     (`score` $score_region^)? (`keep` $keep_region^)? (`->` type($results)^)?
   }];
@@ -260,6 +291,10 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
     is run with the same operands on the same device; without it the order of
     additions may change from run to run.
 
+    With `dropout`, which is as of `attn.attention`, dropped pairs have
+    `dp[i,j] = 0` and contribute nothing to `dvalue`; for others both are divided
+    by one minus the effective p.
+
     `sequences` is as of `attn.attention`. Rows of `dquery`, `dkey` and `dvalue`
     that belong to no sequence keep their contents; such rows of the inputs have
     no influence.
@@ -302,9 +337,12 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
                        Variadic<Attn_GradTensor>:$dcaptures,
                        Optional<Attn_SequenceTensor>:$query_sequences,
                        Optional<Attn_SequenceTensor>:$key_sequences,
+                       Optional<Attn_RngState>:$seed,
+                       Optional<Attn_RngState>:$offset,
                        OptionalAttr<Attn_SequenceLayoutAttr>:$sequence_layout,
                        OptionalAttr<F32Attr>:$scale,
                        OptionalAttr<Attn_MaskAttrInterface>:$mask,
+                       OptionalAttr<Attn_DropoutAttr>:$dropout,
                        OptionalAttr<Attn_AnyScheduleAttr>:$schedule,
                        UnitAttr:$deterministic);
   let results = (outs Variadic<AnyRankedTensor>:$results);
@@ -320,7 +358,9 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
           (`,` type($dcaptures)^)? `)`
     (`sequences` $sequence_layout `(` $query_sequences^ `,` $key_sequences
         `:` type($query_sequences) `,` type($key_sequences) `)`)?
-    (`scale` `(` $scale^ `)`)? (`mask` `(` $mask^ `)`)? (`schedule` `(` $schedule^ `)`)?
+    (`scale` `(` $scale^ `)`)? (`mask` `(` $mask^ `)`)?
+    (`dropout` `(` $dropout^ `,` $seed `,` $offset `:` type($seed) `,` type($offset) `)`)?
+    (`schedule` `(` $schedule^ `)`)?
     (`deterministic` $deterministic^)?
     attr-dict-with-keyword
     (`score` $score_region^)? (`keep` $keep_region^)?

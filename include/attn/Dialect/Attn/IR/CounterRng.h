@@ -7,11 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // The generators, stated once for all kinds of words: numbers, and values of
-// code that is emitted. `Ops` has the arithmetic of `Word`:
-//
-//   Word add(Word, Word), add(Word, uint32_t), bitXor(Word, Word),
-//   bitXor(Word, uint32_t), rotateLeft(Word, unsigned)
-//   std::pair<Word, Word> multiply(Word, uint32_t)   // lower and upper half
+// code that is emitted. `Ops` has their arithmetic, as `NumberOps` has it for
+// numbers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -108,6 +105,7 @@ struct NumberOps {
   uint32_t bitAnd(uint32_t a, uint32_t b) { return a & b; }
   uint32_t bitOr(uint32_t a, uint32_t b) { return a | b; }
   uint32_t shiftLeft(uint32_t a, unsigned n) { return a << n; }
+  uint32_t shiftRight(uint32_t a, unsigned n) { return a >> n; }
   uint32_t constant(uint32_t, uint32_t number) { return number; }
   uint32_t rotateLeft(uint32_t a, unsigned n) { return a << n | a >> (32 - n); }
   std::pair<uint32_t, uint32_t> multiply(uint32_t a, uint32_t b) {

@@ -13,6 +13,7 @@
 #ifndef ATTN_DIALECT_ATTNTILE_IR_ATTNTILEOPS_TD
 #define ATTN_DIALECT_ATTNTILE_IR_ATTNTILEOPS_TD
 
+include "attn/Dialect/Attn/IR/AttnDropout.td"
 include "attn/Dialect/AttnTile/IR/AttnTileAttrs.td"
 include "attn/Dialect/AttnTile/IR/AttnTileTypes.td"
 include "mlir/IR/OpAsmInterface.td"
@@ -567,6 +568,34 @@ def AttnTile_MaskOp : AttnTile_Op<"mask", [
     (`transposed` $transposed^)? attr-dict `:` type($source) (`keep` $keep^)?
   }];
   let hasRegionVerifier = 1;
+}
+
+def AttnTile_DropoutOp : AttnTile_Op<"dropout", [
+    Pure, AllTypesMatch<["source", "result"]>]> {
+  let summary = "sets dropped weights to zero";
+  let description = [{
+    Element `(i, j)` of the tile is the weight of query `first_query + i` and key
+    `first_key + j`; with `transposed`, of query `first_query + j` and key
+    `first_key + i`. It becomes zero if the dropout attribute drops it with the
+    random numbers of `stream`, those of a batch entry and head. Positions of
+    the first element are multiples of 16, and so are the sizes of the tile.
+
+    ```mlir
+    %r = attn_tile.dropout %p at(%i, %j) stream(%y0, %y1, %y2, %y3)
+        by(#attn.dropout<p = 0.125, rng = #attn.philox>) : vector<64x176xbf16>
+    ```
+  }];
+  let arguments = (ins VectorOfRankAndType<[2], [BF16, F16, F32]>:$source,
+                       Index:$first_query, Index:$first_key,
+                       Variadic<I32>:$stream, Attn_DropoutAttr:$dropout,
+                       UnitAttr:$transposed);
+  let results = (outs VectorOfRankAndType<[2], [BF16, F16, F32]>:$result);
+  let assemblyFormat = [{
+    $source `at` `(` $first_query `,` $first_key `)` `stream` `(` $stream `)`
+    `by` `(` $dropout `)` (`transposed` $transposed^)? attr-dict
+    `:` type($source)
+  }];
+  let hasVerifier = 1;
 }
 
 def AttnTile_YieldOp : AttnTile_Op<"yield", [

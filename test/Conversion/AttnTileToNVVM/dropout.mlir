@@ -1,0 +1,40 @@
+// RUN: attn-opt %s -convert-attn-tile-to-nvvm | FileCheck %s
+
+// A quad makes one word each of four blocks of 16 keys, and hands them round.
+// CHECK-LABEL: llvm.func @rows_are_queries
+// CHECK:         arith.mului_extended
+// CHECK:         %[[SEGMENTS:.*]] = arith.constant 7199 : i32
+// CHECK-NEXT:    %[[WORD:.*]] = nvvm.shfl.sync idx %{{.*}}, %{{.*}}, %{{.*}}, %[[SEGMENTS]] : i32 -> i32
+// CHECK:         %[[EVEN:.*]] = arith.shli %[[WORD]], %{{.*}}
+// CHECK:         %[[ODD:.*]] = arith.shli %[[WORD]], %{{.*}}
+// CHECK:         %[[SELECTOR:.*]] = arith.constant 52360 : i32
+// CHECK-NEXT:    %[[MASK:.*]] = nvvm.prmt <default> %[[SELECTOR]], %[[EVEN]], %[[ODD]]
+// CHECK:         arith.andi %{{.*}}, %[[MASK]] : i32
+attn_tile.kernel @rows_are_queries(%in: memref<64x64xbf16>, %out: memref<64x64xbf16>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %w = arith.constant 7 : i32
+  %p = attn_tile.load %in[%c0, %c0] : memref<64x64xbf16> -> vector<64x64xbf16>
+  %r = attn_tile.dropout %p at(%c0, %c0) stream(%w, %w, %w, %w)
+      by(#attn.dropout<p = 0.125, rng = #attn.philox<rounds = 7>>) : vector<64x64xbf16>
+  attn_tile.store %r, %out[%c0, %c0] : vector<64x64xbf16>, memref<64x64xbf16>
+  attn_tile.return
+}
+
+// A warp makes the eight words of each of four blocks of 16 queries.
+// CHECK-LABEL: llvm.func @rows_are_keys
+// CHECK-NOT:     mului_extended
+// CHECK-COUNT-2: nvvm.shfl.sync idx %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : i32 -> i32
+// CHECK:         nvvm.prmt <default>
+// CHECK:         arith.andi
+// CHECK:         arith.bitcast %{{.*}} : i32 to f32
+attn_tile.kernel @rows_are_keys(%in: memref<64x64xf32>, %out: memref<64x64xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %w = arith.constant 7 : i32
+  %p = attn_tile.load %in[%c0, %c0] : memref<64x64xf32> -> vector<64x64xf32>
+  %r = attn_tile.dropout %p at(%c0, %c0) stream(%w, %w, %w, %w)
+      by(#attn.dropout<p = 0.125, rng = #attn.arx>) transposed : vector<64x64xf32>
+  attn_tile.store %r, %out[%c0, %c0] : vector<64x64xf32>, memref<64x64xf32>
+  attn_tile.return
+}
