@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Analysis/MaskAnalysis.h"
+#include "mlir/IR/BuiltinTypeInterfaces.h"
 #include "mlir/Analysis/Presburger/Simplex.h"
 
 #include <numeric>
