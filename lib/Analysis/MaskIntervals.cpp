@@ -12,8 +12,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Analysis/MaskAnalysis.h"
-#include "mlir/IR/BuiltinTypeInterfaces.h"
 #include "mlir/Analysis/Presburger/Simplex.h"
+#include "mlir/IR/BuiltinTypeInterfaces.h"
 
 #include <numeric>
 
