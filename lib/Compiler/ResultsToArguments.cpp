@@ -111,8 +111,8 @@ struct AttnResultsToArgumentsPass
         continue;
       std::optional<SymbolTable::UseRange> uses =
           SymbolTable::getSymbolUses(func, module);
-      // Attributes of functions, such as the forward one of a backward one, name
-      // functions and do not call them.
+      // Attributes of functions, such as the forward one of a backward one,
+      // name functions and do not call them.
       if (!uses || !llvm::all_of(*uses, [](SymbolTable::SymbolUse use) {
             return isa<FunctionOpInterface>(use.getUser());
           })) {

@@ -825,10 +825,10 @@ void TileEmitter::emitDropout(DropoutOp op) {
              Value query = getPosition(first, row);
              Value key = getPosition(second, column);
              SmallVector<Attribute> numbers;
-         for (int64_t lane = 0; lane < lanes; ++lane)
-           numbers.push_back(b.getI32IntegerAttr(lane));
-         Value laneNumbers = arith::ConstantOp::create(
-             b, DenseElementsAttr::get(wordType, numbers));
+             for (int64_t lane = 0; lane < lanes; ++lane)
+               numbers.push_back(b.getI32IntegerAttr(lane));
+             Value laneNumbers = arith::ConstantOp::create(
+                 b, DenseElementsAttr::get(wordType, numbers));
              key = arith::AddIOp::create(b, key, laneNumbers);
              if (op.getTransposed())
                std::swap(query, key);
