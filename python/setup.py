@@ -8,8 +8,8 @@
 The libraries come from a build tree: that of the environment variable
 ATTN_BUILD_DIR, or one that is made for the wheel, where MLIR and LLVM are linked
 statically; CMAKE_ARGS has more options for it. If those of the tree need libMLIR
-and libLLVM, they are bundled too, so that the machine that installs the wheel
-needs neither.
+and libLLVM, they are bundled too; such wheels are for tests, since libLLVM needs
+more libraries itself.
 """
 
 import os
@@ -26,6 +26,13 @@ from setuptools.command.build_py import build_py
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIBRARIES = ("libattn_c.so.1", "libattn_runtime.so.1", "libattn_runtime.so")
 BUNDLED = ("libMLIR", "libLLVM")
+# What .ci/install-deps installs.
+TOOLCHAIN = (
+    "-DCMAKE_C_COMPILER=clang-22",
+    "-DCMAKE_CXX_COMPILER=clang++-22",
+    "-DLLVM_USE_LINKER=lld",
+    "-DMLIR_DIR=/usr/lib/llvm-22/lib/cmake/mlir",
+)
 
 
 def find_build_tree() -> pathlib.Path:
@@ -37,8 +44,7 @@ def find_build_tree() -> pathlib.Path:
     subprocess.run(
         ["cmake", "-G", "Ninja", "-S", ROOT, "-B", tree, "-DCMAKE_BUILD_TYPE=Release"]
         + ["-DATTN_LINK_MLIR_DYLIB=OFF", "-DATTN_INCLUDE_TESTS=OFF", "-DATTN_ENABLE_ASSERTIONS=OFF"]
-        # Where Debian has it.
-        + ["-DCMAKE_PREFIX_PATH=/usr/lib/llvm-22", *shlex.split(os.environ.get("CMAKE_ARGS", ""))],
+        + [*TOOLCHAIN, *shlex.split(os.environ.get("CMAKE_ARGS", ""))],
         check=True,
     )
     subprocess.run(["cmake", "--build", tree, "--target", "attn_c", "attn_runtime"], check=True)
