@@ -96,6 +96,15 @@ MASKS = {
         "#attn.or<#attn.global_tokens<count = 40>, #attn.causal>",
         lambda i, j, sq, skv: (i < 40) | (j < 40) | (j <= i + skv - sq),
     ),
+    "nothing": ("#attn.none", lambda i, j, sq, skv: (i < 0) & (j < 0)),
+    "blocks_before": (
+        "#attn.local_blocks<size = 96, before = 1>",
+        lambda i, j, sq, skv: j // 96 >= (i + skv - sq) // 96 - 1,
+    ),
+    "not_or": (
+        "#attn.not<#attn.or<#attn.not<#attn.causal>, #attn.sliding_window<left = 90, right = 4>>>",
+        lambda i, j, sq, skv: band(None, 0, False)(i, j, sq, skv) & ~band(90, 4, False)(i, j, sq, skv),
+    ),
     "not_window": (
         "#attn.not<#attn.sliding_window<left = 100, right = 100>>",
         lambda i, j, sq, skv: ~band(100, 100, False)(i, j, sq, skv),
@@ -103,8 +112,26 @@ MASKS = {
     "self": ("#attn.sliding_window<left = 0, right = 0>", band(0, 0, False)),
 }
 
+
+def keep_tree(i, j, words, prefix):
+    node = (j - prefix[0]).clamp(0, 32 * words.shape[1] - 1)
+    return (j < prefix[0]) | ((words[i, node // 32] >> (node % 32)) & 1 == 1)
+
+
 # Captured tensors: MLIR type with HEADS for the number of heads.
-CAPTURES = {"sinks": "tensor<HEADSxbf16>", "slopes": "tensor<HEADSxf32>", "bias": "tensor<HEADSx?x?xf32>", "bias16": "tensor<1xHEADSx?x?xbf16>", "table": "tensor<HEADSx401xf32>", "docs": "tensor<?x?xi32>", "seed": "tensor<i64>", "offset": "tensor<i64>"}
+CAPTURES = {
+    "sinks": "tensor<HEADSxbf16>",
+    "slopes": "tensor<HEADSxf32>",
+    "bias": "tensor<HEADSx?x?xf32>",
+    "bias16": "tensor<1xHEADSx?x?xbf16>",
+    "table": "tensor<HEADSx401xf32>",
+    "docs": "tensor<?x?xi32>",
+    "ancestors": "tensor<?x?xi32>",
+    "prefix": "tensor<1xi32>",
+    "blocks": "tensor<?x?xi8>",
+    "seed": "tensor<i64>",
+    "offset": "tensor<i64>",
+}
 
 # Name to captures, body of the region, and the same on torch tensors.
 SCORES = {
@@ -168,6 +195,39 @@ KEEPS = {
         %y = tensor.extract %docs[%b, %j] : tensor<?x?xi32>
         %r = arith.cmpi eq, %x, %y : i32""",
         lambda b, i, j, c: c["docs"][b, i] == c["docs"][b, j],
+    ),
+    # Queries are nodes of a tree behind a prefix: each attends its ancestors,
+    # itself and the prefix.
+    "tree": (
+        ("ancestors", "prefix"),
+        """%first = arith.constant 0 : index
+        %bits = arith.constant 32 : index
+        %one = arith.constant 1 : i32
+        %count = tensor.extract %prefix[%first] : tensor<1xi32>
+        %p = arith.index_cast %count : i32 to index
+        %before = arith.cmpi slt, %j, %p : index
+        %d = arith.subi %j, %p : index
+        %node = arith.maxsi %d, %first : index
+        %place = arith.divui %node, %bits : index
+        %rest = arith.remui %node, %bits : index
+        %word = tensor.extract %ancestors[%i, %place] : tensor<?x?xi32>
+        %shift = arith.index_cast %rest : index to i32
+        %shifted = arith.shrui %word, %shift : i32
+        %bit = arith.andi %shifted, %one : i32
+        %above = arith.cmpi eq, %bit, %one : i32
+        %r = arith.ori %before, %above : i1""",
+        lambda b, i, j, c: keep_tree(i, j, c["ancestors"], c["prefix"]),
+    ),
+    # Blocks of a map.
+    "blocks": (
+        ("blocks",),
+        """%c48 = arith.constant 48 : index
+        %zero = arith.constant 0 : i8
+        %x = arith.divui %i, %c48 : index
+        %y = arith.divui %j, %c48 : index
+        %block = tensor.extract %blocks[%x, %y] : tensor<?x?xi8>
+        %r = arith.cmpi ne, %block, %zero : i8""",
+        lambda b, i, j, c: c["blocks"][i // 48, j // 48] != 0,
     ),
     "strides": (
         (),
@@ -349,11 +409,18 @@ VARIANTS = [
     variant(128, mask="chunked", heads=(8, 2)),
     variant(128, mask="global_causal"),
     variant(64, mask="not_window", dtype="f16"),
+    variant(128, mask="nothing"),
+    variant(96, mask="blocks_before"),
+    variant(128, mask="not_or", heads=(8, 2)),
     # Regions that keep pairs.
     variant(128, keep="strides"),
     variant(128, keep="docs"),
     variant(64, keep="docs", mask="causal", dtype="f16"),
     variant(256, keep="docs", mask="window_both", heads=(6, 1)),
+    variant(128, keep="tree", heads=(8, 2)),
+    variant(64, keep="tree", dtype="f16"),
+    variant(128, keep="blocks"),
+    variant(64, keep="blocks", mask="causal", dtype="f16"),
     # Regions that change scores.
     variant(128, score="softcap"),
     variant(64, score="softcap", mask="causal", dtype="f16"),
@@ -585,6 +652,20 @@ def place(torch, shape, dtype, layout, fill, guard):
     return buffer.as_strided(shape, strides, offset), buffer
 
 
+def make_ancestors(torch, case, generator):
+    """For each node of a random tree, bits of the nodes on its way to the root,
+    itself included, 32 in a word."""
+    parents = torch.rand(case.queries, generator=generator, device="cuda").tolist()
+    rows = []
+    for node, place in enumerate(parents):
+        parent = int(place * (node + 1)) - 1
+        rows.append((rows[parent] if parent >= 0 else 0) | 1 << node)
+    num_words = -(-case.queries // 32)
+    words = [[row >> (32 * word) & 0xFFFFFFFF for word in range(num_words)] for row in rows]
+    words = torch.tensor(words, dtype=torch.int64, device="cuda")
+    return torch.where(words >= 1 << 31, words - (1 << 32), words).to(torch.int32)
+
+
 def make_capture(torch, case, name, generator):
     layout = case.layouts[4]
     if name in ("seed", "offset"):
@@ -597,6 +678,13 @@ def make_capture(torch, case, name, generator):
         values[-1] = float("-inf")
     elif name == "bias16":
         values = torch.randn(1, case.variant.heads, case.queries, case.keys, device="cuda", generator=generator).bfloat16()
+    elif name == "ancestors":
+        values = make_ancestors(torch, case, generator)
+    elif name == "prefix":
+        values = torch.tensor([max(case.keys - case.queries, 0)], dtype=torch.int32, device="cuda")
+    elif name == "blocks":
+        shape = (-(-case.queries // 48), -(-case.keys // 48))
+        values = (torch.rand(shape, generator=generator, device="cuda") < 0.3).to(torch.int8)
     elif name == "table":
         values = torch.randn(case.variant.heads, 401, device="cuda", generator=generator)
     elif name == "bias":
