@@ -24,8 +24,13 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from typing import Optional
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "python"))
+for folder in (("..", "..", "..", "python"), ("..", "Inputs")):
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *folder))
+
+import numpy as np  # noqa: E402
+from dropout import Dropout  # noqa: E402
 
 ROUNDING = {"bf16": 2.0**-8, "f16": 2.0**-11}
 
@@ -58,6 +63,7 @@ class Variant:
     dlse: bool = False
     # Of queries and keys: large ones give a log-sum-exp far from 0.
     spread: float = 1.0
+    dropout: Optional[Dropout] = None
 
     def mlir(self) -> str:
         v_dim = self.v_dim or self.qk_dim
@@ -67,12 +73,16 @@ class Variant:
         o = f"tensor<?x{self.heads[0]}x?x{v_dim}x{self.dtype}>"
         lse = f"tensor<?x{self.heads[0]}x?xf32>"
         options = f" mask({MASKS[self.mask][0]})" if self.mask != "full" else ""
+        state = ""
+        if self.dropout:
+            state = ", %seed: tensor<i64>, %offset: tensor<i64>"
+            options += f" dropout({self.dropout}, %seed, %offset : tensor<i64>, tensor<i64>)"
         if self.sums:
             options += f" schedule({SUMS.format(tile=self.sums)})"
         if self.deterministic:
             options += " deterministic"
         dlse, dlse_type = (", %dlse", f", {lse}") if self.dlse else ("", "")
-        return f"""func.func @{self.name}(%q: {q}, %k: {k}, %v: {v}, %o: {o}, %lse: {lse}, %do: {o}, %dlse: {lse}) -> ({q}, {k}, {v}) {{
+        return f"""func.func @{self.name}(%q: {q}, %k: {k}, %v: {v}, %o: {o}, %lse: {lse}, %do: {o}, %dlse: {lse}{state}) -> ({q}, {k}, {v}) {{
   %c0 = arith.constant 0 : index
   %c2 = arith.constant 2 : index
   %b = tensor.dim %q, %c0 : {q}
@@ -104,6 +114,9 @@ VARIANTS = [
     Variant("d96_sums", 96, heads=(4, 2), mask="causal", sums=64),
     Variant("d192_128", 192, 128, mask="causal"),
     Variant("d256", 256, deterministic=True),
+    Variant("d64_dropout", 64, dropout=Dropout(0.125, "philox", 7)),
+    Variant("d64_dropout_causal_grouped", 64, heads=(4, 2), mask="causal", dtype="f16", dropout=Dropout(0.3, "arx", 6)),
+    Variant("d128_dropout", 128, mask="window", deterministic=True, dlse=True, dropout=Dropout(0.1, "arx", 6)),
     Variant("d256_causal_grouped", 256, heads=(4, 2), mask="causal", dtype="f16"),
 ]
 
@@ -121,7 +134,7 @@ def compile_artifacts(options):
                         "--target=sm_90a", "--fail-on-spills"], check=True)
 
 
-def gradients(torch, variant, q, k, v, dout, dlse, dtype):
+def gradients(torch, variant, q, k, v, dout, dlse, rng_state, dtype):
     """Out, its log-sum-exp, and the gradients, by operations in `dtype`."""
     q, k, v = (x.to(dtype).detach().requires_grad_(True) for x in (q, k, v))
     group = variant.heads[0] // variant.heads[1]
@@ -138,6 +151,9 @@ def gradients(torch, variant, q, k, v, dout, dlse, dtype):
     scores = scores.masked_fill(masked, -math.inf).masked_fill(empty[:, None], 0)
     lse = scores.logsumexp(-1)
     weights = scores.softmax(-1).masked_fill(empty[:, None], 0)
+    if variant.dropout:
+        kept = variant.dropout.keep(*rng_state, *np.ogrid[tuple(slice(n) for n in weights.shape)])
+        weights = weights * torch.from_numpy(kept).to(q.device) / variant.dropout.keep_probability
     out = weights @ v.repeat_interleave(group, 1)
     total = (out * dout.to(dtype)).sum() + (lse * dlse.to(dtype)).masked_fill(empty, 0).sum()
     grads = torch.autograd.grad(total, (q, k, v))
@@ -157,21 +173,24 @@ def run_case(torch, function, variant, shape):
     k = make(variant.heads[1], keys, variant.qk_dim, variant.spread)
     v, dout = make(variant.heads[1], keys, v_dim), make(variant.heads[0], queries, v_dim)
     dlse = torch.randn(batch, variant.heads[0], queries, device="cuda") * variant.dlse
-    out, lse, exact, empty = gradients(torch, variant, q, k, v, dout, dlse, torch.float64)
-    _, _, rounded, _ = gradients(torch, variant, q, k, v, dout, dlse, dtype)
+    rng_state = [int(x) for x in torch.randint(-(2**63), 2**63 - 1, (2,))] if variant.dropout else []
+    out, lse, exact, empty = gradients(torch, variant, q, k, v, dout, dlse, rng_state, torch.float64)
+    _, _, rounded, _ = gradients(torch, variant, q, k, v, dout, dlse, rng_state, dtype)
+    states = [torch.tensor(x, device="cuda") for x in rng_state]
     out, lse = out.to(dtype), lse.float()
     runs = []
     for _ in range(2):
         grads = [torch.full_like(x, math.nan) for x in (q, k, v)]
-        function(q, k, v, out, lse, dout, dlse, *grads)
+        function(q, k, v, out, lse, dout, dlse, *states, *grads)
         torch.cuda.synchronize()
         runs.append(grads)
     for name, result, expected, other in zip(("dq", "dk", "dv"), runs[0], exact, rounded):
         if not result.isfinite().all():
             return f"{name} is not finite"
         error = (result.double() - expected).norm().item()
-        # Where exact gradients vanish, weights of one key, only roundings are left.
-        floor = 1e-2 * variant.spread * math.sqrt(result.numel())
+        # Where exact gradients vanish, weights of one key, only roundings are left;
+        # without dropout the output is the value itself, and not rounded.
+        floor = (2e-2 if variant.dropout else 1e-2) * variant.spread * math.sqrt(result.numel())
         allowed = 1e-4 * floor + 2 * (other.double() - expected).norm().item() + ROUNDING[variant.dtype] * expected.norm().item()
         if error > allowed and error > (floor if keys == 1 else 0):
             return f"{name}: error {error:.3g}, allowed {allowed:.3g}"
