@@ -55,8 +55,8 @@ public:
   bool isProducerSingleThread() const override { return true; }
 
   void emitInitBarriers(OpBuilder &builder, Location loc,
-                        const StagedTile &stage,
-                        const StageThreads &threads) const override;
+                        const StagedTile &stage, const StageThreads &threads,
+                        BufferType type) const override;
   void emitInitDone(OpBuilder &builder, Location loc) const override;
   void emitAcquire(OpBuilder &builder, Location loc, const StagedTile &stage,
                    Value parity, BufferType type) const override;
@@ -73,15 +73,17 @@ public:
                  BufferType type, Value firstRow,
                  const ThreadPosition &position) const override;
   void emitRelease(OpBuilder &builder, Location loc, const StagedTile &stage,
+                   BufferType type,
                    const ThreadPosition &position) const override;
   LogicalResult emitShare(OpBuilder &builder, attn_tile::ShareOp op,
                           ValueRange tile, const StagedTile &stage,
                           const ThreadPosition &position) const override;
   void emitAtomicAdd(OpBuilder &builder, Location loc, Value address,
                      ValueRange values) const override;
-  LogicalResult emitBulkAdd(OpBuilder &builder, Location loc, Value address,
-                            Value stage, Value lane,
-                            ValueRange values) const override;
+  LogicalResult emitPack(OpBuilder &builder, Location loc, Value stage,
+                         Value lane, ValueRange values) const override;
+  void emitBulkAdd(OpBuilder &builder, Location loc, Value address, Value stage,
+                   Value lane, int64_t registers) const override;
   void emitBulkDone(OpBuilder &builder, Location loc) const override;
   FailureOr<SmallVector<Value>>
   emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op, ValueRange lhs,
@@ -94,6 +96,17 @@ public:
                         int64_t before) const override;
 };
 } // namespace
+
+/// Whether a stage holds a row, which threads read and products do not. It lies
+/// in memory as it is.
+static bool isRow(BufferType type) {
+  return type.getShape()[0] == 1 && type.getElementType().isF32();
+}
+
+/// Threads of which one releases a stage.
+static int64_t getReleasingThreads(BufferType type) {
+  return isRow(type) ? 32 : warpgroupThreads;
+}
 
 /// Number of 64-column blocks of a staged tile.
 static int64_t getNumBlocks(BufferType type) {
@@ -137,6 +150,8 @@ static Value emitDescriptorAddress(OpBuilder &builder, Location loc,
 
 LogicalResult SM90aTarget::verifyStagedTile(
     BufferType type, function_ref<InFlightDiagnostic()> emitError) const {
+  if (isRow(type) && type.getShape()[1] % 8 == 0 && type.getShape()[1] <= 256)
+    return success();
   if (!isa<BFloat16Type, Float16Type>(type.getElementType()))
     return emitError() << "sm_90a stages tiles of bf16 or f16 values (was "
                        << type.getElementType() << ")";
@@ -148,21 +163,30 @@ LogicalResult SM90aTarget::verifyStagedTile(
   return success();
 }
 
+/// Bytes that copies bring to a stage.
+static int64_t getCopiedBytes(BufferType type) {
+  return isRow(type) ? type.getShape()[1] * 4
+                     : getNumBlocks(type) * getBlockBytes(type);
+}
+
 int64_t SM90aTarget::getStageBytes(BufferType type) const {
-  return llvm::alignTo(getNumBlocks(type) * getBlockBytes(type),
-                       getStageAlignment());
+  // The swizzle of tiles repeats every 1024 bytes; rows have none.
+  constexpr int64_t rowAlignment = 128;
+  return llvm::alignTo(getCopiedBytes(type),
+                       isRow(type) ? rowAlignment : getStageAlignment());
 }
 
 void SM90aTarget::emitInitBarriers(OpBuilder &builder, Location loc,
                                    const StagedTile &stage,
-                                   const StageThreads &threads) const {
+                                   const StageThreads &threads,
+                                   BufferType type) const {
   StringRef code = "mbarrier.init.shared::cta.b64 [$0], $1;";
   ptx::emit(builder, loc, code, "r,r",
             {stage.full, ptx::constant(builder, loc, 1)});
-  // One thread of each warpgroup releases.
-  ptx::emit(
-      builder, loc, code, "r,r",
-      {stage.empty, ptx::constant(builder, loc, threads.consumers / 128)});
+  // One thread of each warpgroup, or of each warp, releases.
+  int64_t releases = threads.consumers / getReleasingThreads(type);
+  ptx::emit(builder, loc, code, "r,r",
+            {stage.empty, ptx::constant(builder, loc, releases)});
 }
 
 void SM90aTarget::emitInitDone(OpBuilder &builder, Location loc) const {
@@ -179,7 +203,7 @@ void SM90aTarget::emitAcquire(OpBuilder &builder, Location loc,
                                          ptx::constant(builder, loc, 1));
   emitBarrierWait(builder, loc, stage.empty, opposite);
   // Boxes count in full, also where they hang over the array's edge.
-  int64_t bytes = getNumBlocks(type) * getBlockBytes(type);
+  int64_t bytes = getCopiedBytes(type);
   ptx::emit(builder, loc,
             "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;",
             "r,r,~{memory}", {stage.full, ptx::constant(builder, loc, bytes)});
@@ -194,9 +218,10 @@ LogicalResult SM90aTarget::emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
   auto map = dyn_cast<attn_tile::TensorMapType>(op.getSource().getType());
   if (!map)
     return op.emitOpError("must copy through a tensor map on sm_90a");
-  if (map.getBox() != ArrayRef<int64_t>{type.getShape()[0], blockColumns})
+  int64_t boxColumns = isRow(type) ? type.getShape()[1] : blockColumns;
+  if (map.getBox() != ArrayRef<int64_t>{type.getShape()[0], boxColumns})
     return op.emitOpError("tensor map must have the box ")
-           << type.getShape()[0] << "x" << blockColumns << " on sm_90a";
+           << type.getShape()[0] << "x" << boxColumns << " on sm_90a";
 
   unsigned rank = indices.size();
   std::string coordinates;
@@ -207,7 +232,8 @@ LogicalResult SM90aTarget::emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
       "d.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1, {" +
       coordinates + "}], [$2];";
   std::string constraints = "r,l,r," + ptx::repeat("r", rank) + ",~{memory}";
-  for (int64_t block = 0, e = getNumBlocks(type); block < e; ++block) {
+  for (int64_t block = 0, e = isRow(type) ? 1 : getNumBlocks(type); block < e;
+       ++block) {
     Value address = arith::AddIOp::create(
         builder, loc, stage.address,
         ptx::constant(builder, loc, block * getBlockBytes(type)));
@@ -260,17 +286,22 @@ void SM90aTarget::emitClear(OpBuilder &builder, Location loc,
 }
 
 void SM90aTarget::emitRelease(OpBuilder &builder, Location loc,
-                              const StagedTile &stage,
+                              const StagedTile &stage, BufferType type,
                               const ThreadPosition &position) const {
-  Value inWarpgroup = arith::AndIOp::create(builder, loc, position.thread,
-                                            ptx::constant(builder, loc, 127));
+  // What products have read, all threads of a warpgroup have waited for; what
+  // threads read, only those of the warp.
+  int64_t threads = getReleasingThreads(type);
+  if (isRow(type))
+    ptx::emit(builder, loc, "bar.warp.sync 0xffffffff;", "~{memory}");
+  Value number = arith::AndIOp::create(
+      builder, loc, position.thread, ptx::constant(builder, loc, threads - 1));
   ptx::emit(builder, loc,
             "{\n"
             ".reg .pred first;\n"
             "setp.eq.s32 first, $1, 0;\n"
             "@first mbarrier.arrive.shared::cta.b64 _, [$0];\n"
             "}",
-            "r,r,~{memory}", {stage.empty, inWarpgroup});
+            "r,r,~{memory}", {stage.empty, number});
 }
 
 /// Named barrier of the threads that share tiles, after those of turns.
@@ -281,15 +312,16 @@ LogicalResult SM90aTarget::emitShare(OpBuilder &builder, attn_tile::ShareOp op,
                                      const ThreadPosition &position) const {
   Location loc = op.getLoc();
   BufferType type = op.getBuffer().getType();
-  int64_t columns = type.getShape()[1];
+  int64_t firstColumn = op.getFirstColumn();
+  int64_t columns = cast<VectorType>(op.getTile().getType()).getDimSize(1);
   if (type.getShape()[0] * 128 != position.numThreads * warpgroupRows)
     return op.emitOpError("tile must have 64 rows for each warpgroup to be "
                           "shared on sm_90a (was ")
            << op.getTile().getType() << ")";
-  if (columns % 16 != 0)
+  if (columns % 16 != 0 || firstColumn % 16 != 0)
     return op.emitOpError("columns must be a multiple of 16 to be shared on "
                           "sm_90a (was ")
-           << columns << ")";
+           << columns << " from column " << firstColumn << ")";
   auto constant = [&](int64_t value) {
     return ptx::constant(builder, loc, value);
   };
@@ -297,7 +329,7 @@ LogicalResult SM90aTarget::emitShare(OpBuilder &builder, attn_tile::ShareOp op,
     ptx::emit(builder, loc, "bar.sync $0, $1;", "r,r,~{memory}",
               {constant(shareBarrier), constant(position.numThreads)});
   };
-  if (op.getPipe().getType().getStages() == 1)
+  if (op.getPipe().getType().getStages() == 1 && firstColumn == 0)
     emitBarrier();
 
   // `stmatrix` stores four 8x8 matrices, whose rows start where eight lanes
@@ -321,7 +353,8 @@ LogicalResult SM90aTarget::emitShare(OpBuilder &builder, attn_tile::ShareOp op,
       arith::MulIOp::create(builder, loc, row, constant(blockRowBytes))
           .getResult());
   int64_t pairs = tile.size() / 2;
-  for (int64_t column = 0; column < columns; column += 16) {
+  for (int64_t i = 0; i < columns / 8; i += 2) {
+    int64_t column = firstColumn + i * 8;
     Value inBlock = arith::XOrIOp::create(builder, loc, group,
                                           constant(column % blockColumns * 2));
     Value address = arith::AddIOp::create(
@@ -330,7 +363,6 @@ LogicalResult SM90aTarget::emitShare(OpBuilder &builder, attn_tile::ShareOp op,
             builder, loc, inBlock,
             constant(column / blockColumns * getBlockBytes(type)))
             .getResult());
-    int64_t i = column / 8;
     ptx::emit(
         builder, loc,
         "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], "
@@ -338,6 +370,8 @@ LogicalResult SM90aTarget::emitShare(OpBuilder &builder, attn_tile::ShareOp op,
         "r,r,r,r,r,~{memory}",
         {address, tile[i], tile[pairs + i], tile[i + 1], tile[pairs + i + 1]});
   }
+  if (firstColumn + columns < type.getShape()[1])
+    return success();
   ptx::emit(builder, loc, "fence.proxy.async.shared::cta;", "~{memory}");
   emitBarrier();
   return success();
@@ -351,9 +385,9 @@ void SM90aTarget::emitAtomicAdd(OpBuilder &builder, Location loc, Value address,
             "l,f,f,f,f,~{memory}", operands);
 }
 
-LogicalResult SM90aTarget::emitBulkAdd(OpBuilder &builder, Location loc,
-                                       Value address, Value stage, Value lane,
-                                       ValueRange values) const {
+LogicalResult SM90aTarget::emitPack(OpBuilder &builder, Location loc,
+                                    Value stage, Value lane,
+                                    ValueRange values) const {
   ptx::emit(builder, loc,
             "cp.async.bulk.wait_group.read 0;\nbar.warp.sync 0xffffffff;",
             "~{memory}");
@@ -370,7 +404,13 @@ LogicalResult SM90aTarget::emitBulkAdd(OpBuilder &builder, Location loc,
                   "], {$1, $2, $3, $4};",
               "r,f,f,f,f,~{memory}", operands);
   }
-  int64_t bytes = values.size() * 32 * 4;
+  return success();
+}
+
+void SM90aTarget::emitBulkAdd(OpBuilder &builder, Location loc, Value address,
+                              Value stage, Value lane,
+                              int64_t registers) const {
+  int64_t bytes = registers * 32 * 4;
   ptx::emit(builder, loc,
             "{\n"
             ".reg .pred first;\n"
@@ -384,7 +424,6 @@ LogicalResult SM90aTarget::emitBulkAdd(OpBuilder &builder, Location loc,
                 "@first cp.async.bulk.commit_group;\n"
                 "}",
             "l,r,r,~{memory}", {address, stage, lane});
-  return success();
 }
 
 void SM90aTarget::emitBulkDone(OpBuilder &builder, Location loc) const {

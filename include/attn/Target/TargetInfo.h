@@ -45,6 +45,8 @@ struct ThreadPosition {
   /// Index of the warpgroup within its role, `i32`, equal in all threads of a
   /// warp and known to be.
   Value warpgroup;
+  /// Index of the warp within its role, likewise.
+  Value warp;
   /// Threads of the role.
   int64_t numThreads;
 };
@@ -79,8 +81,8 @@ public:
   virtual LogicalResult
   verifyStagedTile(attn_tile::BufferType type,
                    function_ref<InFlightDiagnostic()> emitError) const = 0;
-  /// Bytes that a staged tile takes, padding included; a multiple of
-  /// `getStageAlignment`.
+  /// Bytes that a staged tile takes, padding included, where stages of the same
+  /// type follow one another from an address of `getStageAlignment` on.
   virtual int64_t getStageBytes(attn_tile::BufferType type) const = 0;
   virtual int64_t getStageAlignment() const = 0;
   /// Bytes of the barriers of one stage: full and empty, in this order, in
@@ -93,7 +95,8 @@ public:
   /// Prepares the barriers of one stage; run by one thread.
   virtual void emitInitBarriers(OpBuilder &builder, Location loc,
                                 const StagedTile &stage,
-                                const StageThreads &threads) const = 0;
+                                const StageThreads &threads,
+                                attn_tile::BufferType type) const = 0;
   /// Makes prepared barriers known to all threads; run by all of them.
   virtual void emitInitDone(OpBuilder &builder, Location loc) const = 0;
 
@@ -121,7 +124,7 @@ public:
                          const ThreadPosition &position) const = 0;
   /// Gives the stage back.
   virtual void emitRelease(OpBuilder &builder, Location loc,
-                           const StagedTile &stage,
+                           const StagedTile &stage, attn_tile::BufferType type,
                            const ThreadPosition &position) const = 0;
 
   //===--------------------------------------------------------------------===//
@@ -138,15 +141,17 @@ public:
   /// being atomic.
   virtual void emitAtomicAdd(OpBuilder &builder, Location loc, Value address,
                              ValueRange values) const;
-  /// Starts to add the values of a warp to consecutive ones in global memory,
-  /// from `address` on, through the warp's part of a stage: first those of all
-  /// lanes for the first four values, then for the next four. Returns failure
-  /// if the target cannot.
-  virtual LogicalResult emitBulkAdd(OpBuilder &, Location, Value address,
-                                    Value stage, Value lane,
-                                    ValueRange values) const {
+  /// Writes the values of a warp to its part of a stage, once earlier
+  /// `emitBulkAdd` have read it: first those of all lanes for the first four
+  /// values, then for the next four. Returns failure if the target cannot.
+  virtual LogicalResult emitPack(OpBuilder &, Location, Value stage, Value lane,
+                                 ValueRange values) const {
     return failure();
   }
+  /// Starts to add what `emitPack` has written, `registers` values of each
+  /// lane, to consecutive ones in global memory, from `address` on.
+  virtual void emitBulkAdd(OpBuilder &, Location, Value address, Value stage,
+                           Value lane, int64_t registers) const {}
   /// Waits, at the end of a kernel, until stages have been read by
   /// `emitBulkAdd`.
   virtual void emitBulkDone(OpBuilder &, Location) const {}

@@ -35,7 +35,7 @@ static int64_t getBarrierBytes(CreatePipeOp pipe, const TargetInfo &target) {
 static bool holdsPackedTiles(CreatePipeOp pipe) {
   return !pipe->use_empty() &&
          llvm::all_of(pipe->getUsers(), [](Operation *user) {
-           return isa<attn_tile::AddPackedOp>(user);
+           return isa<attn_tile::PackOp>(user);
          });
 }
 

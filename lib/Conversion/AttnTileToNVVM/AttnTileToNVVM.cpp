@@ -176,13 +176,15 @@ static void emitEntryValues(KernelOp kernel, KernelContext &context,
   OpBuilder builder = OpBuilder::atBlockBegin(&kernel.getBody().front());
   Type i32 = builder.getI32Type();
   context.thread = NVVM::ThreadIdXOp::create(builder, loc, i32);
-  Value warpgroup = arith::ShRUIOp::create(builder, loc, context.thread,
-                                           createI32(builder, loc, 7));
+  Value warp = arith::ShRUIOp::create(builder, loc, context.thread,
+                                      createI32(builder, loc, 5));
   // Read from one lane, the index is known to be the same in the whole warp.
-  context.warpgroup = NVVM::ShflOp::create(
-      builder, loc, i32, createI32(builder, loc, -1), warpgroup,
+  context.warp = NVVM::ShflOp::create(
+      builder, loc, i32, createI32(builder, loc, -1), warp,
       createI32(builder, loc, 0), createI32(builder, loc, 31),
       NVVM::ShflKind::idx, UnitAttr());
+  context.warpgroup = arith::ShRUIOp::create(builder, loc, context.warp,
+                                             createI32(builder, loc, 2));
   auto pointer = LLVM::LLVMPointerType::get(
       builder.getContext(),
       static_cast<unsigned>(NVVM::NVVMMemorySpace::Shared));
@@ -265,8 +267,7 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
       warpgroups ? warpgroups * warpgroupSize : context.layout.getNumThreads();
   if (!warpgroups)
     context.stageThreads = {context.numThreads, context.numThreads};
-  kernel.walk(
-      [&](AddPackedOp op) { context.addsInBulk |= op.getPipe() != nullptr; });
+  kernel.walk([&](PackOp) { context.addsInBulk = true; });
   kernel.walk([&](MmaWaitOp wait) {
     context.newerProducts[wait] = countNewerProducts(wait);
   });

@@ -38,10 +38,11 @@ struct KernelContext {
   int64_t numThreads = 0;
   /// Threads that fill and read stages.
   StageThreads stageThreads = {0, 0};
-  /// Index of the thread and of its warpgroup in the group, `i32`; the latter
-  /// is the same in all threads of a warp.
+  /// Index of the thread, its warpgroup and its warp in the group, `i32`; the
+  /// latter two are the same in all threads of a warp.
   Value thread;
   Value warpgroup;
+  Value warp;
   /// First byte of shared memory, `i32`.
   Value shared;
   /// Pointer to zeros in global memory, for reads that must not be done.
@@ -75,14 +76,15 @@ struct KernelContext {
     int64_t first = role ? firstWarpgroup.lookup(role) : 0;
     int64_t count = role ? role.getWarpgroups() * warpgroupSize : numThreads;
     if (first == 0)
-      return {thread, warpgroup, count};
+      return {thread, warpgroup, warp, count};
     Location loc = op->getLoc();
     auto subtract = [&](Value value, int64_t amount) -> Value {
       Value constant = arith::ConstantIntOp::create(builder, loc, amount, 32);
       return arith::SubIOp::create(builder, loc, value, constant);
     };
+    constexpr int64_t warps = warpgroupSize / 32;
     return {subtract(thread, first * warpgroupSize), subtract(warpgroup, first),
-            count};
+            subtract(warp, first * warps), count};
   }
 };
 

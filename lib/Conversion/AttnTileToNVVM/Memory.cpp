@@ -493,14 +493,7 @@ private:
 /// registers, in each the lanes.
 static Value emitPackedWarp(OpBuilder &builder, Location loc,
                             const ThreadPosition &position, int64_t registers) {
-  Value warp = arith::ShRUIOp::create(builder, loc, position.thread,
-                                      createI32(builder, loc, 5));
-  // Read from one lane, it is known to be the same in the whole warp.
-  warp = NVVM::ShflOp::create(
-      builder, loc, builder.getI32Type(), createI32(builder, loc, -1), warp,
-      createI32(builder, loc, 0), createI32(builder, loc, 31),
-      NVVM::ShflKind::idx, UnitAttr());
-  return arith::MulIOp::create(builder, loc, warp,
+  return arith::MulIOp::create(builder, loc, position.warp,
                                createI32(builder, loc, registers * 32));
 }
 
@@ -508,6 +501,16 @@ static Value emitLane(OpBuilder &builder, Location loc,
                       const ThreadPosition &position) {
   return arith::AndIOp::create(builder, loc, position.thread,
                                createI32(builder, loc, 31));
+}
+
+/// Where the warp's part of a packed tile lies in workgroup memory.
+static Value emitPackedStage(OpBuilder &builder, Location loc,
+                             const ThreadPosition &position, Value stage,
+                             int64_t registers) {
+  Value first = emitPackedWarp(builder, loc, position, registers);
+  Value offset =
+      arith::ShLIOp::create(builder, loc, first, createI32(builder, loc, 2));
+  return arith::AddIOp::create(builder, loc, stage, offset);
 }
 
 /// Addresses of this thread's groups of four registers of a packed tile.
@@ -532,6 +535,32 @@ static SmallVector<Value> emitPackedGroups(OpBuilder &builder, Location loc,
 }
 
 namespace {
+/// Puts each warp's part of a tile where its bulk addition reads it.
+struct PackLowering : public KernelPattern<PackOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(PackOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    ValueRange values = adaptor.getTile();
+    if (values.size() % 4 != 0)
+      return rewriter.notifyMatchFailure(op, "registers are no groups of four");
+    ThreadPosition position = context.getPosition(rewriter, op);
+    ValueRange pipe = adaptor.getPipe();
+    Value stage =
+        emitPackedStage(rewriter, loc, position, pipe[0], values.size());
+    if (failed(context.target.emitPack(
+            rewriter, loc, stage, emitLane(rewriter, loc, position), values)))
+      return op.emitOpError("cannot go through workgroup memory on ")
+             << context.target.getName();
+    // Nothing waits for the barriers of the stage.
+    rewriter.replaceOpWithMultiple(
+        op, SmallVector<SmallVector<Value>>{{pipe[0], pipe[1], pipe[1]}});
+    return success();
+  }
+};
+
 struct AddPackedLowering : public KernelPattern<AddPackedOp> {
   using KernelPattern::KernelPattern;
 
@@ -539,38 +568,34 @@ struct AddPackedLowering : public KernelPattern<AddPackedOp> {
   matchAndRewrite(AddPackedOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Location loc = op.getLoc();
-    ValueRange values = adaptor.getValue();
-    if (values.size() % 4 != 0)
+    VectorType type = op.getTileType();
+    int64_t registers = context.getRows(type) * context.getColumns(type);
+    if (registers % 4 != 0)
       return rewriter.notifyMatchFailure(op, "registers are no groups of four");
     auto destType = cast<MemRefType>(op.getDest().getType());
     SmallVector<Value> indices = getSingleValues(adaptor.getIndices());
     ThreadPosition position = context.getPosition(rewriter, op);
-    if (op.getPipe()) {
-      Value first = emitPackedWarp(rewriter, loc, position, values.size());
+    if (isa<BufferType>(op.getValue().getType())) {
+      Value first = emitPackedWarp(rewriter, loc, position, registers);
       Value base = LoweredMemRef(destType, adaptor.getDest())
                        .emitAddress(rewriter, loc, indices);
       Value address =
           LLVM::GEPOp::create(rewriter, loc, base.getType(),
                               destType.getElementType(), base, first);
-      Value stage = arith::AddIOp::create(
-          rewriter, loc, adaptor.getPipe()[0],
-          arith::ShLIOp::create(rewriter, loc, first,
-                                createI32(rewriter, loc, 2))
-              .getResult());
-      if (failed(context.target.emitBulkAdd(rewriter, loc, address, stage,
-                                            emitLane(rewriter, loc, position),
-                                            values)))
-        return op.emitOpError("cannot go through workgroup memory on ")
-               << context.target.getName();
+      Value stage =
+          emitPackedStage(rewriter, loc, position,
+                          getStagedTile(adaptor.getValue()).address, registers);
+      context.target.emitBulkAdd(rewriter, loc, address, stage,
+                                 emitLane(rewriter, loc, position), registers);
       rewriter.eraseOp(op);
       return success();
     }
     SmallVector<Value> groups =
         emitPackedGroups(rewriter, loc, destType, adaptor.getDest(), indices,
-                         position, values.size());
+                         position, registers);
     for (auto [i, address] : llvm::enumerate(groups))
       context.target.emitAtomicAdd(rewriter, loc, address,
-                                   values.slice(4 * i, 4));
+                                   adaptor.getValue().slice(4 * i, 4));
     rewriter.eraseOp(op);
     return success();
   }
@@ -822,7 +847,7 @@ void attn::populateMemoryPatterns(RewritePatternSet &patterns,
                                   const TypeConverter &converter,
                                   const KernelContext &context) {
   patterns.add<DimLowering, ElementLoadLowering, ElementStoreLowering,
-               LoadLowering, StoreLowering, UnalignedLoadLowering,
+               LoadLowering, StoreLowering, UnalignedLoadLowering, PackLowering,
                AddPackedLowering, LoadPackedLowering>(
       converter, patterns.getContext(), context);
 }

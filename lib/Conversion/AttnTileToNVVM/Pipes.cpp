@@ -37,7 +37,8 @@ struct CreatePipeLowering : public KernelPattern<CreatePipeOp> {
         Value full = emitAdd(builder, loc, barriers, i * bytes);
         Value empty = emitAdd(builder, loc, barriers, i * bytes + bytes / 2);
         context.target.emitInitBarriers(builder, loc, {stage, full, empty},
-                                        context.stageThreads);
+                                        context.stageThreads,
+                                        type.getBufferType());
       }
     });
     rewriter.replaceOpWithMultiple(
@@ -182,15 +183,55 @@ struct ClearLowering : public KernelPattern<ClearOp> {
   }
 };
 
+/// Each thread reads the columns that it has of every row, in pairs.
+struct ReadLowering : public KernelPattern<ReadOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(ReadOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    auto type = cast<VectorType>(op.getRow().getType());
+    Type element = type.getElementType();
+    int64_t columns = context.getColumns(type);
+    if (columns % 2 != 0)
+      return rewriter.notifyMatchFailure(op, "columns are no pairs");
+    int64_t bytes = type.getElementTypeBitWidth() / 8;
+    Value thread = context.getPosition(rewriter, op).thread;
+    Value first = emitElement(
+        rewriter, loc, getStagedTile(adaptor.getBuffer()).address,
+        context.layout.emitBaseColumn(rewriter, loc, thread), bytes);
+    auto pointer = LLVM::LLVMPointerType::get(
+        rewriter.getContext(),
+        static_cast<unsigned>(NVVM::NVVMMemorySpace::Shared));
+    first = LLVM::IntToPtrOp::create(rewriter, loc, pointer, first);
+    SmallVector<Value> results;
+    for (int64_t c = 0; c < columns; c += 2) {
+      auto offset = static_cast<int32_t>(context.layout.getColumnOffset(c));
+      Value address =
+          LLVM::GEPOp::create(rewriter, loc, pointer, element, first,
+                              ArrayRef<LLVM::GEPArg>{offset});
+      Value pair = LLVM::LoadOp::create(
+          rewriter, loc, VectorType::get(2, element), address, 2 * bytes);
+      for (int64_t i : {0, 1})
+        results.push_back(LLVM::ExtractElementOp::create(
+            rewriter, loc, pair, createI32(rewriter, loc, i)));
+    }
+    rewriter.replaceOpWithMultiple(op,
+                                   SmallVector<SmallVector<Value>>{results});
+    return success();
+  }
+};
+
 struct ReleaseLowering : public KernelPattern<ReleaseOp> {
   using KernelPattern::KernelPattern;
 
   LogicalResult
   matchAndRewrite(ReleaseOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    context.target.emitRelease(rewriter, op.getLoc(),
-                               getStagedTile(adaptor.getBuffer()),
-                               context.getPosition(rewriter, op));
+    context.target.emitRelease(
+        rewriter, op.getLoc(), getStagedTile(adaptor.getBuffer()),
+        op.getBuffer().getType(), context.getPosition(rewriter, op));
     rewriter.eraseOp(op);
     return success();
   }
@@ -238,8 +279,9 @@ void attn::populatePipePatterns(RewritePatternSet &patterns,
                                 const KernelContext &context) {
   patterns.add<CreatePipeLowering, PipeAccessLowering<AcquireOp>,
                PipeAccessLowering<WaitOp>, ShareLowering, CopyLowering,
-               CommitLowering, ClearLowering, ReleaseLowering, MmaStartLowering,
-               MmaWaitLowering>(converter, patterns.getContext(), context);
+               CommitLowering, ClearLowering, ReadLowering, ReleaseLowering,
+               MmaStartLowering, MmaWaitLowering>(
+      converter, patterns.getContext(), context);
 }
 
 int64_t attn::countNewerProducts(MmaWaitOp wait) {

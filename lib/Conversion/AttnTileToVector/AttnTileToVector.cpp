@@ -577,6 +577,8 @@ void TileEmitter::forEachPacked(Value memref, ValueRange indices,
 }
 
 LogicalResult TileEmitter::emitAddPacked(AddPackedOp op) {
+  if (!isa<VectorType>(op.getValue().getType()))
+    return op.emitOpError("has no form for the host");
   Value dest = lookup(op.getDest());
   SmallVector<Value> indices = llvm::map_to_vector(
       op.getIndices(), [&](Value index) { return lookup(index); });

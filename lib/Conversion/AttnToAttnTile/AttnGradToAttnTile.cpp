@@ -113,7 +113,26 @@ private:
     Type element = getElementTypeOrSelf(other.getType());
     return element.isF32() ? b.extend(tile) : b.round(tile, element);
   }
+  /// A step of a work item of keys, and a part of it.
+  struct KeyStep {
+    Value batch, head, firstKey, firstQuery, step;
+    /// Of the streams of what the loop walks over.
+    Value length;
+    Value tileOfQueries;
+    int64_t part;
+  };
+
   QueryTiles emitQueryTiles(Value firstKey);
+  /// Emits what a part of a tile of queries adds to the gradients of keys and
+  /// values, which are `carried`, and returns the gradients of its scores, if
+  /// those of keys are wanted. `stream` is that of the random numbers of
+  /// dropout.
+  Value emitKeyPart(const KeyStep &step, const Workspace &workspace,
+                    const Gradients &results, Value keys, Value values,
+                    const QueryTiles &tiles, ArrayRef<Value> stream,
+                    SmallVectorImpl<Value> &carried);
+  /// The tile whose columns are those of `tiles`, in order.
+  Value joinColumns(ArrayRef<Value> tiles);
   Value emitIsCut(const QueryTiles &tiles, Value tile);
   /// The scores before the score region, scaled if there is one.
   Value emitRawScores(Value product);
@@ -138,7 +157,7 @@ private:
   TileProgramBuilder b;
   AttentionGradOp op;
   KernelDropout dropout;
-  int64_t queryTile, keyTile;
+  int64_t queryTile, keyTile, queryParts;
   SmallVector<Value> operands;
   IRMapping captured;
   Value queryLength, keyLength;
@@ -150,6 +169,7 @@ GradKernelWriter::GradKernelWriter(OpBuilder &builder, AttentionGradOp op,
                                    ScheduleAttrInterface schedule)
     : b(op.getLoc(), builder), op(op), dropout(op),
       queryTile(schedule.getQueryTile()), keyTile(schedule.getKeyTile()),
+      queryParts(schedule.getQueryParts()),
       mapsScores(!op.getScoreRegion().empty() ||
                  !(op.getScaleOrDefault() > 0)) {}
 
@@ -429,6 +449,95 @@ Value GradKernelWriter::emitIsCut(const QueryTiles &tiles, Value tile) {
   return cut;
 }
 
+Value GradKernelWriter::joinColumns(ArrayRef<Value> tiles) {
+  if (tiles.size() == 1)
+    return tiles.front();
+  auto type = cast<VectorType>(tiles.front().getType());
+  int64_t rows = type.getDimSize(0), columns = type.getDimSize(1);
+  auto joinedType =
+      VectorType::get({rows, static_cast<int64_t>(tiles.size()) * columns},
+                      type.getElementType());
+  Value joined =
+      arith::ConstantOp::create(b, b.getZeroAttr(joinedType)).getResult();
+  for (auto [i, tile] : llvm::enumerate(tiles))
+    joined = vector::InsertStridedSliceOp::create(
+        b, tile, joined,
+        ArrayRef<int64_t>{0, static_cast<int64_t>(i) * columns},
+        ArrayRef<int64_t>{1, 1});
+  return joined;
+}
+
+Value GradKernelWriter::emitKeyPart(const KeyStep &step,
+                                    const Workspace &workspace,
+                                    const Gradients &results, Value keys,
+                                    Value values, const QueryTiles &tiles,
+                                    ArrayRef<Value> stream,
+                                    SmallVectorImpl<Value> &carried) {
+  int64_t rows = queryTile / queryParts;
+  Value zero = b.index(0);
+  Value firstQuery = step.firstQuery, position = step.step;
+  if (queryParts != 1) {
+    firstQuery =
+        arith::AddIOp::create(b, firstQuery, b.index(step.part * rows));
+    Value begin = arith::MulIOp::create(b, position, b.index(queryParts));
+    position = arith::AddIOp::create(b, begin, b.index(step.part));
+  }
+  ScoreTile at{step.batch,    step.head,           firstQuery,
+               step.firstKey, /*transposed=*/true, {keyTile, rows}};
+  auto loadStaged = [&](Value source, int64_t channels) {
+    return b.load({rows, channels}, source,
+                  {step.batch, step.head, firstQuery, zero}, position,
+                  step.length);
+  };
+  auto loadRow = [&](Value source) {
+    return b.load({1, rows}, get(source), {step.batch, step.head, firstQuery},
+                  position, step.length, /*inBounds=*/true);
+  };
+  Value exponent = loadRow(workspace.exponent);
+
+  Value queries = loadStaged(get(op.getQuery()),
+                             cast<VectorType>(keys.getType()).getDimSize(1));
+  Value none = b.splat(at.shape, 0);
+  Value product = b.contract(keys, queries, none, ContractForm::TransposedRhs);
+  Value douts = loadStaged(get(op.getDout()), padHeadDim(op.getValue()));
+  Value weightGrad;
+  if (results.key)
+    weightGrad = b.contract(matchElements(values, douts), douts, none,
+                            ContractForm::TransposedRhs);
+
+  Value raw = emitRawScores(product);
+  Value scores = emitScores(at, raw);
+  if (op.getKeepRegion().empty()) {
+    auto ifOp = scf::IfOp::create(b, scores.getType(),
+                                  emitIsCut(tiles, step.tileOfQueries),
+                                  /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard ifGuard(b);
+    b.setInsertionPointToStart(ifOp.thenBlock());
+    scf::YieldOp::create(b, emitMask(at, scores));
+    b.setInsertionPointToStart(ifOp.elseBlock());
+    scf::YieldOp::create(b, scores);
+    scores = ifOp.getResult(0);
+  } else {
+    scores = emitMask(at, scores);
+  }
+  Value weights = emitWeights(at, scores, exponent);
+  Value kept = emitDrop(at, weights, stream);
+
+  if (results.value)
+    carried.back() = b.contract(matchElements(kept, douts), douts,
+                                carried.back(), ContractForm::Plain);
+  if (!results.key)
+    return Value();
+  Value delta = loadRow(workspace.delta);
+  Value grad = emitScoreGrad(at, raw, weights, kept, weightGrad, delta);
+  grad = matchElements(grad, queries);
+  // The products of a warpgroup's own tiles come first: they run while it waits
+  // for what the others share.
+  carried.front() =
+      b.contract(grad, queries, carried.front(), ContractForm::Plain);
+  return grad;
+}
+
 void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
                                  const Workspace &workspace,
                                  const Gradients &results) {
@@ -460,6 +569,9 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
   Value total = tiles.count;
   if (group != 1)
     total = arith::MulIOp::create(b, tiles.count, b.index(group));
+  Value length = total;
+  if (queryParts != 1)
+    length = arith::MulIOp::create(b, total, b.index(queryParts));
 
   SmallVector<Value> stream;
   if (group == 1)
@@ -486,74 +598,27 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
     Value tileOfQueries = arith::AddIOp::create(b, tiles.first, turn);
     Value firstQuery =
         arith::MulIOp::create(b, tileOfQueries, b.index(queryTile));
-    ScoreTile at{ids[0],
-                 head,
-                 firstQuery,
-                 firstKey,
-                 /*transposed=*/true,
-                 {keyTile, queryTile}};
-    auto loadStaged = [&](Value source, int64_t channels) {
-      return b.load({queryTile, channels}, source,
-                    {ids[0], head, firstQuery, zero}, step, total);
-    };
-    auto loadRow = [&](Value source) {
-      return b.load({1, queryTile}, get(source), {ids[0], head, firstQuery}, {},
-                    {}, /*inBounds=*/true);
-    };
-    Value exponent = loadRow(workspace.exponent);
-
-    Value queries = loadStaged(query, keyChannels);
-    Value none = b.splat(at.shape, 0);
-    Value product =
-        b.contract(keys, queries, none, ContractForm::TransposedRhs);
-    Value douts = loadStaged(get(op.getDout()), valueChannels);
-    Value weightGrad;
-    if (results.key)
-      weightGrad = b.contract(matchElements(values, douts), douts, none,
-                              ContractForm::TransposedRhs);
-
-    Value raw = emitRawScores(product);
-    Value scores = emitScores(at, raw);
-    if (op.getKeepRegion().empty()) {
-      auto ifOp = scf::IfOp::create(b, scores.getType(),
-                                    emitIsCut(tiles, tileOfQueries),
-                                    /*withElseRegion=*/true);
-      OpBuilder::InsertionGuard ifGuard(b);
-      b.setInsertionPointToStart(ifOp.thenBlock());
-      scf::YieldOp::create(b, emitMask(at, scores));
-      b.setInsertionPointToStart(ifOp.elseBlock());
-      scf::YieldOp::create(b, scores);
-      scores = ifOp.getResult(0);
-    } else {
-      scores = emitMask(at, scores);
-    }
-    Value weights = emitWeights(at, scores, exponent);
-    Value kept = emitDrop(at, weights, stream);
-
     ValueRange carried = loop.getRegionIterArgs();
-    SmallVector<Value> next(carried);
-    if (results.value)
-      next.back() = b.contract(matchElements(kept, douts), douts,
-                               carried.back(), ContractForm::Plain);
-    if (results.key) {
-      Value delta = loadRow(workspace.delta);
-      Value grad = emitScoreGrad(at, raw, weights, kept, weightGrad, delta);
-      grad = matchElements(grad, queries);
-      // The products of a warpgroup's own tiles come first: they run while it
-      // waits for what the others share.
-      next.front() =
-          b.contract(grad, queries, carried.front(), ContractForm::Plain);
-      Value sum;
-      if (workspace.sums && isSumTransposed(keyTile))
-        sum = b.contract(keys, grad, b.splat({keyChannels, queryTile}, 0),
-                         ContractForm::TransposedLhs);
-      else if (workspace.sums)
-        sum = b.contract(grad, keys, b.splat({queryTile, keyChannels}, 0),
-                         ContractForm::TransposedLhs);
-      if (sum)
-        attn_tile::AddPackedOp::create(
-            b, sum, get(workspace.sums),
-            ValueRange{ids[0], head, firstQuery, zero}, /*pipe=*/Value());
+    SmallVector<Value> next(carried), grads;
+    for (int64_t part = 0; part < queryParts; ++part) {
+      Value grad =
+          emitKeyPart({ids[0], head, firstKey, firstQuery, step, length,
+                       tileOfQueries, part},
+                      workspace, results, keys, values, tiles, stream, next);
+      if (results.key)
+        grads.push_back(grad);
+    }
+    if (results.key && workspace.sums) {
+      Value grad = joinColumns(grads);
+      Value sum =
+          isSumTransposed(keyTile)
+              ? b.contract(keys, grad, b.splat({keyChannels, queryTile}, 0),
+                           ContractForm::TransposedLhs)
+              : b.contract(grad, keys, b.splat({queryTile, keyChannels}, 0),
+                           ContractForm::TransposedLhs);
+      attn_tile::AddPackedOp::create(
+          b, sum, get(workspace.sums),
+          ValueRange{ids[0], head, firstQuery, zero});
     }
     scf::YieldOp::create(b, next);
   }

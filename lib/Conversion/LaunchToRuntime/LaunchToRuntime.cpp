@@ -364,11 +364,13 @@ FunctionConverter::convertTensorMap(attn_tile::MakeTensorMapOp op) {
     box.push_back(emitIntConstant(builder, loc, i32, 1));
   for (int64_t extent : type.getBox())
     box.push_back(emitIntConstant(builder, loc, i32, extent));
-  // Buffers keep each row of a column block in one swizzled line.
+  // Buffers keep each row of a column block in one swizzled line; single rows
+  // lie in memory as they are.
   int64_t rowBytes =
       type.getBox().back() * type.getElementType().getIntOrFloatBitWidth() / 8;
-  int64_t swizzle =
-      rowBytes == 32 || rowBytes == 64 || rowBytes == 128 ? rowBytes : 0;
+  bool isSwizzled = type.getBox().front() > 1 &&
+                    (rowBytes == 32 || rowBytes == 64 || rowBytes == 128);
+  int64_t swizzle = isSwizzled ? rowBytes : 0;
   SmallVector<Value> arguments{
       map,
       emitAddress(loc, source, metadata.getOffset(), type.getElementType()),

@@ -106,7 +106,7 @@ attn_tile.kernel @share_columns()
   %c0 = arith.constant 0 : index
   %y = arith.constant dense<0.0> : vector<64x8xbf16>
   %sp = attn_tile.create_pipe : !attn_tile.pipe<64x8xbf16, stages = 2>
-  // expected-error @below {{'attn_tile.share' op columns must be a multiple of 16 to be shared on sm_90a (was 8)}}
+  // expected-error @below {{'attn_tile.share' op columns must be a multiple of 16 to be shared on sm_90a (was 8 from column 0)}}
   // expected-error @below {{failed to legalize operation 'attn_tile.share'}}
   %b = attn_tile.share %y in %sp[%c0] : vector<64x8xbf16>, !attn_tile.pipe<64x8xbf16, stages = 2>
   attn_tile.return

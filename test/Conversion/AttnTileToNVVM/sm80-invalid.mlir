@@ -49,10 +49,10 @@ attn_tile.kernel @packed_in_bulk(%m: memref<?x64xf32>, %i: index)
   %c0 = arith.constant 0 : index
   %p = attn_tile.create_pipe at(1024) barriers(0) : !attn_tile.pipe<64x16xf32, stages = 1>
   %x = attn_tile.load_packed %m[%i, %c0] : memref<?x64xf32> to vector<64x16xf32>
-  // expected-error @below {{'attn_tile.add_packed' op cannot go through workgroup memory on sm_80}}
-  // expected-error @below {{failed to legalize operation 'attn_tile.add_packed'}}
-  attn_tile.add_packed %x to %m[%i, %c0] through(%p : !attn_tile.pipe<64x16xf32, stages = 1>)
-      : vector<64x16xf32> to memref<?x64xf32>
+  // expected-error @below {{'attn_tile.pack' op cannot go through workgroup memory on sm_80}}
+  // expected-error @below {{failed to legalize operation 'attn_tile.pack'}}
+  %b = attn_tile.pack %x in %p : vector<64x16xf32>, !attn_tile.pipe<64x16xf32, stages = 1>
+  attn_tile.add_packed %b to %m[%i, %c0] : !attn_tile.buffer<64x16xf32> to memref<?x64xf32>
   attn_tile.return
 }
 

@@ -332,7 +332,8 @@ attn_tile.kernel @roles(%map: !attn_tile.tensor_map<3, 64x64xbf16>, %q: !attn_ti
                         %out: memref<128x64xf32>, %b: index, %n: index)
     attributes {layout = #attn_tile.row_blocks<warps = 8>} {
   // CHECK:      %[[TID:.*]] = nvvm.read.ptx.sreg.tid.x : i32
-  // CHECK:      %[[WG:.*]] = nvvm.shfl.sync idx
+  // CHECK:      %[[WARP:.*]] = nvvm.shfl.sync idx
+  // CHECK:      %[[WG:.*]] = arith.shrui %[[WARP]]
   // CHECK:      %[[FIRST:.*]] = arith.cmpi eq, %[[TID]], %{{.*}}
   // CHECK:      scf.if %[[FIRST]] {
   // CHECK-COUNT-4: "mbarrier.init.shared::cta.b64 [$0], $1;"
@@ -610,6 +611,66 @@ attn_tile.kernel @share(%x: vector<64x16xf32>, %out: memref<64x16xf32>)
 
 // -----
 
+// Columns lie in the block they belong to; all threads wait for each other once
+// the last ones are there.
+
+// CHECK-LABEL: llvm.func @share_columns
+// CHECK-COUNT-4: stmatrix
+// CHECK-NOT:     bar.sync
+// CHECK:         %[[BLOCK:.*]] = llvm.mlir.constant(8192 : i32) : i32
+// CHECK:         %[[OFFSET:.*]] = arith.addi %{{.*}}, %[[BLOCK]] : i32
+// CHECK:         %[[AT:.*]] = arith.addi %{{.*}}, %[[OFFSET]] : i32
+// CHECK-NEXT:    stmatrix{{.*}} %[[AT]],
+// CHECK-COUNT-3: stmatrix
+// CHECK:         "fence.proxy.async.shared::cta;"
+// CHECK:         "bar.sync $0, $1;"
+attn_tile.kernel @share_columns(%x: vector<64x64xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %sp = attn_tile.create_pipe at(1024) barriers(0) : !attn_tile.pipe<64x128xbf16, stages = 2>
+  %c0 = arith.constant 0 : index
+  %t = arith.truncf %x : vector<64x64xf32> to vector<64x64xbf16>
+  %a = attn_tile.share %t in %sp[%c0] : vector<64x64xbf16>, !attn_tile.pipe<64x128xbf16, stages = 2>
+  %b = attn_tile.share %t in %sp[%c0] from(64) : vector<64x64xbf16>, !attn_tile.pipe<64x128xbf16, stages = 2>
+  attn_tile.return
+}
+
+// -----
+
+// A row is copied by one instruction, read by all threads, and released by one
+// thread of each warp of the consumers.
+
+// CHECK-LABEL: llvm.func @row
+// CHECK:         "mbarrier.init.shared::cta.b64 [$0], $1;"
+// CHECK:         %[[WARPS:.*]] = llvm.mlir.constant(8 : i32) : i32
+// CHECK-NEXT:    "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r" %{{.*}}, %[[WARPS]]
+// CHECK:         %[[BYTES:.*]] = llvm.mlir.constant(128 : i32) : i32
+// CHECK-NEXT:    "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", {{.*}} %{{.*}}, %[[BYTES]]
+// CHECK:         cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes
+// CHECK-NOT:     cp.async.bulk.tensor
+// CHECK-COUNT-4: llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xf32>
+// CHECK:         "bar.warp.sync 0xffffffff;"
+// CHECK:         mbarrier.arrive.shared::cta.b64
+attn_tile.kernel @row(%map: !attn_tile.tensor_map<2, 1x32xf32>, %out: memref<128x32xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 8>} {
+  %p = attn_tile.create_pipe at(1024) barriers(0) : !attn_tile.pipe<1x32xf32, stages = 2>
+  %c0 = arith.constant 0 : index
+  attn_tile.role producer warpgroups(1) registers(24) {
+    %a = attn_tile.acquire %p[%c0] : !attn_tile.pipe<1x32xf32, stages = 2>
+    attn_tile.copy %map[%c0, %c0] to %a : !attn_tile.tensor_map<2, 1x32xf32> to !attn_tile.buffer<1x32xf32>
+    attn_tile.commit %a : !attn_tile.buffer<1x32xf32>
+  }
+  attn_tile.role consumer warpgroups(2) registers(240) {
+    %b = attn_tile.wait %p[%c0] : !attn_tile.pipe<1x32xf32, stages = 2>
+    %r = attn_tile.read %b : !attn_tile.buffer<1x32xf32> -> vector<1x32xf32>
+    attn_tile.release %b : !attn_tile.buffer<1x32xf32>
+    %x = vector.broadcast %r : vector<1x32xf32> to vector<128x32xf32>
+    attn_tile.store %x, %out[%c0, %c0] : vector<128x32xf32>, memref<128x32xf32>
+  }
+  attn_tile.return
+}
+
+// -----
+
 // With one stage, the tile before must have been read.
 
 // CHECK-LABEL: llvm.func @share_one_stage
@@ -690,7 +751,7 @@ attn_tile.kernel @packed_in_bulk(%m: memref<?x64xf32>, %i: index)
   %c0 = arith.constant 0 : index
   %p = attn_tile.create_pipe at(1024) barriers(0) : !attn_tile.pipe<64x16xf32, stages = 1>
   %x = attn_tile.load_packed %m[%i, %c0] : memref<?x64xf32> to vector<64x16xf32>
-  attn_tile.add_packed %x to %m[%i, %c0] through(%p : !attn_tile.pipe<64x16xf32, stages = 1>)
-      : vector<64x16xf32> to memref<?x64xf32>
+  %b = attn_tile.pack %x in %p : vector<64x16xf32>, !attn_tile.pipe<64x16xf32, stages = 1>
+  attn_tile.add_packed %b to %m[%i, %c0] : !attn_tile.buffer<64x16xf32> to memref<?x64xf32>
   attn_tile.return
 }

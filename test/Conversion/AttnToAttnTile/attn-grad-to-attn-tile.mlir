@@ -86,6 +86,34 @@ func.func @sums(%q: memref<1x1x128x40xf32>, %lse: memref<1x1x128xf32>) {
 
 // -----
 
+// A tile of queries in two parts, which are loaded, multiplied and masked one
+// after the other; one product adds up the gradients of both.
+
+// CHECK-LABEL: attn_tile.kernel @parts_grad_keys_kernel(
+// CHECK:         %[[LENGTH:[a-zA-Z0-9_]+]] = arith.muli %[[COUNT:[a-zA-Z0-9_]+]], %c2{{.*}} : index
+// CHECK:         scf.for %[[T:[a-zA-Z0-9_]+]] = %c0{{.*}} to %[[COUNT]]
+// CHECK:           attn_tile.load {{.*}} stream(%[[FIRST:[a-zA-Z0-9_]+]] of %[[LENGTH]]) in_bounds : {{.*}} -> vector<1x64xf32>
+// CHECK:           attn_tile.load {{.*}} stream(%[[FIRST]] of %[[LENGTH]]) : {{.*}} -> vector<64x64xbf16>
+// CHECK-COUNT-4:   vector.contract
+// CHECK:           attn_tile.load {{.*}} stream(%[[SECOND:[a-zA-Z0-9_]+]] of %[[LENGTH]]) in_bounds : {{.*}} -> vector<1x64xf32>
+// CHECK-COUNT-4:   vector.contract
+// CHECK:           %[[LEFT:[a-zA-Z0-9_]+]] = vector.insert_strided_slice {{.*}}offsets = [0, 0]
+// CHECK:           %[[BOTH:[a-zA-Z0-9_]+]] = vector.insert_strided_slice %{{.*}}, %[[LEFT]] {offsets = [0, 64]{{.*}} into vector<128x128xbf16>
+// CHECK:           %[[SUM:[a-zA-Z0-9_]+]] = vector.contract {{.*}} %[[BOTH]], {{.*}} into vector<128x64xf32>
+// CHECK:           attn_tile.add_packed %[[SUM]]
+func.func @parts(%q: memref<1x1x?x64xbf16>, %lse: memref<1x1x?xf32>) {
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<1x1x?x64xbf16>, memref<1x1x?x64xbf16>, memref<1x1x?x64xbf16>,
+          memref<1x1x?x64xbf16>, memref<1x1x?xf32>, memref<1x1x?x64xbf16>)
+      outs(%q, %q, %q : memref<1x1x?x64xbf16>, memref<1x1x?x64xbf16>, memref<1x1x?x64xbf16>)
+      schedule(#attn_tile.gradient<rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+                                   keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4,
+                                                                    consumers = 2, query_parts = 2>>)
+  return
+}
+
+// -----
+
 // The gradient of the score region is applied to scores and their gradients;
 // pairs without weight have none.
 

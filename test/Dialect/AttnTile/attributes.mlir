@@ -181,12 +181,12 @@ func.func private @scalar() attributes {s = #attn_tile.scalar}
 
 // CHECK-LABEL: func private @key_stationary() attributes {
 // CHECK-SAME:    s0 = #attn_tile.key_stationary<query_tile = 80, key_tile = 128, stages = 2, consumers = 2>,
-// CHECK-SAME:    s1 = #attn_tile.key_stationary<query_tile = 64, key_tile = 64, stages = 1, consumers = 1, traversal = paired, interleave = 2>}
+// CHECK-SAME:    s1 = #attn_tile.key_stationary<query_tile = 64, key_tile = 64, stages = 1, consumers = 1, traversal = paired, interleave = 2, pipelined = true, query_parts = 2>}
 func.func private @key_stationary() attributes {
   s0 = #attn_tile.key_stationary<query_tile = 80, key_tile = 128, stages = 2, consumers = 2,
       traversal = persistent>,
   s1 = #attn_tile.key_stationary<query_tile = 64, key_tile = 64, stages = 1, consumers = 1,
-      traversal = paired, interleave = 2>
+      traversal = paired, interleave = 2, pipelined = true, query_parts = 2>
 }
 
 // -----
@@ -219,6 +219,20 @@ func.func private @key_stationary_stages() attributes {
 func.func private @key_stationary_query_tile() attributes {
   // expected-error @below {{'query_tile' must be a positive multiple of 16 (was 72)}}
   s = #attn_tile.key_stationary<query_tile = 72, key_tile = 128, stages = 2, consumers = 2>
+}
+
+// -----
+
+func.func private @key_stationary_part() attributes {
+  // expected-error @below {{'query_tile' must be a positive multiple of 32 (was 80)}}
+  s = #attn_tile.key_stationary<query_tile = 80, key_tile = 128, stages = 2, consumers = 2, query_parts = 2>
+}
+
+// -----
+
+func.func private @key_stationary_parts() attributes {
+  // expected-error @below {{'query_parts' must be positive (was 0)}}
+  s = #attn_tile.key_stationary<query_tile = 80, key_tile = 128, stages = 2, consumers = 2, query_parts = 0>
 }
 
 // -----

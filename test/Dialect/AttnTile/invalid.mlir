@@ -672,6 +672,26 @@ attn_tile.kernel @copy_after_commit(%p: !attn_tile.pipe<64x64xbf16, stages = 2>,
 
 // -----
 
+attn_tile.kernel @read_rows(%p: !attn_tile.pipe<64x64xf32, stages = 2>, %t: index) {
+  %a = attn_tile.wait %p[%t] : !attn_tile.pipe<64x64xf32, stages = 2>
+  // expected-error @below {{'attn_tile.read' op buffer must have one row (was '!attn_tile.buffer<64x64xf32>')}}
+  %r = attn_tile.read %a : !attn_tile.buffer<64x64xf32> -> vector<64x64xf32>
+  attn_tile.release %a : !attn_tile.buffer<64x64xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @read_other_row(%p: !attn_tile.pipe<1x64xf32, stages = 2>, %t: index) {
+  %a = attn_tile.wait %p[%t] : !attn_tile.pipe<1x64xf32, stages = 2>
+  // expected-error @below {{'attn_tile.read' op row must be what the buffer holds (expected 'vector<1x64xf32>', found 'vector<1x32xf32>')}}
+  %r = attn_tile.read %a : !attn_tile.buffer<1x64xf32> -> vector<1x32xf32>
+  attn_tile.release %a : !attn_tile.buffer<1x64xf32>
+  attn_tile.return
+}
+
+// -----
+
 attn_tile.kernel @no_release(%p: !attn_tile.pipe<64x64xbf16, stages = 2>, %t: index) {
   // expected-error @below {{'attn_tile.wait' op buffer must have exactly one 'release' (has none)}}
   %a = attn_tile.wait %p[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
@@ -1193,8 +1213,8 @@ attn_tile.kernel @packed_columns(%m: memref<?x?xf32>, %i: index) {
 
 attn_tile.kernel @share_shape(%v: vector<64x16xbf16>, %i: index) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x32xbf16, stages = 2>
-  // expected-error @below {{'attn_tile.share' op tile must be what a stage of the pipe holds (expected 'vector<64x32xbf16>', found 'vector<64x16xbf16>')}}
-  %b = attn_tile.share %v in %p[%i] : vector<64x16xbf16>, !attn_tile.pipe<64x32xbf16, stages = 2>
+  // expected-error @below {{'attn_tile.share' op tile must be columns of what a stage of the pipe holds (which is 'vector<64x32xbf16>', found 'vector<64x16xbf16>' from column 24)}}
+  %b = attn_tile.share %v in %p[%i] from(24) : vector<64x16xbf16>, !attn_tile.pipe<64x32xbf16, stages = 2>
   attn_tile.return
 }
 
@@ -1221,11 +1241,10 @@ attn_tile.kernel @store_transposed_within(%v: vector<8x8xf32>, %m: memref<?x?xf3
 
 // -----
 
-attn_tile.kernel @packed_pipe(%v: vector<8x8xf32>, %m: memref<?x8xf32>, %i: index) {
+attn_tile.kernel @packed_pipe(%v: vector<8x8xf32>) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<8x8xf32, stages = 2>
-  // expected-error @below {{'attn_tile.add_packed' op pipe must have one stage of the size of the tile (expected '!attn_tile.pipe<8x8xf32, stages = 1>', found '!attn_tile.pipe<8x8xf32, stages = 2>')}}
-  attn_tile.add_packed %v to %m[%i, %i] through(%p : !attn_tile.pipe<8x8xf32, stages = 2>)
-      : vector<8x8xf32> to memref<?x8xf32>
+  // expected-error @below {{'attn_tile.pack' op pipe must have one stage of the size of the tile (expected '!attn_tile.pipe<8x8xf32, stages = 1>', found '!attn_tile.pipe<8x8xf32, stages = 2>')}}
+  %b = attn_tile.pack %v in %p : vector<8x8xf32>, !attn_tile.pipe<8x8xf32, stages = 2>
   attn_tile.return
 }
 

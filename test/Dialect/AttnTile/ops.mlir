@@ -132,13 +132,14 @@ attn_tile.kernel @store(%v: vector<64x128xbf16>, %r: vector<64xf32>,
 // CHECK-SAME:    %[[V:.*]]: vector<64x16xf32>, %[[M:.*]]: memref<?x?x64xf32>, %[[I:.*]]: index)
 // CHECK-NEXT:    attn_tile.add_packed %[[V]] to %[[M]][%[[I]], %[[I]], %[[I]]] : vector<64x16xf32> to memref<?x?x64xf32>
 // CHECK-NEXT:    %[[P:.*]] = attn_tile.create_pipe
-// CHECK-NEXT:    attn_tile.add_packed %[[V]] to %[[M]][%[[I]], %[[I]], %[[I]]] through(%[[P]] : {{.*}}<64x16xf32, stages = 1>) : vector<64x16xf32> to memref<?x?x64xf32>
+// CHECK-NEXT:    %[[B:.*]] = attn_tile.pack %[[V]] in %[[P]] : vector<64x16xf32>, <64x16xf32, stages = 1>
+// CHECK-NEXT:    attn_tile.add_packed %[[B]] to %[[M]][%[[I]], %[[I]], %[[I]]] : !attn_tile.buffer<64x16xf32> to memref<?x?x64xf32>
 // CHECK-NEXT:    attn_tile.load_packed %[[M]][%[[I]], %[[I]], %[[I]]] : memref<?x?x64xf32> to vector<64x16xf32>
 attn_tile.kernel @packed(%v: vector<64x16xf32>, %m: memref<?x?x64xf32>, %i: index) {
   attn_tile.add_packed %v to %m[%i, %i, %i] : vector<64x16xf32> to memref<?x?x64xf32>
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
-  attn_tile.add_packed %v to %m[%i, %i, %i] through(%p : !attn_tile.pipe<64x16xf32, stages = 1>)
-      : vector<64x16xf32> to memref<?x?x64xf32>
+  %b = attn_tile.pack %v in %p : vector<64x16xf32>, !attn_tile.pipe<64x16xf32, stages = 1>
+  attn_tile.add_packed %b to %m[%i, %i, %i] : !attn_tile.buffer<64x16xf32> to memref<?x?x64xf32>
   %0 = attn_tile.load_packed %m[%i, %i, %i] : memref<?x?x64xf32> to vector<64x16xf32>
   attn_tile.return
 }
@@ -146,10 +147,13 @@ attn_tile.kernel @packed(%v: vector<64x16xf32>, %m: memref<?x?x64xf32>, %i: inde
 // CHECK-LABEL: attn_tile.kernel @share(
 // CHECK-SAME:    %[[V:.*]]: vector<64x16xbf16>, %[[I:.*]]: index)
 // CHECK:         %[[B:.*]] = attn_tile.share %[[V]] in %{{.*}}[%[[I]]] : vector<64x16xbf16>, <64x16xbf16, stages = 2>
+// CHECK:         attn_tile.share %[[V]] in %{{.*}}[%[[I]]] from(16) : vector<64x16xbf16>, <64x32xbf16, stages = 2>
 // CHECK-NEXT:    attn_tile.mma_start %[[B]], %[[B]] transpose_lhs : !attn_tile.buffer<64x16xbf16>, <64x16xbf16> -> !attn_tile.pending<vector<16x16xf32>>
 attn_tile.kernel @share(%v: vector<64x16xbf16>, %i: index) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xbf16, stages = 2>
   %b = attn_tile.share %v in %p[%i] : vector<64x16xbf16>, !attn_tile.pipe<64x16xbf16, stages = 2>
+  %w = attn_tile.create_pipe : !attn_tile.pipe<64x32xbf16, stages = 2>
+  %c = attn_tile.share %v in %w[%i] from(16) : vector<64x16xbf16>, !attn_tile.pipe<64x32xbf16, stages = 2>
   %s = attn_tile.mma_start %b, %b transpose_lhs
       : !attn_tile.buffer<64x16xbf16>, !attn_tile.buffer<64x16xbf16>
       -> !attn_tile.pending<vector<16x16xf32>>

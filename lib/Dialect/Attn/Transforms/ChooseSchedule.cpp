@@ -390,11 +390,12 @@ static std::optional<Choice> chooseGradientWarpSpecialized(AttentionGradOp op) {
   auto traversal = isMasked ? attn_tile::TraversalKind::Paired
                             : attn_tile::TraversalKind::Persistent;
   MLIRContext *context = op.getContext();
-  auto makeKeys = [&](int64_t queryTile) {
-    return cast<ScheduleAttrInterface>(Attribute(
-        attn_tile::KeyStationaryAttr::get(context, queryTile, rows, gradStages,
-                                          gradConsumers, traversal,
-                                          /*interleave=*/1)));
+  auto makeKeys = [&](int64_t queryTile, bool pipelined = false,
+                      int64_t queryParts = 1) {
+    return cast<ScheduleAttrInterface>(
+        Attribute(attn_tile::KeyStationaryAttr::get(
+            context, queryTile, rows, gradStages * queryParts, gradConsumers,
+            traversal, /*interleave=*/1, pipelined, queryParts)));
   };
 
   auto ofRows = cast<ScheduleAttrInterface>(
@@ -415,16 +416,29 @@ static std::optional<Choice> chooseGradientWarpSpecialized(AttentionGradOp op) {
   withSums.bytesPerRow = gradStages * elementBytes * (rows + valueChannels) +
                          2 * rows * elementBytes + rows * 4;
   withSums.maxTile = channelBlock;
+  auto chooseSums = [&](int64_t tile, int64_t parts) {
+    // What regions read and compute, and dropped weights, leave no registers
+    // for the next step.
+    bool pipelined = op.getScoreRegion().empty() &&
+                     op.getKeepRegion().empty() && !op.getDropoutAttr();
+    return Choice{attn_tile::GradientAttr::get(context, ofRows,
+                                               makeKeys(tile, pipelined, parts),
+                                               /*queries=*/nullptr,
+                                               /*values=*/nullptr),
+                  ("tiles of " + Twine(tile) +
+                   " queries fit registers and shared memory, with sums")
+                      .str(),
+                  rows};
+  };
   if (!op.getDeterministic() && keyChannels == rows)
     if (int64_t tile = getWalkedTile(withSums); tile >= minWalkedTile)
-      return Choice{attn_tile::GradientAttr::get(context, ofRows,
-                                                 makeKeys(tile),
-                                                 /*queries=*/nullptr,
-                                                 /*values=*/nullptr),
-                    ("tiles of " + Twine(tile) +
-                     " queries fit registers and shared memory, with sums")
-                        .str(),
-                    rows};
+      return chooseSums(tile, /*parts=*/1);
+  // Sums of half as many channels have a row for each query instead, of twice
+  // as many, which are multiplied in two parts. Dropout has not been measured
+  // in this form.
+  if (!op.getDeterministic() && 2 * keyChannels == rows &&
+      valueChannels <= keyChannels && !op.getDropoutAttr())
+    return chooseSums(rows, /*parts=*/2);
 
   int64_t queryTile = getWalkedTile(together);
   ScheduleAttrInterface values;

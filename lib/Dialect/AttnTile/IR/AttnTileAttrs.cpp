@@ -157,10 +157,13 @@ LogicalResult WarpSpecializedAttr::verify(EmitErrorFn emitError,
 LogicalResult KeyStationaryAttr::verify(EmitErrorFn emitError,
                                         int64_t queryTile, int64_t keyTile,
                                         int64_t stages, int64_t consumers,
-                                        TraversalKind, int64_t interleave) {
+                                        TraversalKind, int64_t interleave, bool,
+                                        int64_t queryParts) {
   if (failed(verifyPositive(emitError, "consumers", consumers)) ||
       failed(verifyPositive(emitError, "stages", stages)) ||
-      failed(verifyMultiple(emitError, "query_tile", queryTile, 16)))
+      failed(verifyPositive(emitError, "query_parts", queryParts)) ||
+      failed(
+          verifyMultiple(emitError, "query_tile", queryTile, 16 * queryParts)))
     return failure();
   if (keyTile != consumers * 64)
     return emitError() << "'key_tile' must be 64 times 'consumers' (expected "

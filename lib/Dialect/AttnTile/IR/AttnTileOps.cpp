@@ -12,7 +12,9 @@
 
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "mlir/IR/Builders.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/FunctionImplementation.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
 
 using namespace mlir;
 using namespace mlir::attn_tile;
@@ -137,11 +139,21 @@ static LogicalResult verifyGivenUp(Operation *taker, Value taken,
   return success();
 }
 
+/// Whether a loop hands `value` from step to step.
+static bool isCarried(Value value) {
+  return llvm::any_of(value.getUsers(), [](Operation *user) {
+    return isa<LoopLikeOpInterface>(user) ||
+           (isa<RegionBranchTerminatorOpInterface>(user) &&
+            isa<LoopLikeOpInterface>(user->getParentOp()));
+  });
+}
+
 LogicalResult KernelOp::verifyRegions() {
   WalkResult result = getBody().walk([](Operation *op) -> WalkResult {
     if (auto acquire = dyn_cast<AcquireOp>(op))
       return verifyGivenUp<CommitOp>(op, acquire.getBuffer(), "commit");
-    if (auto wait = dyn_cast<WaitOp>(op))
+    // A loop may carry a full stage to the step that gives it up.
+    if (auto wait = dyn_cast<WaitOp>(op); wait && !isCarried(wait.getBuffer()))
       return verifyGivenUp<ReleaseOp>(op, wait.getBuffer(), "release");
     if (isa<AwaitTurnOp, PassTurnOp>(op) && !op->getParentOfType<RoleOp>())
       return op->emitOpError("must be inside of a role");
@@ -310,18 +322,26 @@ static LogicalResult verifyPackedAccess(Operation *op, VectorType tile,
   return success();
 }
 
+LogicalResult PackOp::verify() {
+  PipeType type = getPipe().getType();
+  auto tile = cast<VectorType>(getTile().getType());
+  auto expected = PipeType::get(getContext(), tile.getShape(),
+                                tile.getElementType(), /*stages=*/1);
+  if (type != expected)
+    return emitOpError("pipe must have one stage of the size of the tile "
+                       "(expected ")
+           << expected << ", found " << type << ")";
+  return success();
+}
+
+VectorType AddPackedOp::getTileType() {
+  if (auto buffer = dyn_cast<BufferType>(getValue().getType()))
+    return VectorType::get(buffer.getShape(), buffer.getElementType());
+  return cast<VectorType>(getValue().getType());
+}
+
 LogicalResult AddPackedOp::verify() {
-  if (Value pipe = getPipe()) {
-    auto type = cast<PipeType>(pipe.getType());
-    auto tile = cast<VectorType>(getValue().getType());
-    auto expected = PipeType::get(getContext(), tile.getShape(),
-                                  tile.getElementType(), /*stages=*/1);
-    if (type != expected)
-      return emitOpError("pipe must have one stage of the size of the tile "
-                         "(expected ")
-             << expected << ", found " << type << ")";
-  }
-  return verifyPackedAccess(*this, cast<VectorType>(getValue().getType()),
+  return verifyPackedAccess(*this, getTileType(),
                             cast<MemRefType>(getDest().getType()),
                             getIndices().size());
 }
@@ -352,11 +372,14 @@ void LoadPackedOp::getEffects(
 LogicalResult ShareOp::verify() {
   auto tile = cast<VectorType>(getTile().getType());
   BufferType buffer = getBuffer().getType();
-  if (tile.getShape() != buffer.getShape() ||
+  int64_t end = getFirstColumn() + tile.getDimSize(1);
+  if (tile.getDimSize(0) != buffer.getShape()[0] ||
+      end > buffer.getShape()[1] ||
       tile.getElementType() != buffer.getElementType())
-    return emitOpError("tile must be what a stage of the pipe holds (expected ")
+    return emitOpError("tile must be columns of what a stage of the pipe holds "
+                       "(which is ")
            << VectorType::get(buffer.getShape(), buffer.getElementType())
-           << ", found " << tile << ")";
+           << ", found " << tile << " from column " << getFirstColumn() << ")";
   return success();
 }
 
@@ -596,6 +619,19 @@ LogicalResult CopyOp::verify() {
                        "(found ")
            << element << " and " << getBuffer().getType().getElementType()
            << ")";
+  return success();
+}
+
+LogicalResult ReadOp::verify() {
+  BufferType buffer = getBuffer().getType();
+  auto row = cast<VectorType>(getRow().getType());
+  if (buffer.getShape()[0] != 1)
+    return emitOpError("buffer must have one row (was ") << buffer << ")";
+  if (row.getShape() != buffer.getShape() ||
+      row.getElementType() != buffer.getElementType())
+    return emitOpError("row must be what the buffer holds (expected ")
+           << VectorType::get(buffer.getShape(), buffer.getElementType())
+           << ", found " << row << ")";
   return success();
 }
 

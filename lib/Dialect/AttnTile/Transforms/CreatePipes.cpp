@@ -105,6 +105,22 @@ static SetVector<LoadOp> collectLoads(KernelOp kernel) {
   return loads;
 }
 
+/// Rows beside the tiles of `loads` that all threads read.
+static SmallVector<LoadOp> collectRows(const SetVector<LoadOp> &loads) {
+  SmallPtrSet<Block *, 4> blocks;
+  for (LoadOp load : loads)
+    blocks.insert(load->getBlock());
+  SmallVector<LoadOp> rows;
+  for (Block *block : blocks)
+    for (auto load : block->getOps<LoadOp>()) {
+      auto tile = cast<VectorType>(load.getResult().getType());
+      if (load.getPosition() && tile.getRank() == 2 &&
+          tile.getDimSize(0) == 1 && !load.getResult().use_empty())
+        rows.push_back(load);
+    }
+  return rows;
+}
+
 /// The operation of `block` that is or holds the first of `ops`, or the last.
 static Operation *getFirstIn(Block *block, ArrayRef<Operation *> ops) {
   Operation *first = nullptr;
@@ -285,11 +301,52 @@ static LogicalResult shareOperand(vector::ContractionOp product,
   Value pipe = CreatePipeOp::create(builder, product.getLoc(), type,
                                     /*offset=*/IntegerAttr(),
                                     /*barriers=*/IntegerAttr());
+  // A tile that is put together of columns of others is shared as these.
+  SmallVector<std::pair<Value, int64_t>> columns;
+  for (Value whole = operand->get(); whole;) {
+    auto insert = whole.getDefiningOp<vector::InsertStridedSliceOp>();
+    if (!insert) {
+      if (columns.empty())
+        columns.push_back({whole, 0});
+      break;
+    }
+    auto offsets = insert.getOffsets().getAsValueRange<IntegerAttr>();
+    columns.push_back({insert.getValueToStore(),
+                       (*std::next(offsets.begin())).getSExtValue()});
+    whole = insert.getDest();
+  }
   builder.setInsertionPoint(product);
-  shared[operand->get()] =
-      ShareOp::create(builder, product.getLoc(), type.getBufferType(),
-                      operand->get(), pipe, position);
+  if (columns.size() > 1) {
+    // Positions count the tiles of queries that it is made of.
+    Value parts = arith::ConstantIndexOp::create(builder, product.getLoc(),
+                                                 columns.size());
+    position =
+        arith::DivUIOp::create(builder, product.getLoc(), position, parts);
+  }
+  for (auto [part, first] : llvm::reverse(columns))
+    shared[operand->get()] =
+        ShareOp::create(builder, product.getLoc(), type.getBufferType(), part,
+                        pipe, position, first);
   return success();
+}
+
+/// Puts `load`, of a row, through a pipe of its own.
+static void stageRow(LoadOp load, int64_t stages) {
+  auto row = cast<VectorType>(load.getResult().getType());
+  auto kernel = load->getParentOfType<KernelOp>();
+  auto builder = OpBuilder::atBlockBegin(&kernel.getBody().front());
+  Location loc = load.getLoc();
+  auto type = PipeType::get(load.getContext(), row.getShape(),
+                            row.getElementType(), stages);
+  Value pipe = CreatePipeOp::create(builder, loc, type,
+                                    /*offset=*/IntegerAttr(),
+                                    /*barriers=*/IntegerAttr());
+  WaitOp stage = stageLoad(load, pipe);
+  builder.setInsertionPointAfter(stage);
+  Value read = ReadOp::create(builder, loc, row, stage.getBuffer());
+  ReleaseOp::create(builder, loc, stage.getBuffer());
+  load.getResult().replaceAllUsesWith(read);
+  load.erase();
 }
 
 namespace {
@@ -337,6 +394,7 @@ void AttnTileCreatePipesPass::runOnOperation() {
       products[product->getBlock()].push_back(product);
   });
 
+  SmallVector<LoadOp> rows = collectRows(loads);
   DenseMap<Value, Value> pipes;
   auto builder = OpBuilder::atBlockBegin(&kernel.getBody().front());
   for (Stream &stream : *streams) {
@@ -371,10 +429,12 @@ void AttnTileCreatePipesPass::runOnOperation() {
     auto type = PipeType::get(&getContext(), tile.getShape(),
                               tile.getElementType(), /*stages=*/1);
     auto atStart = OpBuilder::atBlockBegin(&kernel.getBody().front());
-    op.getPipeMutable().assign(
-        CreatePipeOp::create(atStart, op.getLoc(), type,
-                             /*offset=*/IntegerAttr(),
-                             /*barriers=*/IntegerAttr()));
+    Value pipe = CreatePipeOp::create(atStart, op.getLoc(), type,
+                                      /*offset=*/IntegerAttr(),
+                                      /*barriers=*/IntegerAttr());
+    OpBuilder beforeOp(op);
+    op.getValueMutable().assign(PackOp::create(
+        beforeOp, op.getLoc(), type.getBufferType(), op.getValue(), pipe));
     ++numPipes;
   });
 
@@ -406,4 +466,7 @@ void AttnTileCreatePipesPass::runOnOperation() {
       product.erase();
   for (LoadOp load : loads)
     load.erase();
+  numPipes += rows.size();
+  for (LoadOp row : rows)
+    stageRow(row, stages);
 }

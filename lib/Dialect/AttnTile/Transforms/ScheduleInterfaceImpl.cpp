@@ -121,6 +121,9 @@ struct WarpSpecializedSchedule
 
 struct KeyStationarySchedule
     : TiledSchedule<KeyStationarySchedule, KeyStationaryAttr> {
+  int64_t getQueryParts(Attribute schedule) const {
+    return cast<KeyStationaryAttr>(schedule).getQueryParts();
+  }
   void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
     auto schedule = cast<KeyStationaryAttr>(attribute);
     AttnTileSplitRegionsPassOptions split;
@@ -139,6 +142,8 @@ struct KeyStationarySchedule
     roles.consumers = schedule.getConsumers();
     pm.addNestedPass<KernelOp>(createAttnTileSplitRolesPass(roles));
     addCleanUp(pm);
+    if (schedule.getPipelined())
+      pm.addNestedPass<KernelOp>(createAttnTilePipelineStepsPass());
     pm.addPass(createAttnTileUseTensorMapsPass());
   }
 };

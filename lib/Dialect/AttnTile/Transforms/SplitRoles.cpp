@@ -270,14 +270,24 @@ LogicalResult AttnTileSplitRolesPass::checkTiles(RowBlockLayoutAttr layout) {
   return failure(walk.wasInterrupted());
 }
 
-/// Whether what fills pipes in nested loops is looked up in memory, which takes
-/// more registers than to compute it.
-static bool looksUpTiles(KernelOp kernel) {
-  WalkResult walk = kernel.walk([](memref::LoadOp load) {
-    auto loop = load->getParentOfType<scf::ForOp>();
-    bool isNested = loop && loop->getParentOfType<scf::ForOp>() &&
-                    !loop.getBody()->getOps<AcquireOp>().empty();
-    return isNested ? WalkResult::interrupt() : WalkResult::advance();
+/// Whether what fills pipes in nested loops takes many registers: more pipes,
+/// or tiles that are looked up in memory instead of computed.
+static bool needsManyRegisters(KernelOp kernel) {
+  constexpr int64_t maxTiles = 4;
+  auto isNested = [](scf::ForOp loop) {
+    return loop && loop->getParentOfType<scf::ForOp>();
+  };
+  WalkResult walk = kernel.walk([&](Operation *op) {
+    auto loop = op->getParentOfType<scf::ForOp>();
+    if (auto inner = dyn_cast<scf::ForOp>(op)) {
+      auto tiles = inner.getBody()->getOps<AcquireOp>();
+      if (isNested(inner) && llvm::range_size(tiles) > maxTiles)
+        return WalkResult::interrupt();
+    } else if (isa<memref::LoadOp>(op) && isNested(loop) &&
+               !loop.getBody()->getOps<AcquireOp>().empty()) {
+      return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
   });
   return walk.wasInterrupted();
 }
@@ -306,9 +316,9 @@ void AttnTileSplitRolesPass::runOnOperation() {
     return signalPassFailure();
 
   constexpr RegisterBudget budgets[] = {{56, 240}, {24, 240}, {24, 160}};
-  constexpr RegisterBudget listBudgets[] = {{56, 240}, {40, 232}, {32, 160}};
+  constexpr RegisterBudget largeBudgets[] = {{56, 240}, {40, 232}, {32, 160}};
   const RegisterBudget &budget =
-      (looksUpTiles(kernel) ? listBudgets : budgets)[consumers - 1];
+      (needsManyRegisters(kernel) ? largeBudgets : budgets)[consumers - 1];
   OpBuilder builder(body->getTerminator());
   auto createRole = [&](RoleKind kind, int64_t warpgroups, int64_t registers) {
     auto role =

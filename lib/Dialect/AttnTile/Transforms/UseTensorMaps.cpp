@@ -36,9 +36,12 @@ static constexpr int64_t maxBoxSize = 256;
 /// The tensor map for copies from `source` to `buffer`.
 static TensorMapType getMapType(MemRefType source, BufferType buffer) {
   Type element = buffer.getElementType();
-  int64_t columns = boxBytes * 8 / element.getIntOrFloatBitWidth();
+  int64_t rows = buffer.getShape()[0], columns = buffer.getShape()[1];
+  // A single row lies in memory as it is.
+  if (rows != 1)
+    columns = boxBytes * 8 / element.getIntOrFloatBitWidth();
   return TensorMapType::get(source.getContext(), source.getRank(),
-                            {buffer.getShape()[0], columns}, element);
+                            {rows, columns}, element);
 }
 
 static LogicalResult checkCopy(CopyOp copy, KernelOp kernel) {
@@ -61,6 +64,10 @@ static LogicalResult checkCopy(CopyOp copy, KernelOp kernel) {
     return copy.emitOpError("buffer must have at most ")
            << maxBoxSize << " rows to be copied through a tensor map (has "
            << buffer.getShape()[0] << ")";
+  if (buffer.getShape()[0] == 1 && buffer.getShape()[1] > maxBoxSize)
+    return copy.emitOpError("a row must have at most ")
+           << maxBoxSize << " elements to be copied through a tensor map (has "
+           << buffer.getShape()[1] << ")";
   return success();
 }
 

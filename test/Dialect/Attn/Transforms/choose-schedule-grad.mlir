@@ -5,7 +5,7 @@
 
 // CHECK-LABEL: func @d128
 // CHECK:         schedule(#attn_tile.gradient<rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
-// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>>)
+// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, pipelined = true>>)
 // HOST-LABEL:  func @d128
 // HOST:          schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
 func.func @d128(%q: memref<?x8x?x128xbf16>, %lse: memref<?x8x?xf32>) {
@@ -13,6 +13,34 @@ func.func @d128(%q: memref<?x8x?x128xbf16>, %lse: memref<?x8x?xf32>) {
       ins(%q, %q, %q, %q, %lse, %q : memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>,
           memref<?x8x?x128xbf16>, memref<?x8x?xf32>, memref<?x8x?x128xbf16>)
       outs(%q, %q, %q : memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>)
+  return
+}
+
+// -----
+
+// With half as many channels, two tiles of queries add to one tile of sums. A
+// score region leaves no registers to begin the next step early.
+
+// CHECK-LABEL: func @d64
+// CHECK:         keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2>>)
+// CHECK:         keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, query_parts = 2>>)
+func.func @d64(%q: memref<?x8x?x64xbf16>, %lse: memref<?x8x?xf32>) {
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>,
+          memref<?x8x?x64xbf16>, memref<?x8x?xf32>, memref<?x8x?x64xbf16>)
+      outs(%q, %q, %q : memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>)
+      mask(#attn.causal)
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>,
+          memref<?x8x?x64xbf16>, memref<?x8x?xf32>, memref<?x8x?x64xbf16>)
+      outs(%q, %q, %q : memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>)
+      score {
+  ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+    attn.yield %s : f32
+  } score_grad {
+  ^bb0(%s: f32, %g: f32, %b: index, %h: index, %i: index, %j: index):
+    attn.yield %g : f32
+  }
   return
 }
 

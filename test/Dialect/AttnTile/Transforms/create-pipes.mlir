@@ -201,3 +201,47 @@ attn_tile.kernel @share(%key: memref<?x128xf16>, %query: memref<?x128xf16>, %out
   }
   attn_tile.return
 }
+
+// A row beside the tiles is staged, too, and read where it is used. A shared
+// tile that is made of columns of others is shared as these, in one stage.
+
+// CHECK-LABEL: attn_tile.kernel @rows_and_columns
+// CHECK:         %[[ROWS:.*]] = attn_tile.create_pipe : <1x16xf32, stages = 2>
+// CHECK:         %[[SHARED:.*]] = attn_tile.create_pipe : <64x32xf16, stages = 2>
+// CHECK:         scf.for %[[T:.*]] =
+// CHECK:           attn_tile.acquire %[[ROWS]][%[[T]]]
+// CHECK:           %[[R:.*]] = attn_tile.wait %[[ROWS]][%[[T]]]
+// CHECK-NEXT:      attn_tile.read %[[R]] : <1x16xf32> -> vector<1x16xf32>
+// CHECK-NEXT:      attn_tile.release %[[R]]
+// CHECK:           %[[HALF:.*]] = arith.divui %[[T]], %{{.*}} : index
+// CHECK-NEXT:      attn_tile.share %[[P:.*]] in %[[SHARED]][%[[HALF]]] : vector<64x16xf16>
+// CHECK-NEXT:      %[[B:.*]] = attn_tile.share %[[P]] in %[[SHARED]][%[[HALF]]] from(16) : vector<64x16xf16>
+// CHECK-NEXT:      attn_tile.mma_start %{{.*}}, %[[B]] transpose_lhs
+attn_tile.kernel @rows_and_columns(%key: memref<?x128xf16>, %query: memref<?x128xf16>, %row: memref<?x?xf32>,
+                                   %out: memref<?x32xf32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %zero = arith.constant dense<0.0> : vector<64x16xf32>
+  %none = arith.constant dense<0.0> : vector<64x32xf16>
+  %zero1 = arith.constant dense<0.0> : vector<128x32xf32>
+  %k = attn_tile.load %key[%c0, %c0] stream(%c0 of %c1) : memref<?x128xf16> -> vector<64x128xf16>
+  scf.for %t = %c0 to %n step %c1 {
+    %q = attn_tile.load %query[%t, %c0] stream(%t of %n) : memref<?x128xf16> -> vector<16x128xf16>
+    %r = attn_tile.load %row[%c0, %t] stream(%t of %n) in_bounds : memref<?x?xf32> -> vector<1x16xf32>
+    %s = vector.contract {indexing_maps = [#rows, #keys, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %k, %q, %zero : vector<64x128xf16>, vector<16x128xf16> into vector<64x16xf32>
+    %r1 = vector.broadcast %r : vector<1x16xf32> to vector<64x16xf32>
+    %x = arith.mulf %s, %r1 : vector<64x16xf32>
+    %p = arith.truncf %x : vector<64x16xf32> to vector<64x16xf16>
+    %p0 = vector.insert_strided_slice %p, %none {offsets = [0, 0], strides = [1, 1]}
+        : vector<64x16xf16> into vector<64x32xf16>
+    %p1 = vector.insert_strided_slice %p, %p0 {offsets = [0, 16], strides = [1, 1]}
+        : vector<64x16xf16> into vector<64x32xf16>
+    %o = vector.contract {indexing_maps = [#columns, #values, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %k, %p1, %zero1 : vector<64x128xf16>, vector<64x32xf16> into vector<128x32xf32>
+    attn_tile.store %o, %out[%t, %c0] : vector<128x32xf32>, memref<?x32xf32>
+  }
+  attn_tile.return
+}

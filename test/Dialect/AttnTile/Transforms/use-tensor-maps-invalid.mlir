@@ -46,3 +46,15 @@ attn_tile.kernel @rows(%k: memref<512x64xf16>) {
   attn_tile.commit %a : !attn_tile.buffer<320x64xf16>
   attn_tile.return
 }
+
+// -----
+
+attn_tile.kernel @long_row(%k: memref<1x512xf32>) {
+  %c0 = arith.constant 0 : index
+  %pipe = attn_tile.create_pipe : !attn_tile.pipe<1x320xf32, stages = 2>
+  %a = attn_tile.acquire %pipe[%c0] : !attn_tile.pipe<1x320xf32, stages = 2>
+  // expected-error @below {{'attn_tile.copy' op a row must have at most 256 elements to be copied through a tensor map (has 320)}}
+  attn_tile.copy %k[%c0, %c0] to %a : memref<1x512xf32> to !attn_tile.buffer<1x320xf32>
+  attn_tile.commit %a : !attn_tile.buffer<1x320xf32>
+  attn_tile.return
+}

@@ -41,6 +41,19 @@ func.func @launch(%q: memref<?x32xf32>, %k: memref<?x?x128xf16>, %n: index) {
   return
 }
 
+// A single row is copied as a whole.
+
+// CHECK-LABEL: attn_tile.kernel @row(
+// CHECK-SAME:    !attn_tile.tensor_map<2, 1x64xf32>)
+attn_tile.kernel @row(%r: memref<?x?xf32>) {
+  %c0 = arith.constant 0 : index
+  %pipe = attn_tile.create_pipe : !attn_tile.pipe<1x64xf32, stages = 2>
+  %a = attn_tile.acquire %pipe[%c0] : !attn_tile.pipe<1x64xf32, stages = 2>
+  attn_tile.copy %r[%c0, %c0] to %a : memref<?x?xf32> to !attn_tile.buffer<1x64xf32>
+  attn_tile.commit %a : !attn_tile.buffer<1x64xf32>
+  attn_tile.return
+}
+
 // A second run finds nothing to do.
 
 // CHECK-LABEL: attn_tile.kernel @no_copies

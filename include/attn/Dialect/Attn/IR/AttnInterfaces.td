@@ -127,6 +127,12 @@ def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
     InterfaceMethod<"Keys in one step of the loop over keys.",
       "int64_t", "getKeyTile", (ins)>,
     InterfaceMethod<[{
+        Parts that a tile of queries is walked over in where a work item is a
+        tile of keys.
+      }],
+      "int64_t", "getQueryParts", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return 1;">,
+    InterfaceMethod<[{
         Whether the reference that exponents are taken relative to may lag
         behind the maximum of its row, so that rescaling the accumulator by one
         can be skipped in most steps (FlashAttention-4). Costs a little in each

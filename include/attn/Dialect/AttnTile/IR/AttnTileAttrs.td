@@ -103,7 +103,10 @@ def AttnTile_KeyStationaryAttr : AttnTile_Attr<"KeyStationary",
     `#attn_tile.warp_specialized`: `consumers` warpgroups share the `key_tile`
     keys, whose gradients they keep in registers; the producer stages tiles of
     `query_tile` queries in pipes of `stages` stages. `traversal` and
-    `interleave` are the options of `attn-tile-set-traversal`.
+    `interleave` are the options of `attn-tile-set-traversal`; `pipelined` runs
+    `attn-tile-pipeline-steps`. A tile of queries is staged and multiplied in
+    `query_parts` parts, whose contributions to the gradients of queries are
+    made by one product.
 
     ```mlir
     #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2,
@@ -114,7 +117,9 @@ def AttnTile_KeyStationaryAttr : AttnTile_Attr<"KeyStationary",
                         "int64_t":$stages, "int64_t":$consumers,
                         DefaultValuedParameter<"TraversalKind",
                             "TraversalKind::Persistent">:$traversal,
-                        DefaultValuedParameter<"int64_t", "1">:$interleave);
+                        DefaultValuedParameter<"int64_t", "1">:$interleave,
+                        DefaultValuedParameter<"bool", "false">:$pipelined,
+                        DefaultValuedParameter<"int64_t", "1">:$query_parts);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

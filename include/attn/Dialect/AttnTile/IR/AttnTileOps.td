@@ -356,15 +356,36 @@ def AttnTile_StoreOp : AttnTile_Op<"store", [
   let hasVerifier = 1;
 }
 
+def AttnTile_PackOp : AttnTile_Op<"pack", [
+    MemoryEffects<[MemRead, MemWrite]>,
+    TypesMatchWith<"buffer is one stage of the pipe", "pipe", "buffer",
+                   "::llvm::cast<PipeType>($_self).getBufferType()">]> {
+  let summary = "puts a register tile into workgroup memory, packed";
+  let description = [{
+    Writes the tile to the only stage of the pipe, which is as large as the tile
+    and used for nothing else, in the order of a packed tile (see
+    `attn_tile.add_packed`). Waits until the additions that read the stage have
+    done so.
+
+    ```mlir
+    %b = attn_tile.pack %t in %pipe : vector<128x64xf32>,
+        !attn_tile.pipe<128x64xf32, stages = 1>
+    ```
+  }];
+  let arguments = (ins VectorOfRankAndType<[2], [F32]>:$tile,
+                       AttnTile_PipeType:$pipe);
+  let results = (outs AttnTile_BufferType:$buffer);
+  let assemblyFormat = "$tile `in` $pipe attr-dict `:` type($tile) `,` type($pipe)";
+  let hasVerifier = 1;
+}
+
 def AttnTile_AddPackedOp : AttnTile_Op<"add_packed", [
-    AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "adds a tile to a packed tile";
   let description = [{
     Adds the elements of a tile to those of a packed tile, each addition being
-    atomic. The order of additions of different groups is not defined. With a
-    pipe, whose only stage is as large as the tile and used for nothing else, the
-    tile goes through workgroup memory, and the additions go on while the
+    atomic. The order of additions of different groups is not defined. Those of a
+    tile that `attn_tile.pack` has put into workgroup memory go on while the
     group does other things.
 
     A packed tile is a tile in global memory whose elements follow one another in
@@ -377,14 +398,19 @@ def AttnTile_AddPackedOp : AttnTile_Op<"add_packed", [
     ```mlir
     attn_tile.add_packed %t to %sums[%b, %h, %i, %c0]
         : vector<128x64xf32> to memref<?x32x?x128xf32>
+    attn_tile.add_packed %buffer to %sums[%b, %h, %i, %c0]
+        : !attn_tile.buffer<128x64xf32> to memref<?x32x?x128xf32>
     ```
   }];
-  let arguments = (ins VectorOfRankAndType<[2], [F32]>:$value, AnyMemRef:$dest,
-                       Variadic<Index>:$indices,
-                       Optional<AttnTile_PipeType>:$pipe);
+  let arguments = (ins
+      AnyTypeOf<[VectorOfRankAndType<[2], [F32]>, AttnTile_BufferType]>:$value,
+      AnyMemRef:$dest, Variadic<Index>:$indices);
   let assemblyFormat = [{
-    $value `to` $dest `[` $indices `]` (`through` `(` $pipe^ `:` type($pipe) `)`)?
-    attr-dict `:` type($value) `to` type($dest)
+    $value `to` $dest `[` $indices `]` attr-dict `:` type($value) `to` type($dest)
+  }];
+  let extraClassDeclaration = [{
+    /// The type of the tile, also if it is in workgroup memory.
+    ::mlir::VectorType getTileType();
   }];
   let hasVerifier = 1;
 }
@@ -708,7 +734,8 @@ def AttnTile_WaitOp : AttnTile_PipeAccessOp<"wait"> {
   let summary = "waits until a stage is full and takes it for reading";
   let description = [{
     Positions are waited for in order from 0, each one once. The buffer is given
-    up by exactly one `release` in the same block.
+    up by exactly one `release` in the same block, unless a loop carries it to
+    the step that gives it up.
 
     ```mlir
     %b = attn_tile.wait %p[%t] : !attn_tile.pipe<64x128xbf16, stages = 2>
@@ -768,11 +795,27 @@ def AttnTile_ClearOp : AttnTile_Op<"clear", [
   }];
 }
 
+def AttnTile_ReadOp : AttnTile_Op<"read", [
+    MemoryEffects<[MemRead]>]> {
+  let summary = "reads a row from a full stage";
+  let description = [{
+    ```mlir
+    %row = attn_tile.read %b
+        : !attn_tile.buffer<1x64xf32> -> vector<1x64xf32>
+    ```
+  }];
+  let arguments = (ins AttnTile_BufferType:$buffer);
+  let results = (outs VectorOfRankAndType<[2], [AnyFloat]>:$row);
+  let assemblyFormat = "$buffer attr-dict `:` type($buffer) `->` type($row)";
+  let hasVerifier = 1;
+}
+
 def AttnTile_ReleaseOp : AttnTile_Op<"release", [
     MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "marks a stage empty";
   let description = [{
-    Products that read the buffer must have been waited for.
+    Products that read the buffer must have been waited for; threads that read
+    it themselves must have read it.
 
     ```mlir
     attn_tile.release %b : !attn_tile.buffer<64x128xbf16>
@@ -794,16 +837,24 @@ def AttnTile_ShareOp : AttnTile_Op<"share", [
     used for nothing else. Products that read a tile must have been waited for
     before the tile of the next position is shared.
 
+    Tiles of fewer columns than a stage are shared from `first_column` on, one
+    after the other; the one with the last column waits for all warpgroups.
+
     ```mlir
     %b = attn_tile.share %ds in %pipe[%t] : vector<128x64xbf16>,
         !attn_tile.pipe<128x64xbf16, stages = 2>
+    %c = attn_tile.share %ds in %wide[%t] from(64) : vector<128x64xbf16>,
+        !attn_tile.pipe<128x128xbf16, stages = 2>
     ```
   }];
   let arguments = (ins VectorOfRankAndType<[2], [BF16, F16]>:$tile,
-                       AttnTile_PipeType:$pipe, Index:$position);
+                       AttnTile_PipeType:$pipe, Index:$position,
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>,
+                                         "0">:$first_column);
   let results = (outs AttnTile_BufferType:$buffer);
   let assemblyFormat = [{
-    $tile `in` $pipe `[` $position `]` attr-dict `:` type($tile) `,` type($pipe)
+    $tile `in` $pipe `[` $position `]` (`from` `(` $first_column^ `)`)? attr-dict
+    `:` type($tile) `,` type($pipe)
   }];
   let hasVerifier = 1;
 }

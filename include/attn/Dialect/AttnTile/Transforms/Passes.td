@@ -206,8 +206,10 @@ def AttnTileCreatePipesPass
     side of products, share a pipe. The right-hand side of a product must be
     staged; the left-hand side may stay in registers unless it is transposed. An
     operand that is computed, but must be staged, is put into workgroup memory by
-    `attn_tile.share`, at the position of a tile that is loaded beside it. Tiles
-    that are added to packed ones go through a pipe of one stage. A product that starts from a zero accumulator gets none.
+    `attn_tile.share`, at the position of a tile that is loaded beside it. Rows of
+    streams beside the tiles are staged as well, and read by `attn_tile.read`.
+    Tiles that are added to packed ones go through a pipe of one stage. A product
+    that starts from a zero accumulator gets none.
 
     Each product starts where it was and is waited for before the first use of
     its result, in the order of the starts; a stage is released after the last
@@ -330,6 +332,31 @@ def AttnTileSplitRolesPass
            "Consumer warpgroups">,
   ];
   let dependentDialects = ["::mlir::attn_tile::AttnTileDialect"];
+}
+
+def AttnTilePipelineStepsPass
+    : Pass<"attn-tile-pipeline-steps", "::mlir::attn_tile::KernelOp"> {
+  let summary = "begin the next step of a gradient early";
+  let description = [{
+    Software pipelining of loops whose steps begin with two products that need
+    nothing of the step: scores and gradients of weights. Those of the next step
+    are started between the products of this one, and the exponentials of its
+    scores are computed while they are in flight:
+
+    | in flight, oldest first | meanwhile |
+    |---|---|
+    | product of the weights of `t` | gradients of the scores of `t`, `attn_tile.share` |
+    | sums of `t`, scores of `t + 1`, own product of `t` | `attn_tile.pack` of the sums |
+    | own product of `t`, gradients of weights of `t + 1` | exponentials of `t + 1` |
+
+    A product whose left-hand side is in registers holds up its warp until those
+    before it are done, so it comes last of those that are started together. The
+    loop carries the gradients of weights in flight; they are waited for before
+    anything else. A step of several tiles of queries is pipelined from tile to
+    tile. The loop gets a prologue and an epilogue and runs only if there is a
+    step.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 
 def AttnTileSkipRescalePass

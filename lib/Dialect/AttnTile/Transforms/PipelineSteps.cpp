@@ -1,0 +1,331 @@
+//===- PipelineSteps.cpp - Begin the next step early ----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Software pipelining of the steps of a gradient: what the next step can do
+// without this one is started between the products of this one, so that there
+// is always a product in flight.
+//
+//===----------------------------------------------------------------------===//
+
+#include "LoopChains.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/SCF/Transforms/Transforms.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/IR/Remarks.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace mlir::attn_tile {
+#define GEN_PASS_DEF_ATTNTILEPIPELINESTEPSPASS
+#include "attn/Dialect/AttnTile/Transforms/Passes.h.inc"
+} // namespace mlir::attn_tile
+
+using namespace mlir;
+using namespace mlir::attn_tile;
+
+namespace {
+/// The order in which the operations of a step are issued, some of them for the
+/// next step.
+class StepSchedule {
+public:
+  explicit StepSchedule(scf::ForOp loop) : body(loop.getBody()) {}
+
+  /// Finds the order; returns failure, with a reason, if there is none.
+  LogicalResult build(StringRef &reason);
+
+  /// The operations in order, with their stage: 0 for those of the next step.
+  ArrayRef<std::pair<Operation *, unsigned>> getOrder() const { return order; }
+
+private:
+  /// The products of one tile of queries, in groups.
+  struct Part {
+    /// Scores, and gradients of weights.
+    MmaStartOp scores, grads;
+    /// Products of the weights, of the gradients of scores in registers, and of
+    /// what has been shared by the end of the part.
+    SmallVector<MmaStartOp> ofWeights, ofGrads, ofShared;
+    SmallVector<ShareOp> shares;
+    SmallVector<Operation *> exponentials;
+  };
+
+  LogicalResult findParts(StringRef &reason);
+  /// Moves the beginning of the first part to the step before.
+  void beginEarly();
+  /// Calls `fn` on each operation of the step whose result `op` uses.
+  void forEachDef(Operation *op, function_ref<void(Operation *)> fn) const;
+  /// What depends on the result of `op` within the step, `op` included.
+  DenseSet<Operation *> collectUsers(Operation *op) const;
+  MmaWaitOp getWait(MmaStartOp start) const;
+  /// Issues `op`, after those operations of its stage that it needs.
+  void issue(Operation *op);
+  /// Issues the wait for a product, and then the releases of the stages that it
+  /// was the last one to read.
+  void issueWait(MmaStartOp start);
+  void issueReleases();
+
+  Block *body;
+  SmallVector<Part, 0> parts;
+  /// What is done for the next step.
+  DenseSet<Operation *> early;
+  DenseSet<Operation *> issued;
+  std::vector<std::pair<Operation *, unsigned>> order;
+};
+} // namespace
+
+void StepSchedule::forEachDef(Operation *op,
+                              function_ref<void(Operation *)> fn) const {
+  op->walk([&](Operation *nested) {
+    for (Value operand : nested->getOperands()) {
+      Operation *def = operand.getDefiningOp();
+      if (def && def->getBlock() == body)
+        fn(def);
+    }
+  });
+}
+
+DenseSet<Operation *> StepSchedule::collectUsers(Operation *op) const {
+  DenseSet<Operation *> users = {op};
+  for (Operation &other : *body)
+    forEachDef(&other, [&](Operation *def) {
+      if (users.contains(def))
+        users.insert(&other);
+    });
+  return users;
+}
+
+MmaWaitOp StepSchedule::getWait(MmaStartOp start) const {
+  for (Operation *user : start->getUsers())
+    if (auto wait = dyn_cast<MmaWaitOp>(user); wait && wait->getBlock() == body)
+      return wait;
+  return nullptr;
+}
+
+void StepSchedule::issue(Operation *op) {
+  if (!issued.insert(op).second)
+    return;
+  forEachDef(op, [&](Operation *def) {
+    if (early.contains(def) == early.contains(op))
+      issue(def);
+  });
+  order.push_back({op, early.contains(op) ? 0 : 1});
+}
+
+void StepSchedule::issueWait(MmaStartOp start) {
+  issue(getWait(start));
+  issueReleases();
+}
+
+void StepSchedule::issueReleases() {
+  for (auto release : body->getOps<ReleaseOp>()) {
+    bool isRead = llvm::all_of(
+        release.getBuffer().getUsers(), [&](Operation *user) -> bool {
+          if (auto start = dyn_cast<MmaStartOp>(user))
+            user = getWait(start);
+          // What was done early was done in the step before.
+          return user == release || issued.contains(user) ||
+                 (early.contains(user) && !early.contains(release));
+        });
+    if (isRead)
+      issue(release);
+  }
+}
+
+LogicalResult StepSchedule::findParts(StringRef &reason) {
+  // Products that depend on no other ones begin a part, in pairs.
+  SmallVector<MmaStartOp> first, late;
+  for (auto start : body->getOps<MmaStartOp>()) {
+    if (!getWait(start)) {
+      reason = "a product is not waited for in its step";
+      return failure();
+    }
+    SetVector<Operation *> slice;
+    SetVector<Value> inputs;
+    collectSlice(start, body, slice, inputs);
+    bool isFirst = !start.getAcc() && llvm::none_of(slice, [](Operation *op) {
+      return isa<MmaWaitOp>(op);
+    });
+    (isFirst ? first : late).push_back(start);
+  }
+  if (first.empty() || first.size() % 2 != 0) {
+    reason = "a step does not begin with pairs of products";
+    return failure();
+  }
+  for (size_t i = 0; i < first.size(); i += 2) {
+    Part &part = parts.emplace_back();
+    part.scores = first[i];
+    part.grads = first[i + 1];
+  }
+
+  for (Part &part : parts) {
+    DenseSet<Operation *> ofScores = collectUsers(getWait(part.scores));
+    DenseSet<Operation *> ofGrads = collectUsers(getWait(part.grads));
+    for (auto exponential : body->getOps<math::Exp2Op>())
+      if (ofScores.contains(exponential) && !ofGrads.contains(exponential))
+        part.exponentials.push_back(exponential);
+    if (part.exponentials.empty()) {
+      reason = "a step has no exponentials of its first product";
+      return failure();
+    }
+    // Later parts depend on earlier ones by what they accumulate alone.
+    auto dependsOn = [&](Operation *op, const DenseSet<Operation *> &users) {
+      return op && op->getBlock() == body && users.contains(op);
+    };
+    for (auto share : body->getOps<ShareOp>())
+      if (dependsOn(share.getTile().getDefiningOp(), ofGrads))
+        part.shares.push_back(share);
+    for (MmaStartOp start : late) {
+      Operation *lhs = start.getLhs().getDefiningOp();
+      Operation *rhs = start.getRhs().getDefiningOp();
+      if (isa_and_present<ShareOp>(lhs) || isa_and_present<ShareOp>(rhs)) {
+        if (dependsOn(lhs, ofGrads) || dependsOn(rhs, ofGrads))
+          part.ofShared.push_back(start);
+      } else if (dependsOn(lhs, ofGrads)) {
+        part.ofGrads.push_back(start);
+      } else if (dependsOn(lhs, ofScores)) {
+        part.ofWeights.push_back(start);
+      }
+    }
+  }
+  return success();
+}
+
+void StepSchedule::beginEarly() {
+  const Part &part = parts.front();
+  SetVector<Operation *> slice;
+  SetVector<Value> inputs;
+  collectSlice(getWait(part.scores), body, slice, inputs);
+  collectSlice(part.grads, body, slice, inputs);
+  for (Operation *exponential : part.exponentials)
+    collectSlice(exponential, body, slice, inputs);
+  early.insert(slice.begin(), slice.end());
+  // Rows that only these read are given back with them.
+  for (auto release : body->getOps<ReleaseOp>())
+    if (llvm::all_of(release.getBuffer().getUsers(), [&](Operation *user) {
+          return user == release || (isa<ReadOp>(user) && early.contains(user));
+        }))
+      early.insert(release);
+}
+
+LogicalResult StepSchedule::build(StringRef &reason) {
+  if (failed(findParts(reason)))
+    return failure();
+  beginEarly();
+  for (auto [i, part] : llvm::enumerate(parts)) {
+    const Part &next = parts[(i + 1) % parts.size()];
+    issue(getWait(part.grads));
+    for (MmaStartOp start : part.ofWeights)
+      issue(start);
+    for (MmaStartOp start : part.ofGrads)
+      issue(start.getLhs().getDefiningOp());
+    for (ShareOp share : part.shares)
+      issue(share);
+    for (MmaStartOp start : part.ofWeights)
+      issueWait(start);
+    // The products of what was shared come first, for their results have far
+    // to go; the next scores are in flight meanwhile.
+    for (MmaStartOp start : part.ofShared)
+      issue(start);
+    issue(next.scores);
+    for (MmaStartOp start : part.ofGrads)
+      issue(start);
+    for (MmaStartOp start : part.ofShared) {
+      issueWait(start);
+      for (Operation *user : getWait(start)->getUsers())
+        if (isa<PackOp>(user))
+          issue(user);
+    }
+    issue(next.grads);
+    issue(getWait(next.scores));
+    for (Operation *exponential : next.exponentials)
+      issue(exponential);
+    for (MmaStartOp start : part.ofGrads)
+      issueWait(start);
+  }
+  for (Operation &op : body->without_terminator())
+    issue(&op);
+  return success();
+}
+
+namespace {
+struct AttnTilePipelineStepsPass
+    : public attn_tile::impl::AttnTilePipelineStepsPassBase<
+          AttnTilePipelineStepsPass> {
+  using Base::Base;
+
+  void runOnOperation() override;
+};
+} // namespace
+
+/// Puts `loop` into a conditional, so that it makes at least one step.
+static void guardSteps(RewriterBase &rewriter, scf::ForOp loop) {
+  Location loc = loop.getLoc();
+  rewriter.setInsertionPoint(loop);
+  Value any = arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::slt,
+                                    loop.getLowerBound(), loop.getUpperBound());
+  auto guard = scf::IfOp::create(rewriter, loc, loop.getResultTypes(), any,
+                                 /*addThenBlock=*/true, /*addElseBlock=*/true);
+  rewriter.replaceAllUsesWith(loop.getResults(), guard.getResults());
+  rewriter.moveOpBefore(loop, guard.thenBlock(), guard.thenBlock()->end());
+  rewriter.setInsertionPointToEnd(guard.thenBlock());
+  scf::YieldOp::create(rewriter, loc, loop.getResults());
+  rewriter.setInsertionPointToEnd(guard.elseBlock());
+  scf::YieldOp::create(rewriter, loc, loop.getInitArgs());
+}
+
+/// Pipelines `loop` and returns whether that was possible.
+static LogicalResult pipelineSteps(RewriterBase &rewriter, scf::ForOp loop,
+                                   const StepSchedule &schedule) {
+  scf::PipeliningOption options;
+  options.getScheduleFn =
+      [&](scf::ForOp, std::vector<std::pair<Operation *, unsigned>> &order) {
+        llvm::append_range(order, schedule.getOrder());
+      };
+  // The guard makes sure that there is a step to begin and one to end.
+  options.supportDynamicLoops = true;
+  options.predicateFn = [](RewriterBase &, Operation *op, Value) { return op; };
+  guardSteps(rewriter, loop);
+  rewriter.setInsertionPoint(loop);
+  FailureOr<scf::ForOp> pipelined =
+      scf::pipelineForLoop(rewriter, loop, options);
+  if (failed(pipelined))
+    return failure();
+  // The last step exists, so its results are not selected.
+  for (Operation &op : llvm::make_early_inc_range(*(*pipelined)->getBlock())) {
+    auto select = dyn_cast<arith::SelectOp>(op);
+    if (select &&
+        select.getFalseValue().getDefiningOp() == pipelined->getOperation())
+      rewriter.replaceOp(select, select.getTrueValue());
+  }
+  return success();
+}
+
+void AttnTilePipelineStepsPass::runOnOperation() {
+  SmallVector<scf::ForOp> loops;
+  getOperation().walk([&](scf::ForOp loop) {
+    if (!loop.getBody()->getOps<MmaStartOp>().empty())
+      loops.push_back(loop);
+  });
+  IRRewriter rewriter(&getContext());
+  for (scf::ForOp loop : loops) {
+    remark::RemarkOpts opts = remark::RemarkOpts::name("PipelineSteps")
+                                  .category(getArgument())
+                                  .function(getOperation().getName());
+    Location loc = loop.getLoc();
+    StepSchedule schedule(loop);
+    StringRef reason = "its bounds are too close to one another";
+    if (succeeded(schedule.build(reason)) &&
+        succeeded(pipelineSteps(rewriter, loop, schedule))) {
+      remark::passed(loc, opts) << "begins the next step early";
+      continue;
+    }
+    remark::missed(loc, opts) << reason;
+  }
+}

@@ -1,0 +1,184 @@
+// RUN: attn-opt %s -attn-tile-pipeline-steps -canonicalize -cse --split-input-file | FileCheck %s
+// RUN: attn-opt %s -attn-tile-pipeline-steps --split-input-file \
+// RUN:   --remarks-filter='attn-tile.*' --remark-format=emitRemark 2>&1 | FileCheck %s --check-prefix=REMARK
+
+// A step of the gradients of keys and values: scores and gradients of weights,
+// the product of the weights, the gradients of the scores, which are shared, and
+// their products.
+
+// REMARK:        Function=step | Remark="begins the next step early"
+
+// CHECK-LABEL: attn_tile.kernel @step(
+// CHECK-SAME:    %[[N:.*]]: index, %[[K:.*]]: !attn_tile.buffer
+// CHECK:         %[[ANY:.*]] = arith.cmpi sgt, %[[N]], %{{.*}}
+// CHECK:         %[[ALL:.*]]:2 = scf.if %[[ANY]]
+//
+// Of the first step, what it can do alone.
+// CHECK:           %[[Q0:.*]] = attn_tile.wait %[[QP:.*]][
+// CHECK-NEXT:      %[[S0:.*]] = attn_tile.mma_start %[[K]], %[[Q0]] transpose_rhs
+// CHECK-NEXT:      %[[O0:.*]] = attn_tile.wait
+// CHECK-NEXT:      %[[DP0:.*]] = attn_tile.mma_start %[[K]], %[[O0]] transpose_rhs
+// CHECK-NEXT:      %[[R0:.*]] = attn_tile.mma_wait %[[S0]]
+// CHECK:           attn_tile.read
+// CHECK:           %[[P0:.*]] = math.exp2
+// CHECK-NEXT:      attn_tile.release
+// CHECK:           %[[LOOP:.*]]:{{.*}} = scf.for {{.*}}iter_args(%[[DK:[^ ]+]] = %{{[^ ]+}}, %[[DV:[^ ]+]] = %{{[^ ]+}}, {{.*}}%[[P:[^ ]+]] = %[[P0]],
+//
+// The products of this step and, between them, those of the next one.
+// CHECK:             %[[G:.*]] = attn_tile.mma_wait
+// CHECK:             %[[PT:.*]] = arith.truncf %[[P]]
+// CHECK-NEXT:        %[[DV1:.*]] = attn_tile.mma_start %[[PT]], %{{.*}} acc %[[DV]]
+// CHECK-NEXT:        %[[DS:.*]] = arith.mulf %[[P]], %[[G]]
+// CHECK-NEXT:        %[[DST:.*]] = arith.truncf %[[DS]]
+// CHECK-NEXT:        %[[SHARED:.*]] = attn_tile.share %[[DST]]
+// CHECK-NEXT:        %[[DVR:.*]] = attn_tile.mma_wait %[[DV1]]
+// CHECK-NEXT:        attn_tile.release
+// CHECK-NEXT:        %[[DQ:.*]] = attn_tile.mma_start %[[K]], %[[SHARED]] transpose_lhs
+// CHECK:             %[[Q1:.*]] = attn_tile.wait %[[QP]]
+// CHECK-NEXT:        %[[S1:.*]] = attn_tile.mma_start %[[K]], %[[Q1]] transpose_rhs
+// CHECK-NEXT:        %[[DK1:.*]] = attn_tile.mma_start %[[DST]], %{{.*}} acc %[[DK]]
+// CHECK-NEXT:        %[[DQR:.*]] = attn_tile.mma_wait %[[DQ]]
+// CHECK-NEXT:        %[[PACKED:.*]] = attn_tile.pack %[[DQR]]
+// CHECK-NEXT:        %[[O1:.*]] = attn_tile.wait
+// CHECK-NEXT:        %[[DP1:.*]] = attn_tile.mma_start %[[K]], %[[O1]] transpose_rhs
+// CHECK-NEXT:        %[[R1:.*]] = attn_tile.mma_wait %[[S1]]
+// CHECK:             attn_tile.read
+// CHECK:             %[[P1:.*]] = math.exp2
+// CHECK-NEXT:        %[[DKR:.*]] = attn_tile.mma_wait %[[DK1]]
+// CHECK-NEXT:        attn_tile.release
+// CHECK:             attn_tile.add_packed %[[PACKED]]
+// CHECK:             scf.yield %[[DKR]], %[[DVR]], {{.*}}%[[P1]]
+//
+// The rest of the last step. There was one, so nothing is selected.
+// CHECK:           attn_tile.mma_wait
+// CHECK:           attn_tile.mma_start %{{.*}} acc %[[LOOP]]#1
+// CHECK:           attn_tile.share
+// CHECK:           attn_tile.mma_start %{{.*}} acc %[[LOOP]]#0
+// CHECK-NOT:       arith.select
+// CHECK-NOT:       math.exp2
+// CHECK:           scf.yield
+// CHECK:         } else {
+// CHECK-NEXT:      scf.yield
+attn_tile.kernel @step(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums: memref<?x64xf32>, %c: vector<128x64xf32>,
+                       %out: memref<128x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %zero = arith.constant dense<0.0> : vector<128x64xf32>
+  %qp = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
+  %op = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
+  %ep = attn_tile.create_pipe : !attn_tile.pipe<1x64xf32, stages = 2>
+  %dsp = attn_tile.create_pipe : !attn_tile.pipe<128x64xbf16, stages = 2>
+  %sp = attn_tile.create_pipe : !attn_tile.pipe<64x64xf32, stages = 1>
+  %r:2 = scf.for %t = %c0 to %n step %c1 iter_args(%dk = %zero, %dv = %zero)
+      -> (vector<128x64xf32>, vector<128x64xf32>) {
+    %row = arith.muli %t, %c64 : index
+    %q = attn_tile.wait %qp[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+    %s0 = attn_tile.mma_start %k, %q transpose_rhs
+        : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %o = attn_tile.wait %op[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+    %dp0 = attn_tile.mma_start %k, %o transpose_rhs
+        : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %s = attn_tile.mma_wait %s0 : !attn_tile.pending<vector<128x64xf32>>
+    %eb = attn_tile.wait %ep[%t] : !attn_tile.pipe<1x64xf32, stages = 2>
+    %e = attn_tile.read %eb : !attn_tile.buffer<1x64xf32> -> vector<1x64xf32>
+    attn_tile.release %eb : !attn_tile.buffer<1x64xf32>
+    %e1 = vector.broadcast %e : vector<1x64xf32> to vector<128x64xf32>
+    %x = math.fma %s, %c, %e1 : vector<128x64xf32>
+    %p = math.exp2 %x : vector<128x64xf32>
+    %pt = arith.truncf %p : vector<128x64xf32> to vector<128x64xbf16>
+    %dv0 = attn_tile.mma_start %pt, %o acc %dv
+        : vector<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %dp = attn_tile.mma_wait %dp0 : !attn_tile.pending<vector<128x64xf32>>
+    %ds = arith.mulf %p, %dp : vector<128x64xf32>
+    %dst = arith.truncf %ds : vector<128x64xf32> to vector<128x64xbf16>
+    %dk0 = attn_tile.mma_start %dst, %q acc %dk
+        : vector<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %shared = attn_tile.share %dst in %dsp[%t] : vector<128x64xbf16>, !attn_tile.pipe<128x64xbf16, stages = 2>
+    %dq0 = attn_tile.mma_start %k, %shared transpose_lhs
+        : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<128x64xbf16> -> !attn_tile.pending<vector<64x64xf32>>
+    %dv1 = attn_tile.mma_wait %dv0 : !attn_tile.pending<vector<128x64xf32>>
+    attn_tile.release %o : !attn_tile.buffer<64x64xbf16>
+    %dk1 = attn_tile.mma_wait %dk0 : !attn_tile.pending<vector<128x64xf32>>
+    attn_tile.release %q : !attn_tile.buffer<64x64xbf16>
+    %dq = attn_tile.mma_wait %dq0 : !attn_tile.pending<vector<64x64xf32>>
+    %packed = attn_tile.pack %dq in %sp : vector<64x64xf32>, !attn_tile.pipe<64x64xf32, stages = 1>
+    attn_tile.add_packed %packed to %sums[%row, %c0] : !attn_tile.buffer<64x64xf32> to memref<?x64xf32>
+    scf.yield %dk1, %dv1 : vector<128x64xf32>, vector<128x64xf32>
+  }
+  attn_tile.store %r#0, %out[%c0, %c0] : vector<128x64xf32>, memref<128x64xf32>
+  attn_tile.store %r#1, %out[%c0, %c0] : vector<128x64xf32>, memref<128x64xf32>
+  attn_tile.return
+}
+
+// -----
+
+// A single product has no second one to begin with.
+
+// REMARK: Function=one_product | Remark="a step does not begin with pairs of products"
+
+// CHECK-LABEL: attn_tile.kernel @one_product(
+// CHECK-NOT:     scf.if
+attn_tile.kernel @one_product(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %out: memref<128x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %qp = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
+  scf.for %t = %c0 to %n step %c1 {
+    %q = attn_tile.wait %qp[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+    %s0 = attn_tile.mma_start %k, %q transpose_rhs
+        : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %s = attn_tile.mma_wait %s0 : !attn_tile.pending<vector<128x64xf32>>
+    attn_tile.release %q : !attn_tile.buffer<64x64xbf16>
+    attn_tile.store %s, %out[%c0, %c0] : vector<128x64xf32>, memref<128x64xf32>
+  }
+  attn_tile.return
+}
+
+// -----
+
+// REMARK: Function=no_exponentials | Remark="a step has no exponentials of its first product"
+
+// CHECK-LABEL: attn_tile.kernel @no_exponentials(
+// CHECK-NOT:     scf.if
+attn_tile.kernel @no_exponentials(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %out: memref<128x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %qp = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
+  scf.for %t = %c0 to %n step %c1 {
+    %q = attn_tile.wait %qp[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+    %s0 = attn_tile.mma_start %k, %q transpose_rhs
+        : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %d0 = attn_tile.mma_start %k, %q transpose_rhs
+        : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %s = attn_tile.mma_wait %s0 : !attn_tile.pending<vector<128x64xf32>>
+    %d = attn_tile.mma_wait %d0 : !attn_tile.pending<vector<128x64xf32>>
+    attn_tile.release %q : !attn_tile.buffer<64x64xbf16>
+    %x = arith.mulf %s, %d : vector<128x64xf32>
+    attn_tile.store %x, %out[%c0, %c0] : vector<128x64xf32>, memref<128x64xf32>
+  }
+  attn_tile.return
+}
+
+// -----
+
+// REMARK: Function=carried | Remark="a product is not waited for in its step"
+
+// CHECK-LABEL: attn_tile.kernel @carried(
+// CHECK-NOT:     scf.if
+attn_tile.kernel @carried(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %q: !attn_tile.buffer<64x64xbf16>,
+                          %out: memref<128x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %first = attn_tile.mma_start %k, %q transpose_rhs
+      : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+  %last = scf.for %t = %c0 to %n step %c1 iter_args(%s0 = %first) -> !attn_tile.pending<vector<128x64xf32>> {
+    %s = attn_tile.mma_wait %s0 : !attn_tile.pending<vector<128x64xf32>>
+    attn_tile.store %s, %out[%c0, %c0] : vector<128x64xf32>, memref<128x64xf32>
+    %s1 = attn_tile.mma_start %k, %q transpose_rhs
+        : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    scf.yield %s1 : !attn_tile.pending<vector<128x64xf32>>
+  }
+  %s = attn_tile.mma_wait %last : !attn_tile.pending<vector<128x64xf32>>
+  attn_tile.store %s, %out[%c0, %c0] : vector<128x64xf32>, memref<128x64xf32>
+  attn_tile.return
+}
