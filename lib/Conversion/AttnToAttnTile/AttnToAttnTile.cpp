@@ -151,8 +151,9 @@ private:
   Value query, key, value, out, lse, sinks;
   /// The list of work items, if sequences are given.
   Value plan;
-  /// The lists of key tiles, if masks read tensors.
-  Value lists;
+  /// The lists of key tiles, if masks read tensors, and the order of query
+  /// tiles by the lengths of these.
+  Value lists, order;
   Value storedQueries, storedKeys;
   /// Whether scores need an `attn_tile.map`; if not, `exponentScale` takes the
   /// scale in.
@@ -195,8 +196,10 @@ KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
     sinks = *next++;
   if (attention.hasSequences())
     plan = *next++;
-  if (needsClassification(attention))
+  if (needsClassification(attention)) {
     lists = *next++;
+    order = *next++;
+  }
   for (Value capture : captures)
     captured.map(capture, *next++);
 }
@@ -247,13 +250,18 @@ KernelWriter::WorkItem KernelWriter::makeItem(ValueRange ids) {
   } else {
     item.batch = item.sequence = ids[0];
     item.head = ids[1];
+    Value tile = ids[2];
+    if (lists) {
+      Value listHead = isMaskedByHead(attention) ? ids[1] : index(0);
+      Value ordered = memref::LoadOp::create(
+          b, order, ValueRange{ids[0], listHead, ids[2]});
+      tile = arith::IndexCastOp::create(b, b.getIndexType(), ordered);
+      item.listRow = {ids[0], listHead, tile};
+    }
     item.firstQuery = item.firstQueryRow =
-        arith::MulIOp::create(b, ids[2], index(queryTileSize));
+        arith::MulIOp::create(b, tile, index(queryTileSize));
     item.queryLength = storedQueries;
     item.keyLength = storedKeys;
-    if (lists)
-      item.listRow = {ids[0], isMaskedByHead(attention) ? ids[1] : index(0),
-                      ids[2]};
   }
   item.keyHead = item.head;
   if (int64_t group = attention.getGroupSize(); group != 1)
@@ -587,10 +595,10 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
     plan = planSequences(rewriter, attention, place, symbols);
     operands.push_back(plan);
   }
-  Value lists;
+  ClassifiedTiles classified;
   if (needsClassification(attention)) {
-    lists = classifyTiles(rewriter, attention, place, symbols);
-    operands.push_back(lists);
+    classified = classifyTiles(rewriter, attention, place, symbols);
+    operands.append({classified.lists, classified.order});
   }
   llvm::append_range(operands, captures);
   rewriter.setInsertionPoint(place);
@@ -603,7 +611,7 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
   KernelWriter(rewriter, attention, kernel, captures).write();
 
   rewriter.setInsertionPointAfter(attention);
-  for (Value temporary : {plan, lists})
+  for (Value temporary : {plan, classified.lists, classified.order})
     if (temporary)
       memref::DeallocOp::create(rewriter, attention.getLoc(), temporary);
   rewriter.setInsertionPoint(attention);

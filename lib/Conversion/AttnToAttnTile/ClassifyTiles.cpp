@@ -56,6 +56,10 @@ struct ClassBuilder : ImplicitLocOpBuilder {
   Value select(Value condition, Value yes, Value no) {
     return arith::SelectOp::create(*this, condition, yes, no);
   }
+  /// 1 or 0.
+  Value toIndex(Value condition) {
+    return select(condition, constant(1), constant(0));
+  }
   Value invert(Value condition) {
     return arith::XOrIOp::create(
         *this, condition,
@@ -255,11 +259,49 @@ static void writeLists(RewriterBase &rewriter, AttentionOp attention,
   });
   // A row without tiles visits tile 0, in which nothing is attended.
   Value isNone = b.compare(CmpIPredicate::eq, full, zero);
-  b.each(b.select(isNone, one, zero), [&](Value) { store(zero, lastColumn); });
+  b.each(b.toIndex(isNone), [&](Value) { store(zero, lastColumn); });
 }
 
-Value attn::classifyTiles(RewriterBase &rewriter, AttentionOp attention,
-                          Operation *place, SymbolTable &symbols) {
+/// Writes the kernel that puts the rows of tiles in the order of their lengths,
+/// of arguments `lists` and `order`: the place of a row is the number of those
+/// that come before it.
+static void writeOrder(RewriterBase &rewriter, AttentionOp attention,
+                       attn_tile::KernelOp kernel) {
+  using arith::CmpIPredicate;
+  ClassBuilder b(attention.getLoc(), rewriter);
+  Block *entry = &kernel.getBody().front();
+  b.setInsertionPointToEnd(entry);
+  Value lists = entry->getArgument(0), order = entry->getArgument(1);
+  scf::ForallOp forall = b.forall(order, 3);
+  attn_tile::ReturnOp::create(b);
+  b.setInsertionPointToStart(forall.getBody());
+  SmallVector<Value> ids(forall.getInductionVars());
+  Value one = b.constant(1);
+  auto getLength = [&](Value row) {
+    return b.loadIndex(lists, {ids[0], ids[1], row, one});
+  };
+  Value length = getLength(ids[2]);
+  auto before = attn_tile::ReduceOp::create(b, b.size(order, 2),
+                                            vector::CombiningKind::ADD);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    Block *body =
+        b.createBlock(&before.getBody(), {}, b.getIndexType(), b.getLoc());
+    Value row = body->getArgument(0), other = getLength(row);
+    Value isShorter = b.compare(CmpIPredicate::slt, other, length);
+    Value isTie = b.both(b.compare(CmpIPredicate::eq, other, length),
+                         b.compare(CmpIPredicate::slt, row, ids[2]));
+    Value isBefore = arith::OrIOp::create(b, isShorter, isTie);
+    attn_tile::YieldOp::create(b, b.toIndex(isBefore));
+  }
+  b.each(one, [&](Value) {
+    b.storeIndex(ids[2], order, {ids[0], ids[1], before.getResult(0)});
+  });
+}
+
+ClassifiedTiles attn::classifyTiles(RewriterBase &rewriter,
+                                    AttentionOp attention, Operation *place,
+                                    SymbolTable &symbols) {
   ScheduleAttrInterface schedule = attention.getChosenSchedule();
   ClassBuilder b(attention.getLoc(), rewriter);
   b.setInsertionPoint(attention);
@@ -277,6 +319,10 @@ Value attn::classifyTiles(RewriterBase &rewriter, AttentionOp attention,
   // The two counts, and one entry even if there is no tile.
   sizes.back() = b.add(keyTiles, b.constant(3));
   Value lists = memref::AllocOp::create(b, type, sizes);
+  auto orderType = MemRefType::get(
+      {ShapedType::kDynamic, heads, ShapedType::kDynamic}, b.getI32Type());
+  Value order =
+      memref::AllocOp::create(b, orderType, ArrayRef(sizes).drop_back());
 
   SmallVector<Value> operands = {classes, queryLength, keyLength};
   SetVector<Value> used;
@@ -293,7 +339,10 @@ Value attn::classifyTiles(RewriterBase &rewriter, AttentionOp attention,
   writeLists(rewriter, attention,
              createKernel(rewriter, attention, place, symbols, "_lists",
                           {classes, lists}));
+  writeOrder(rewriter, attention,
+             createKernel(rewriter, attention, place, symbols, "_order",
+                          {lists, order}));
   b.setInsertionPoint(attention);
   memref::DeallocOp::create(b, classes);
-  return lists;
+  return {lists, order};
 }

@@ -26,12 +26,19 @@ bool needsClassification(AttentionOp attention);
 /// Whether what it masks depends on the head.
 bool isMaskedByHead(AttentionOp attention);
 
+/// What is known of the tiles of an attention: for each batch entry and head
+/// (one, if masks do not depend on it)
+struct ClassifiedTiles {
+  /// a list for each query tile, as `attn_tile.key_tiles` takes it,
+  Value lists;
+  /// and the query tiles, those with short lists first.
+  Value order;
+};
+
 /// Writes the kernels that classify the tiles of `attention` before `place`,
-/// and their launches before the attention. Returns the lists, as
-/// `attn_tile.key_tiles` takes them, to be freed by the caller: a row for each
-/// batch entry, head (one, if masks do not depend on it) and query tile.
-Value classifyTiles(RewriterBase &rewriter, AttentionOp attention,
-                    Operation *place, SymbolTable &symbols);
+/// and their launches before the attention. The caller frees the results.
+ClassifiedTiles classifyTiles(RewriterBase &rewriter, AttentionOp attention,
+                              Operation *place, SymbolTable &symbols);
 
 } // namespace mlir::attn
 

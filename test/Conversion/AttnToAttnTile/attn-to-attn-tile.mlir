@@ -258,13 +258,26 @@ func.func @padded(%q: memref<?x2x?x64xf32>, %len: memref<?xi32>, %out: memref<?x
 // CHECK:           memref.load %[[CLASSES]]
 // CHECK:           memref.store %{{.*}}, %[[LISTS]]
 
+// The place of a row is the number of rows with shorter lists, or with equal ones
+// and before it.
+// CHECK-LABEL: attn_tile.kernel @documents_order(
+// CHECK-SAME:    %[[LISTS:[a-z0-9]+]]: memref<?x1x?x?xi32>, %[[ORDER:[a-z0-9]+]]: memref<?x1x?xi32>)
+// CHECK:         scf.forall (%{{.*}}, %{{.*}}, %[[I:.*]]) in
+// CHECK:           %[[PLACE:.*]] = attn_tile.reduce to(%{{.*}}) by [#vector.kind<add>]
+// CHECK:             memref.load %[[LISTS]]
+// CHECK:           attn_tile.each
+// CHECK:             memref.store %{{.*}}, %[[ORDER]][%{{.*}}, %{{.*}}, %[[PLACE]]]
+
 // CHECK-LABEL: attn_tile.kernel @documents_kernel(
-// CHECK:         scf.forall (%[[B:.*]], %[[H:.*]], %[[I:.*]]) in
+// CHECK:         scf.forall (%[[B:.*]], %[[H:.*]], %[[PLACE:.*]]) in
+// CHECK:           %[[ORDERED:.*]] = memref.load %{{.*}}[%[[B]], %{{.*}}, %[[PLACE]]] : memref<?x1x?xi32>
+// CHECK:           %[[I:.*]] = arith.index_cast %[[ORDERED]]
 // CHECK:           attn_tile.key_tiles at(%[[B]], %[[H]]) {{.*}} listed(%{{.*}}[%[[B]], %{{.*}}, %[[I]]] : memref<?x1x?x?xi32>)
 
 // CHECK-LABEL: func.func @documents
 // CHECK:         attn_tile.launch @documents_classes
 // CHECK:         attn_tile.launch @documents_lists
+// CHECK:         attn_tile.launch @documents_order
 // CHECK:         attn_tile.launch @documents_kernel
 // CHECK:         memref.dealloc
 

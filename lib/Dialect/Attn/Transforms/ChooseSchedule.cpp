@@ -140,10 +140,11 @@ static bool hasFunction(AttentionOp op) {
       .wasInterrupted();
 }
 
-/// Whether the last of many queries does not attend the first of as many keys.
-static bool cutsFirstKeys(MaskAttrInterface mask) {
+/// Whether late queries leave out keys in the middle, as under windows: but for
+/// a few, all tiles of queries have the same work then.
+static bool cutsMiddleKeys(MaskAttrInterface mask) {
   constexpr int64_t length = 1 << 20;
-  return mask && !mask.isAttended(length - 1, 0, length, length);
+  return mask && !mask.isAttended(length - 1, length / 2, length, length);
 }
 
 /// The largest key tile within `bounds`, 0 if there is none, and what stopped
@@ -206,14 +207,24 @@ static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
         registers - scoreRegisters, sharedBytesSm90, maxKeyTile};
   };
   bool isMasked = op.getMaskAttr() || !op.getKeepRegion().empty();
-  // Under a mask, long and short work items are paired to equal amounts; under
-  // one that cuts rows on both sides, as windows do, all items are alike.
-  bool hasUnequalItems = isMasked && !cutsFirstKeys(op.getMaskAttr());
+  // Under a mask, long and short work items are paired to equal amounts. That is
+  // needless where items are alike, and where lists say how long they are: they
+  // are sorted then.
+  bool isListed = readsKeep && !op.hasSequences();
+  bool hasUnequalItems =
+      isMasked && !isListed && !cutsMiddleKeys(op.getMaskAttr());
   auto traversal = hasUnequalItems ? attn_tile::TraversalKind::Paired
                                    : attn_tile::TraversalKind::Persistent;
-  // Sequences are planned in the order of their work, which holds over all
-  // heads only if they go along together.
-  int64_t interleave = op.hasSequences() ? 0 : 1;
+  // Items that need few keys each, and need them at about the same time, may go
+  // along over several key heads. Then the few that are longer than most are
+  // dealt out to all groups. Sequences are planned in the order of their work,
+  // which holds over all heads only if they go along together.
+  constexpr int64_t maskedKeyHeads = 8;
+  int64_t interleave = 1;
+  if (op.hasSequences())
+    interleave = 0;
+  else if (isMasked && !hasUnequalItems)
+    interleave = maskedKeyHeads * op.getGroupSize();
   // Rescaling is worth skipping where it takes long beside the products.
   constexpr int64_t minValueHeadDimLazy = 192;
   bool lazyRescale = op.getValueHeadDim() >= minValueHeadDimLazy;
