@@ -150,7 +150,7 @@ def make_flex(torch, keep, q, k, v):
     block_mask = None
     if keep is not None:
         predicate = lambda b, h, i, j: keep(i, j)  # noqa: E731
-        block_mask = torch.compile(create_block_mask)(predicate, None, None, LENGTH, LENGTH, device="cuda")
+        block_mask = create_block_mask(predicate, None, None, LENGTH, LENGTH, device="cuda")
     return lambda: compiled(q, k, v, block_mask=block_mask, enable_gqa=True)
 
 

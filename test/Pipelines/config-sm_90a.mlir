@@ -86,3 +86,37 @@ func.func @packed(%q: memref<1x8x?x128xbf16>, %k: memref<1x2x?x128xbf16>, %cu: m
       outs(%o : memref<1x8x?x128xbf16>) sequences packed(%cu, %cu : memref<?xi32>, memref<?xi32>) mask(#attn.causal)
   return
 }
+
+// Items that are alike but for a few are walked over several key heads, with
+// all query heads of each: those of windows, also beside global tokens, and
+// those that lists are sorted by.
+// CHECK-LABEL: @window(
+// CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, ping_pong = true, interleave = 32, query_stages = 2>
+func.func @window(%q: memref<1x32x?x128xbf16>, %k: memref<1x8x?x128xbf16>, %o: memref<1x32x?x128xbf16>) {
+  attn.attention ins(%q, %k, %k : memref<1x32x?x128xbf16>, memref<1x8x?x128xbf16>, memref<1x8x?x128xbf16>)
+      outs(%o : memref<1x32x?x128xbf16>) mask(#attn.sliding_window<left = 1024, right = 0>)
+  return
+}
+
+// CHECK-LABEL: @global_window(
+// CHECK: ping_pong = true, interleave = 32, query_stages = 2>
+func.func @global_window(%q: memref<1x32x?x128xbf16>, %k: memref<1x8x?x128xbf16>, %o: memref<1x32x?x128xbf16>) {
+  attn.attention ins(%q, %k, %k : memref<1x32x?x128xbf16>, memref<1x8x?x128xbf16>, memref<1x8x?x128xbf16>)
+      outs(%o : memref<1x32x?x128xbf16>) mask(#attn.or<#attn.global_tokens<count = 256>, #attn.sliding_window<left = 1024, right = 1024>>)
+  return
+}
+
+// CHECK-LABEL: @listed(
+// CHECK: ping_pong = true, interleave = 32, query_stages = 2>
+func.func @listed(%q: memref<1x32x?x128xbf16>, %k: memref<1x8x?x128xbf16>, %ids: memref<?xi32>, %o: memref<1x32x?x128xbf16>) {
+  attn.attention ins(%q, %k, %k : memref<1x32x?x128xbf16>, memref<1x8x?x128xbf16>, memref<1x8x?x128xbf16>)
+      outs(%o : memref<1x32x?x128xbf16>) mask(#attn.causal)
+      keep {
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        %x = memref.load %ids[%i] : memref<?xi32>
+        %y = memref.load %ids[%j] : memref<?xi32>
+        %r = arith.cmpi eq, %x, %y : i32
+        attn.yield %r : i1
+      }
+  return
+}
