@@ -12,22 +12,22 @@
 
 #include "attn/Analysis/MaskArea.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
+
+#include <array>
+#include <vector>
 
 using namespace mlir;
 using namespace mlir::attn;
 
-/// Calls `count` for at most `most` of `[0, size)`, at equal distances, and
-/// returns the sum of its results, scaled to all of them.
-static double sumOver(int64_t size, int64_t most,
-                      function_ref<int64_t(int64_t)> count) {
+/// Calls `visit` for at most `most` of `[0, size)`, at equal distances, with
+/// how many each of them stands for.
+static void forEachSample(int64_t size, int64_t most,
+                          function_ref<void(int64_t, double)> visit) {
   int64_t samples = std::min(size, most);
-  if (samples == 0)
-    return 0;
-  double sum = 0;
   for (int64_t i = 0; i < samples; ++i)
-    sum += double(count((2 * i + 1) * size / (2 * samples)));
-  return sum * double(size) / double(samples);
+    visit((2 * i + 1) * size / (2 * samples), double(size) / double(samples));
 }
 
 static std::pair<int64_t, int64_t>
@@ -43,42 +43,82 @@ double attn::countAttendedPairs(AttentionOpInterface op,
   MaskAttrInterface mask = op.getMaskAttr();
   if (!mask)
     return double(rows) * double(columns);
-  return sumOver(rows, mostRows,
-                 [&, rows = rows, columns = columns](int64_t row) {
-                   int64_t attended = 0;
-                   for (int64_t column = 0; column < columns; ++column)
-                     attended += mask.isAttended(row, column, rows, columns);
-                   return attended;
-                 });
+  double pairs = 0;
+  forEachSample(
+      rows, mostRows,
+      [&, rows = rows, columns = columns](int64_t row, double weight) {
+        int64_t attended = 0;
+        for (int64_t column = 0; column < columns; ++column)
+          attended += mask.isAttended(row, column, rows, columns);
+        pairs += weight * double(attended);
+      });
+  return pairs;
 }
 
-double attn::countVisitedTiles(AttentionOpInterface op, int64_t queryTile,
-                               int64_t keyTile,
-                               const CostAssumptions &assumptions) {
-  constexpr int64_t mostTiles = 128;
-  auto [rows, columns] = getLengths(op, assumptions);
-  int64_t rowTiles = llvm::divideCeil(rows, queryTile);
-  int64_t columnTiles = llvm::divideCeil(columns, keyTile);
+VisitedTiles::VisitedTiles(AttentionOpInterface op,
+                           const CostAssumptions &assumptions)
+    : op(op), assumptions(assumptions) {
+  std::tie(queries, keys) = getLengths(op, assumptions);
+}
+
+int64_t VisitedTiles::getRows(int64_t queryTile) const {
+  return llvm::divideCeil(queries, queryTile);
+}
+
+ArrayRef<VisitedTiles::Row> VisitedTiles::getSampledRows(int64_t queryTile) {
+  constexpr int64_t mostRows = 16;
+  std::vector<Row> &samples = rows[queryTile];
+  if (!samples.empty())
+    return samples;
   MaskAttrInterface mask = op.getMaskAttr();
-  if (!mask)
-    return double(rowTiles) * double(columnTiles);
-  // Masks change slowly from row to row: ends and middle stand for all rows.
-  auto isVisited = [&, rows = rows, columns = columns](int64_t rowTile,
-                                                       int64_t columnTile) {
+  auto sample = [&](int64_t rowTile, double weight) {
     int64_t first = rowTile * queryTile;
-    int64_t last = std::min(first + queryTile, rows) - 1;
-    int64_t begin = columnTile * keyTile;
-    for (int64_t row : {first, (first + last) / 2, last})
-      for (int64_t column = begin, end = std::min(begin + keyTile, columns);
-           column < end; ++column)
-        if (mask.isAttended(row, column, rows, columns))
-          return true;
-    return false;
+    int64_t last = std::min(first + queryTile, queries) - 1;
+    Row row{weight, std::vector<int32_t>(keys + 1),
+            std::vector<int32_t>(keys + 1)};
+    for (int64_t key = 0; key < keys; ++key) {
+      auto isAttended = [&](int64_t query) {
+        return mask.isAttended(query, key, queries, keys);
+      };
+      std::array<int64_t, 3> rows = {first, (first + last) / 2, last};
+      row.attendedBefore[key + 1] =
+          row.attendedBefore[key] + llvm::any_of(rows, isAttended);
+      row.fullBefore[key + 1] =
+          row.fullBefore[key] + llvm::all_of(rows, isAttended);
+    }
+    samples.push_back(std::move(row));
   };
-  return sumOver(rowTiles, mostTiles, [&](int64_t rowTile) {
-    int64_t visited = 0;
-    for (int64_t columnTile = 0; columnTile < columnTiles; ++columnTile)
-      visited += isVisited(rowTile, columnTile);
-    return visited;
-  });
+  int64_t rowTiles = getRows(queryTile);
+  forEachSample(rowTiles, mostRows, sample);
+  if (rowTiles > mostRows)
+    sample(rowTiles - 1, 0);
+  return samples;
+}
+
+TileCounts VisitedTiles::count(int64_t queryTile, int64_t keyTile) {
+  TileCounts counts;
+  if (!op.getMaskAttr()) {
+    // The last keys may fill a part of their tile.
+    counts.most = llvm::divideCeil(keys, keyTile);
+    counts.mostMasked = keys % keyTile != 0;
+    double rowTiles = double(getRows(queryTile));
+    counts.total = rowTiles * double(counts.most);
+    counts.masked = rowTiles * double(counts.mostMasked);
+    return counts;
+  }
+  for (const Row &row : getSampledRows(queryTile)) {
+    int64_t visited = 0, masked = 0;
+    for (int64_t key = 0; key < keys; key += keyTile) {
+      int64_t end = std::min(key + keyTile, keys);
+      if (row.attendedBefore[end] == row.attendedBefore[key])
+        continue;
+      ++visited;
+      masked += row.fullBefore[end] - row.fullBefore[key] < keyTile;
+    }
+    counts.total += row.weight * double(visited);
+    counts.masked += row.weight * double(masked);
+    counts.most = std::max(counts.most, visited);
+    counts.mostMasked = std::max(counts.mostMasked, masked);
+  }
+  return counts;
 }

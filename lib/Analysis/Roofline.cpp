@@ -12,21 +12,26 @@
 
 #include "attn/Analysis/Roofline.h"
 #include "attn/Dialect/Attn/IR/AttnDialect.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 using namespace mlir::attn;
 
-DeviceAttr attn::getDevice(ModuleOp module, StringRef target) {
-  if (auto device =
-          module->getAttrOfType<DeviceAttr>(AttnDialect::getDeviceAttrName()))
-    return device;
+DeviceAttr attn::getDevice(Operation *op, StringRef target) {
+  auto module = dyn_cast<ModuleOp>(op);
+  if (!module)
+    module = op->getParentOfType<ModuleOp>();
+  if (module)
+    if (auto device =
+            module->getAttrOfType<DeviceAttr>(AttnDialect::getDeviceAttrName()))
+      return device;
   StringRef name = llvm::StringSwitch<StringRef>(target)
                        .Case("host", "host")
                        .Case("sm_80", "a100")
                        .Case("sm_90a", "h200")
                        .Default("");
-  return DeviceAttr::getKnown(module.getContext(), name);
+  return DeviceAttr::getKnown(op->getContext(), name);
 }
 
 double attn::getPeakRate(const DeviceFigures &device, ExecutionUnit unit) {

@@ -15,6 +15,9 @@
 
 #include "attn/Dialect/Attn/IR/AttnInterfaces.h"
 #include "attn/Interfaces/CostOpInterface.h"
+#include "llvm/ADT/DenseMap.h"
+
+#include <vector>
 
 namespace mlir::attn {
 
@@ -24,10 +27,45 @@ namespace mlir::attn {
 double countAttendedPairs(AttentionOpInterface op,
                           const CostAssumptions &assumptions);
 
-/// Tiles of `queryTile` times `keyTile` that hold such pairs; of more than 128
-/// rows of tiles, as many are taken.
-double countVisitedTiles(AttentionOpInterface op, int64_t queryTile,
-                         int64_t keyTile, const CostAssumptions &assumptions);
+/// Tiles of scores that hold attended pairs.
+struct TileCounts {
+  /// In one head, and those of them that hold pairs that do not attend.
+  double total = 0;
+  double masked = 0;
+  /// The same in the row of tiles that has most of each.
+  int64_t most = 0;
+  int64_t mostMasked = 0;
+};
+
+/// Counts tiles that hold attended pairs. Of more than 16 rows of tiles, as
+/// many are taken, at equal distances, and the last one; of each, the first,
+/// the last and the one in the middle stand for all rows.
+class VisitedTiles {
+public:
+  VisitedTiles(AttentionOpInterface op, const CostAssumptions &assumptions);
+
+  AttentionOpInterface getOp() const { return op; }
+  const CostAssumptions &getAssumptions() const { return assumptions; }
+  /// Rows of tiles of `queryTile` queries in one head.
+  int64_t getRows(int64_t queryTile) const;
+  TileCounts count(int64_t queryTile, int64_t keyTile);
+
+private:
+  /// A row of tiles, and how many rows it stands for.
+  struct Row {
+    double weight;
+    /// For each key and the end, the number of those before it that some
+    /// queries attend, and that all do.
+    std::vector<int32_t> attendedBefore, fullBefore;
+  };
+  ArrayRef<Row> getSampledRows(int64_t queryTile);
+
+  AttentionOpInterface op;
+  CostAssumptions assumptions;
+  int64_t queries, keys;
+  /// By the size of a tile.
+  llvm::SmallDenseMap<int64_t, std::vector<Row>> rows;
+};
 
 } // namespace mlir::attn
 

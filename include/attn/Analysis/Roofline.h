@@ -16,13 +16,12 @@
 
 #include "attn/Dialect/Attn/IR/AttnAttrs.h"
 #include "attn/Interfaces/CostOpInterface.h"
-#include "mlir/IR/BuiltinOps.h"
 
 namespace mlir::attn {
 
-/// The device that `module` is compiled for: its `attn.device`, or the one that
-/// stands for `target`; null if the target is unknown.
-DeviceAttr getDevice(ModuleOp module, StringRef target);
+/// The device that `op` is compiled for: the `attn.device` of the module it is or
+/// is in, or the one that stands for `target`; null if the target is unknown.
+DeviceAttr getDevice(Operation *op, StringRef target);
 
 /// Operations per second of a unit of the whole device, or bytes per second of
 /// a level; 0 if nothing is bounded by it. Sustained rates are what large

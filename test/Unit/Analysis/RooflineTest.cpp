@@ -113,19 +113,31 @@ void compareArea(MLIRContext &context, StringRef mask, int64_t queryTile,
   ASSERT_TRUE(module) << mask.str();
   (*module)->walk([&](AttentionOpInterface op) {
     MaskAttrInterface attribute = op.getMaskAttr();
-    double pairs = 0, tiles = 0;
-    for (int64_t row = 0; row < queries; row += queryTile)
+    double pairs = 0, tiles = 0, maskedTiles = 0;
+    int64_t most = 0, mostMasked = 0;
+    for (int64_t row = 0; row < queries; row += queryTile) {
+      int64_t inRow = 0, maskedInRow = 0;
       for (int64_t column = 0; column < keys; column += keyTile) {
         int64_t attended = 0;
         for (int64_t i = row; i < std::min(row + queryTile, queries); ++i)
           for (int64_t j = column; j < std::min(column + keyTile, keys); ++j)
             attended += attribute.isAttended(i, j, queries, keys);
         pairs += double(attended);
-        tiles += attended > 0;
+        inRow += attended > 0;
+        int64_t rows = std::min(queryTile, queries - row);
+        maskedInRow += attended > 0 && attended < rows * keyTile;
       }
+      tiles += double(inRow);
+      maskedTiles += double(maskedInRow);
+      most = std::max(most, inRow);
+      mostMasked = std::max(mostMasked, maskedInRow);
+    }
     EXPECT_EQ(countAttendedPairs(op, {}), pairs) << mask.str();
-    EXPECT_EQ(countVisitedTiles(op, queryTile, keyTile, {}), tiles)
-        << mask.str();
+    TileCounts counts = VisitedTiles(op, {}).count(queryTile, keyTile);
+    EXPECT_EQ(counts.total, tiles) << mask.str();
+    EXPECT_EQ(counts.masked, maskedTiles) << mask.str();
+    EXPECT_EQ(counts.most, most) << mask.str();
+    EXPECT_EQ(counts.mostMasked, mostMasked) << mask.str();
   });
 }
 
@@ -139,7 +151,7 @@ TEST(MaskArea, IsThatOfAllPairs) {
         "#attn.and<#attn.causal, #attn.local_blocks<size = 128, before = 0, "
         "after = 0>>"})
     for (auto [queryTile, keyTile] :
-         {std::pair<int64_t, int64_t>(128, 128), {64, 80}, {7, 13}})
+         {std::pair<int64_t, int64_t>(128, 128), {64, 80}, {19, 13}})
       compareArea(context, mask, queryTile, keyTile);
 }
 } // namespace

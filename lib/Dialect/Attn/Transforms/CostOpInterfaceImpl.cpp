@@ -95,8 +95,10 @@ struct AttentionModel
         getElementBytes(interface) *
         double(interface.getQueryHeadDim() + interface.getValueHeadDim());
     double rows = double(assumptions.getSize(getDimSize(op.getQuery(), 2)));
-    cost.steps = heads * countVisitedTiles(interface, schedule.getQueryTile(),
-                                           schedule.getKeyTile(), assumptions);
+    cost.steps =
+        heads * VisitedTiles(interface, assumptions)
+                    .count(schedule.getQueryTile(), schedule.getKeyTile())
+                    .total;
     cost.bytes(MemoryLevel::L2) = bytes * (heads * rows + cost.steps * keyTile);
     // What was staged is written once, and read by the products of each
     // warpgroup, which read the staged queries, too.

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LedgerPictures.h"
+#include "attn/Analysis/MaskArea.h"
 #include "attn/Analysis/Roofline.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
@@ -30,6 +31,18 @@ namespace mlir::attn {
 using namespace mlir;
 using namespace mlir::attn;
 
+/// The time of the kernel of an attention whose schedule has a model.
+static std::optional<double>
+estimateKernel(AttentionOp op, const DeviceFigures &device,
+               const CostAssumptions &assumptions) {
+  auto attention = cast<AttentionOpInterface>(op.getOperation());
+  ScheduleAttrInterface schedule = attention.getChosenSchedule();
+  if (!schedule || !op.getScoreRegion().empty())
+    return std::nullopt;
+  VisitedTiles tiles(attention, assumptions);
+  return schedule.estimateSeconds(tiles, device);
+}
+
 /// Counts the operations of `function` that take time, in order. What regions
 /// of counted operations hold belongs to them.
 static LedgerFunction makeLedger(FunctionOpInterface function,
@@ -42,6 +55,10 @@ static LedgerFunction makeLedger(FunctionOpInterface function,
     if (!cost)
       return WalkResult::advance();
     RooflineEstimate time = estimate(*cost, device);
+    if (auto attention = dyn_cast<AttentionOp>(op))
+      if (std::optional<double> seconds =
+              estimateKernel(attention, device, assumptions))
+        time.seconds = *seconds;
     if (time.seconds > 0) {
       ledger.entries.push_back(
           {op->getName().getStringRef().str(), *cost, time});

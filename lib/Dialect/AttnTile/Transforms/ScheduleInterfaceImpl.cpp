@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/AttnTile/Transforms/ScheduleInterfaceImpl.h"
+#include "ScheduleTime.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Pass/PassManager.h"
@@ -89,6 +90,14 @@ struct WarpSpecializedSchedule
     : TiledSchedule<WarpSpecializedSchedule, WarpSpecializedAttr> {
   bool isRescaleLazy(Attribute schedule) const {
     return cast<WarpSpecializedAttr>(schedule).getLazyRescale();
+  }
+  std::optional<double>
+  estimateSeconds(Attribute schedule, attn::VisitedTiles &tiles,
+                  const attn::DeviceFigures &device) const {
+    if (device.products16 == 0 || device.special == 0)
+      return std::nullopt;
+    return estimateWarpSpecialized(cast<WarpSpecializedAttr>(schedule), tiles,
+                                   device);
   }
   void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
     auto schedule = cast<WarpSpecializedAttr>(attribute);

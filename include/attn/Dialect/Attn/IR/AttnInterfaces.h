@@ -31,6 +31,9 @@
 
 namespace mlir::attn {
 
+struct DeviceFigures;
+class VisitedTiles;
+
 /// One (query, key) pair and what a mask may depend on. All values have type
 /// `index`.
 struct MaskPosition {

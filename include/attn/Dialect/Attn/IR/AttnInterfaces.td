@@ -154,6 +154,14 @@ def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
         return {$_attr, $_attr, nullptr, $_attr};
       }]>,
     InterfaceMethod<[{
+        Estimates the seconds that a forward kernel takes for what `tiles`
+        counts; `std::nullopt` if there is no model of it.
+      }],
+      "std::optional<double>", "estimateSeconds",
+      (ins "::mlir::attn::VisitedTiles &":$tiles,
+           "const ::mlir::attn::DeviceFigures &":$device),
+      /*methodBody=*/"", /*defaultImplementation=*/"return std::nullopt;">,
+    InterfaceMethod<[{
         Appends the passes that turn the plain tiled program of
         `convert-attn-to-attn-tile` into this strategy's final `attn_tile`
         program. The pass manager is anchored on `builtin.module`.

@@ -1,0 +1,98 @@
+//===- ScheduleTime.cpp - Estimates of the time of kernels ----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A kernel takes as long as the multiprocessor with most steps and items.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ScheduleTime.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::attn_tile;
+
+/// Constants of the model, in clocks, fitted to `benchmarks/results/
+/// schedules.jsonl` (405 kernels on an H200): see docs/cost-model.md.
+static constexpr double clocksPerProductClock = 0.95;
+static constexpr double clocksPerExponentialClock = 0.94;
+/// Of the softmax of one warpgroup, for each score of a thread, and what a mask
+/// adds.
+static constexpr double clocksPerScore = 18;
+static constexpr double clocksPerMaskedScore = 14.7;
+/// Of handing the products over to another warpgroup.
+static constexpr double clocksPerTurn = 311;
+/// Of an item of work whose queries are not loaded early.
+static constexpr double clocksOfLateQueries = 959;
+/// From the launch to full speed, and back.
+static constexpr double clocksPerKernel = 61000;
+
+/// Rows of scores of one warpgroup, and its threads.
+static constexpr double warpgroupRows = 64, warpgroupThreads = 128;
+/// Matrix instructions contract over this many channels.
+static constexpr int64_t channelStep = 16;
+
+/// What is done at the same time takes as long as the longest, and somewhat
+/// longer where others are nearly as long.
+static double overlap(std::initializer_list<double> clocks) {
+  constexpr double power = 6;
+  double sum = 0;
+  for (double each : clocks)
+    sum += std::pow(each, power);
+  return std::pow(sum, 1 / power);
+}
+
+double attn_tile::estimateWarpSpecialized(WarpSpecializedAttr schedule,
+                                          attn::VisitedTiles &tiles,
+                                          const attn::DeviceFigures &device) {
+  attn::AttentionOpInterface op = tiles.getOp();
+  auto queryTile = double(schedule.getQueryTile());
+  auto keyTile = double(schedule.getKeyTile());
+  double channels = double(llvm::alignTo(op.getQueryHeadDim(), channelStep));
+  double valueChannels =
+      double(llvm::alignTo(op.getValueHeadDim(), channelStep));
+
+  // Warpgroups take turns: while one computes its softmax, the others have
+  // products. One alone needs its share of the products and its softmax.
+  double scores = queryTile * keyTile;
+  double product = clocksPerProductClock * 2 * scores *
+                   (channels + valueChannels) / double(device.products16);
+  double threadScores = keyTile * warpgroupRows / warpgroupThreads;
+  double consumers = double(schedule.getConsumers());
+  double chain = product / consumers + clocksPerScore * threadScores;
+  double exponentials =
+      clocksPerExponentialClock * scores / double(device.special);
+  double step =
+      overlap({product, chain, exponentials}) + clocksPerTurn * (consumers - 1);
+  double mask = clocksPerMaskedScore * threadScores;
+  double item = schedule.getQueryStages() == 1 ? clocksOfLateQueries : 0;
+
+  // The multiprocessor with most work. Pairs are dealt out to equal amounts;
+  // otherwise some have one item more than others, of the longest.
+  double heads = double(tiles.getAssumptions().getBatch(
+                     attn::getDimSize(op.getQuery(), 0))) *
+                 double(op.getNumQueryHeads());
+  attn::TileCounts counts =
+      tiles.count(schedule.getQueryTile(), schedule.getKeyTile());
+  double multiprocessors = double(device.multiprocessors);
+  double items =
+      heads * double(tiles.getRows(schedule.getQueryTile())) / multiprocessors;
+  double steps = heads * counts.total / multiprocessors;
+  double masked = heads * counts.masked / multiprocessors;
+  if (schedule.getTraversal() == TraversalKind::Paired) {
+    steps = std::max(steps, double(counts.most));
+  } else {
+    double rounds = std::ceil(items);
+    steps += (rounds - items) * double(counts.most);
+    masked += (rounds - items) * double(counts.mostMasked);
+    items = rounds;
+  }
+  double clocks = steps * step + masked * mask + items * item + clocksPerKernel;
+  return clocks / (double(device.clockMHz) * 1e6);
+}

@@ -1,0 +1,29 @@
+//===- ScheduleTime.h - Estimates of the time of kernels -----*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Models of kernels, calibrated with measurements.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_LIB_DIALECT_ATTNTILE_TRANSFORMS_SCHEDULETIME_H
+#define ATTN_LIB_DIALECT_ATTNTILE_TRANSFORMS_SCHEDULETIME_H
+
+#include "attn/Analysis/MaskArea.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+
+namespace mlir::attn_tile {
+
+/// The seconds of a forward kernel whose scores are not changed. See
+/// docs/cost-model.md for what the model is, and how well it predicts.
+double estimateWarpSpecialized(WarpSpecializedAttr schedule,
+                               attn::VisitedTiles &tiles,
+                               const attn::DeviceFigures &device);
+
+} // namespace mlir::attn_tile
+
+#endif // ATTN_LIB_DIALECT_ATTNTILE_TRANSFORMS_SCHEDULETIME_H
