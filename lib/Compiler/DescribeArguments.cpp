@@ -77,9 +77,14 @@ static std::optional<ArgumentDim> resolveDim(Value value, int64_t dim,
     return std::nullopt;
   Value size = alloc.getDynamicSizes()[alloc.getType().getDynamicDimIndex(dim)];
   auto source = size.getDefiningOp<memref::DimOp>();
-  if (!source || !source.getConstantIndex())
+  if (!source || !isa<MemRefType>(source.getSource().getType()))
     return std::nullopt;
-  return resolveDim(source.getSource(), *source.getConstantIndex(), func);
+  // An index may lie outside of the type: that is undefined, not invalid.
+  std::optional<int64_t> index = source.getConstantIndex();
+  int64_t rank = cast<MemRefType>(source.getSource().getType()).getRank();
+  if (!index || *index < 0 || *index >= rank)
+    return std::nullopt;
+  return resolveDim(source.getSource(), *index, func);
 }
 
 /// Unites the argument sizes that the given sizes of memrefs equal.

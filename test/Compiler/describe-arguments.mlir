@@ -110,3 +110,16 @@ func.func @dropout(%q: memref<1x4x64x16xf32>, %out: memref<1x4x64x16xf32>, %seed
       dropout(#attn.dropout<p = 0.5, rng = #attn.arx>, %seed, %offset : memref<i64>, memref<i64>)
   return
 }
+
+// The size of a result that no argument has says nothing about arguments.
+// CHECK-LABEL: func.func @no_such_size(
+// CHECK-SAME:    %{{.*}}: memref<1x2x?x64xf32>
+func.func @no_such_size(%q: memref<1x2x?x64xf32>) {
+  %c48 = arith.constant 48 : index
+  %n = memref.dim %q, %c48 : memref<1x2x?x64xf32>
+  %o = memref.alloc(%n) : memref<1x2x?x64xf32>
+  attn.attention
+      ins(%q, %q, %q : memref<1x2x?x64xf32>, memref<1x2x?x64xf32>, memref<1x2x?x64xf32>)
+      outs(%o : memref<1x2x?x64xf32>)
+  return
+}

@@ -27,7 +27,7 @@ struct DimLowering : public KernelPattern<memref::DimOp> {
                   ConversionPatternRewriter &rewriter) const override {
     auto type = dyn_cast<MemRefType>(op.getSource().getType());
     std::optional<int64_t> dim = op.getConstantIndex();
-    if (!type || !dim || *dim >= type.getRank())
+    if (!type || !dim || *dim < 0 || *dim >= type.getRank())
       return rewriter.notifyMatchFailure(op, "not a known dimension");
     LoweredMemRef memref(type, adaptor.getSource());
     Value size = memref.getSize(rewriter, op.getLoc(), *dim);
