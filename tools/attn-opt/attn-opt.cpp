@@ -12,16 +12,13 @@
 
 #include "attn/InitAllDialects.h"
 #include "attn/InitAllPasses.h"
-#include "mlir/InitAllDialects.h"
-#include "mlir/InitAllExtensions.h"
+#include "mlir/IR/DialectRegistry.h"
 #include "mlir/InitAllPasses.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  mlir::registerAllDialects(registry);
-  mlir::registerAllExtensions(registry);
-  mlir::attn::registerAllDialects(registry);
+  mlir::attn::registerCompilerDialects(registry);
   mlir::registerAllPasses();
   mlir::attn::registerAllPasses();
   return mlir::asMainReturnCode(

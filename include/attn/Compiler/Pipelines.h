@@ -43,9 +43,10 @@ struct NVVMPipelineOptions : public PassPipelineOptions<NVVMPipelineOptions> {
   Option<std::string> target{*this, "target",
                              llvm::cl::desc("Target: sm_80 or sm_90a"),
                              llvm::cl::init("sm_90a")};
-  Option<std::string> format{*this, "format",
-                             llvm::cl::desc("What to write: ptx or cubin"),
-                             llvm::cl::init("cubin")};
+  Option<std::string> format{
+      *this, "format",
+      llvm::cl::desc("What to write: ptx, cubin, or llvm for LLVM's bitcode"),
+      llvm::cl::init("cubin")};
   Option<int64_t> ptxVersion{
       *this, "ptx-version",
       llvm::cl::desc("PTX version times 10, as in 90 for 9.0 (0: what the "

@@ -17,7 +17,7 @@ include "mlir/Pass/PassBase.td"
 
 def AttnSerializeKernelsPass
     : Pass<"attn-serialize-kernels", "::mlir::ModuleOp"> {
-  let summary = "compile gpu.module operations to PTX or cubin";
+  let summary = "compile gpu.module operations to PTX, cubin or bitcode";
   let description = [{
     Replaces each `gpu.module` by a `gpu.binary` with one object, whose kernel
     table holds, for each kernel, the attributes of its function and what the
@@ -37,7 +37,7 @@ def AttnSerializeKernelsPass
     Option<"features", "features", "std::string", /*default=*/"\"+ptx80\"",
            "Features of the back end: the PTX version">,
     Option<"format", "format", "std::string", /*default=*/"\"cubin\"",
-           "What to write: ptx or cubin">,
+           "What to write: ptx, cubin, or llvm for LLVM's bitcode">,
     Option<"toolkit", "toolkit", "std::string", /*default=*/"",
            "Folder of the CUDA toolkit; found by itself if empty">,
     Option<"assemblerOptions", "ptxas-options", "std::string", /*default=*/"",

@@ -19,6 +19,7 @@
 #include "mlir/Target/LLVM/NVVM/Utils.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -42,12 +43,12 @@ using namespace mlir;
 static constexpr StringLiteral libdevicePrefix = "__nv_";
 
 namespace {
-/// Compiles one gpu.module to PTX.
+/// Compiles one gpu.module to PTX, or to bitcode.
 class KernelSerializer : public NVVM::SerializeGPUModuleBase {
 public:
   KernelSerializer(gpu::GPUModuleOp module, NVVM::NVVMTargetAttr target,
-                   StringRef toolkit)
-      : SerializeGPUModuleBase(*module, target), toolkit(toolkit) {}
+                   StringRef toolkit, gpu::CompilationTarget kind)
+      : SerializeGPUModuleBase(*module, target), toolkit(toolkit), kind(kind) {}
 
   /// Links the device library if, and only if, it is called.
   std::optional<SmallVector<std::unique_ptr<llvm::Module>>>
@@ -118,6 +119,8 @@ public:
 
   FailureOr<SmallVector<char, 0>>
   moduleToObject(llvm::Module &llvmModule) override {
+    if (kind == gpu::CompilationTarget::Offload)
+      return ModuleToObject::moduleToObject(llvmModule);
     FailureOr<llvm::TargetMachine *> machine = getOrCreateTargetMachine();
     if (failed(machine))
       return failure();
@@ -130,6 +133,7 @@ public:
 
 private:
   StringRef toolkit;
+  gpu::CompilationTarget kind;
 };
 
 /// What the assembler says about a kernel.
@@ -236,10 +240,15 @@ struct AttnSerializeKernelsPass
   using Base::Base;
 
   void runOnOperation() override {
-    bool toCubin = format == "cubin";
-    if (!toCubin && format != "ptx") {
+    auto kind =
+        llvm::StringSwitch<std::optional<gpu::CompilationTarget>>(format)
+            .Case("ptx", gpu::CompilationTarget::Assembly)
+            .Case("cubin", gpu::CompilationTarget::Binary)
+            .Case("llvm", gpu::CompilationTarget::Offload)
+            .Default(std::nullopt);
+    if (!kind) {
       getOperation().emitError()
-          << "unknown format '" << format << "' (expected ptx or cubin)";
+          << "unknown format '" << format << "' (expected ptx, cubin or llvm)";
       return signalPassFailure();
     }
     NVVM::SerializeGPUModuleBase::init();
@@ -247,20 +256,20 @@ struct AttnSerializeKernelsPass
         &getContext(), /*optLevel=*/3, "nvptx64-nvidia-cuda", chip, features);
     for (auto module :
          llvm::make_early_inc_range(getOperation().getOps<gpu::GPUModuleOp>()))
-      if (failed(serialize(module, target, toCubin)))
+      if (failed(serialize(module, target, *kind)))
         return signalPassFailure();
   }
 
   LogicalResult serialize(gpu::GPUModuleOp module, NVVM::NVVMTargetAttr target,
-                          bool toCubin) {
+                          gpu::CompilationTarget kind) {
     if (failed(target.verifyTarget(module)))
       return failure();
     std::optional<SmallVector<char, 0>> object =
-        KernelSerializer(module, target, toolkit).run();
+        KernelSerializer(module, target, toolkit, kind).run();
     if (!object)
-      return module.emitError("could not be compiled to PTX");
+      return module.emitError("could not be compiled");
     std::string log;
-    if (toCubin) {
+    if (kind == gpu::CompilationTarget::Binary) {
       FailureOr<AssemblerResult> result =
           assemble(module, StringRef(object->data(), object->size()), chip,
                    toolkit, assemblerOptions);
@@ -280,16 +289,15 @@ struct AttnSerializeKernelsPass
       for (NamedAttribute attribute : function->getDiscardableAttrs())
         if (attribute.getName().getValue().starts_with("attn_tile."))
           attributes.append(attribute);
-      if (toCubin && failed(addReport(function, log, attributes)))
+      if (kind == gpu::CompilationTarget::Binary &&
+          failed(addReport(function, log, attributes)))
         return failure();
       kernels.push_back(gpu::KernelMetadataAttr::get(
           function.getNameAttr(), function.getFunctionType(), {},
           attributes.getDictionary(&getContext())));
     }
     auto attribute = gpu::ObjectAttr::get(
-        &getContext(), target,
-        toCubin ? gpu::CompilationTarget::Binary
-                : gpu::CompilationTarget::Assembly,
+        &getContext(), target, kind,
         builder.getStringAttr(StringRef(object->data(), object->size())),
         /*properties=*/nullptr,
         gpu::KernelTableAttr::get(&getContext(), kernels));
