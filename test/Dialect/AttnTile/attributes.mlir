@@ -139,6 +139,41 @@ func.func private @multistage_warps() attributes {
 
 // -----
 
+func.func private @multistage_warps_limit() attributes {
+  // expected-error @below {{'warps' must be at most 16 (was 1152921504606846976)}}
+  s = #attn_tile.multistage<query_tile = 64, key_tile = 64, stages = 2, warps = 1152921504606846976>
+}
+
+// -----
+
+func.func private @multistage_query_tile_limit() attributes {
+  // expected-error @below {{'query_tile' must be at most 256 (was 320)}}
+  s = #attn_tile.multistage<query_tile = 320, key_tile = 64, stages = 2, warps = 4>
+}
+
+// -----
+
+func.func private @multistage_key_tile_limit() attributes {
+  // expected-error @below {{'key_tile' must be at most 256 (was 272)}}
+  s = #attn_tile.multistage<query_tile = 64, key_tile = 272, stages = 2, warps = 4>
+}
+
+// -----
+
+func.func private @sequential_query_tile_limit() attributes {
+  // expected-error @below {{'query_tile' must be at most 256 (was 257)}}
+  s = #attn_tile.sequential<query_tile = 257, key_tile = 64>
+}
+
+// -----
+
+func.func private @sequential_key_tile_limit() attributes {
+  // expected-error @below {{'key_tile' must be at most 256 (was 264)}}
+  s = #attn_tile.sequential<query_tile = 16, key_tile = 264>
+}
+
+// -----
+
 func.func private @multistage_stages() attributes {
   // expected-error @below {{'stages' must be positive (was 0)}}
   s = #attn_tile.multistage<query_tile = 64, key_tile = 64, stages = 0, warps = 4>

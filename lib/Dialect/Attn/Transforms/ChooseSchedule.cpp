@@ -62,6 +62,8 @@ static constexpr int64_t channelBlock = 64;
 static constexpr int64_t channelStep = 16;
 static constexpr int64_t keyTileUnit = 16;
 static constexpr int64_t maxHeadDim = 256;
+/// Heads are unrolled on the host: what is compiled grows with this.
+static constexpr int64_t maxHeadDimHost = 4096;
 static constexpr int64_t headDimUnit = 8;
 static constexpr int64_t warpgroupRows = 64;
 static constexpr int64_t registerBytes = 4;
@@ -511,6 +513,30 @@ static LogicalResult verifyForGPU(AttentionGradOp op, StringRef target) {
   return success();
 }
 
+static LogicalResult verifyForHost(AttentionOpInterface op) {
+  for (auto [name, dim] :
+       {std::pair<StringRef, int64_t>("query", op.getQueryHeadDim()),
+        std::pair<StringRef, int64_t>("value", op.getValueHeadDim())})
+    if (dim > maxHeadDimHost)
+      return op.emitOpError()
+             << name << " head dimension on host must be at most "
+             << maxHeadDimHost << " (was " << dim << ")";
+  return success();
+}
+
+/// Checks that `op` can have `schedule`, which may be a choice, on `target`.
+static LogicalResult verifyGivenSchedule(Operation *op, Attribute schedule,
+                                         StringRef target) {
+  auto choice = dyn_cast<ByQueryLengthAttr>(schedule);
+  if (!choice)
+    return cast<ScheduleAttrInterface>(schedule).verifyUse(op, target);
+  if (!isa<AttentionOp>(op))
+    return op->emitOpError("cannot have schedule '")
+           << schedule << "', it is for attention";
+  return success(succeeded(choice.getBelow().verifyUse(op, target)) &&
+                 succeeded(choice.getFrom().verifyUse(op, target)));
+}
+
 namespace {
 struct ChooseSchedulePass
     : public attn::impl::ChooseSchedulePassBase<ChooseSchedulePass> {
@@ -533,10 +559,13 @@ struct ChooseSchedulePass
       return signalPassFailure();
     }
     auto chooseFor = [&](auto op, auto choose) -> WalkResult {
-      if (target != "host" && failed(verifyForGPU(op, target)))
+      bool isHost = target == "host";
+      if (isHost ? failed(verifyForHost(
+                       cast<AttentionOpInterface>(op.getOperation())))
+                 : failed(verifyForGPU(op, target)))
         return WalkResult::interrupt();
-      if (op.getScheduleAttr())
-        return WalkResult::advance();
+      if (Attribute schedule = op.getScheduleAttr())
+        return verifyGivenSchedule(op, schedule, target);
       std::optional<Choice> choice = choose(op);
       if (!choice) {
         op.emitOpError("has no schedule that fits the capacities of ")

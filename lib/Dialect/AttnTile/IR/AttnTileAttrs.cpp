@@ -50,6 +50,14 @@ static LogicalResult verifyMultiple(EmitErrorFn emitError, StringRef name,
                      << factor << " (was " << value << ")";
 }
 
+static LogicalResult verifyAtMost(EmitErrorFn emitError, StringRef name,
+                                  int64_t value, int64_t bound) {
+  if (value <= bound)
+    return success();
+  return emitError() << "'" << name << "' must be at most " << bound << " (was "
+                     << value << ")";
+}
+
 //===----------------------------------------------------------------------===//
 // RowBlockLayoutAttr
 //===----------------------------------------------------------------------===//
@@ -125,6 +133,10 @@ SmallVector<int64_t> RowBlockLayoutAttr::getRowShuffles() const {
 // Schedules
 //===----------------------------------------------------------------------===//
 
+/// Rows or columns of the largest tile. Tiles are unrolled: larger ones take
+/// compile time and registers without end.
+static constexpr int64_t maxTile = 256;
+
 LogicalResult WarpSpecializedAttr::verify(EmitErrorFn emitError,
                                           int64_t queryTile, int64_t keyTile,
                                           int64_t stages, int64_t consumers,
@@ -139,12 +151,9 @@ LogicalResult WarpSpecializedAttr::verify(EmitErrorFn emitError,
   if (queryTile != consumers * 64)
     return emitError() << "'query_tile' must be 64 times 'consumers' (expected "
                        << consumers * 64 << ", was " << queryTile << ")";
-  if (keyTile > 256)
-    return emitError() << "'key_tile' must be at most 256 (was " << keyTile
-                       << ")";
-  if (consumers > 3)
-    return emitError() << "'consumers' must be at most 3 (was " << consumers
-                       << ")";
+  if (failed(verifyAtMost(emitError, "key_tile", keyTile, maxTile)) ||
+      failed(verifyAtMost(emitError, "consumers", consumers, 3)))
+    return failure();
   if (interleave < 0)
     return emitError() << "'interleave' must not be negative (was "
                        << interleave << ")";
@@ -168,12 +177,9 @@ LogicalResult KeyStationaryAttr::verify(EmitErrorFn emitError,
   if (keyTile != consumers * 64)
     return emitError() << "'key_tile' must be 64 times 'consumers' (expected "
                        << consumers * 64 << ", was " << keyTile << ")";
-  if (queryTile > 256)
-    return emitError() << "'query_tile' must be at most 256 (was " << queryTile
-                       << ")";
-  if (consumers > 3)
-    return emitError() << "'consumers' must be at most 3 (was " << consumers
-                       << ")";
+  if (failed(verifyAtMost(emitError, "query_tile", queryTile, maxTile)) ||
+      failed(verifyAtMost(emitError, "consumers", consumers, 3)))
+    return failure();
   if (interleave < 0)
     return emitError() << "'interleave' must not be negative (was "
                        << interleave << ")";
@@ -206,15 +212,20 @@ LogicalResult MultistageAttr::verify(EmitErrorFn emitError, int64_t queryTile,
                                      int64_t keyTile, int64_t stages,
                                      int64_t warps) {
   if (failed(verifyPositive(emitError, "warps", warps)) ||
+      failed(verifyAtMost(emitError, "warps", warps, maxTile / 16)) ||
       failed(verifyPositive(emitError, "stages", stages)) ||
-      failed(verifyMultiple(emitError, "key_tile", keyTile, 16)))
+      failed(verifyMultiple(emitError, "key_tile", keyTile, 16)) ||
+      failed(verifyAtMost(emitError, "key_tile", keyTile, maxTile)) ||
+      failed(verifyMultiple(emitError, "query_tile", queryTile, 16 * warps)))
     return failure();
-  return verifyMultiple(emitError, "query_tile", queryTile, 16 * warps);
+  return verifyAtMost(emitError, "query_tile", queryTile, maxTile);
 }
 
 LogicalResult SequentialAttr::verify(EmitErrorFn emitError, int64_t queryTile,
                                      int64_t keyTile) {
-  if (failed(verifyPositive(emitError, "query_tile", queryTile)))
+  if (failed(verifyPositive(emitError, "query_tile", queryTile)) ||
+      failed(verifyAtMost(emitError, "query_tile", queryTile, maxTile)) ||
+      failed(verifyMultiple(emitError, "key_tile", keyTile, 8)))
     return failure();
-  return verifyMultiple(emitError, "key_tile", keyTile, 8);
+  return verifyAtMost(emitError, "key_tile", keyTile, maxTile);
 }

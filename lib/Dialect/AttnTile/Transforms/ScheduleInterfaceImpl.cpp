@@ -12,6 +12,7 @@
 
 #include "attn/Dialect/AttnTile/Transforms/ScheduleInterfaceImpl.h"
 #include "ScheduleTime.h"
+#include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Pass/PassManager.h"
@@ -23,6 +24,23 @@ using namespace mlir::attn_tile;
 static void addCleanUp(OpPassManager &pm) {
   pm.addNestedPass<KernelOp>(createCanonicalizerPass());
   pm.addNestedPass<KernelOp>(createCSEPass());
+}
+
+/// Checks that kernels with `schedule`, which are for `expected`, are wanted on
+/// `target`.
+static LogicalResult verifyTarget(Operation *op, Attribute schedule,
+                                  StringRef target, StringRef expected) {
+  if (target == expected)
+    return success();
+  return op->emitOpError("cannot have schedule '")
+         << schedule << "' on target " << target << ", it is for " << expected;
+}
+
+/// Reports that `schedule` is not one of `op`, but for `use`.
+static LogicalResult emitWrongUse(Operation *op, Attribute schedule,
+                                  StringRef use) {
+  return op->emitOpError("cannot have schedule '")
+         << schedule << "', it is for " << use;
 }
 
 namespace {
@@ -50,6 +68,11 @@ struct ScalarSchedule
   attn::ScheduleAttrInterface getPreparation(Attribute schedule) const {
     return cast<attn::ScheduleAttrInterface>(schedule);
   }
+  LogicalResult verifyUse(Attribute schedule, Operation *attention,
+                          StringRef) const {
+    return emitWrongUse(attention, schedule,
+                        "kernels that prepare the work of others");
+  }
   void buildKernelPipeline(Attribute, OpPassManager &pm) const {
     pm.addPass(createAttnTileSetTraversalPass());
     AttnTileSetLayoutPassOptions layout;
@@ -63,12 +86,22 @@ struct SequentialSchedule : TiledSchedule<SequentialSchedule, SequentialAttr> {
   attn::ScheduleAttrInterface getPreparation(Attribute schedule) const {
     return cast<attn::ScheduleAttrInterface>(schedule);
   }
+  LogicalResult verifyUse(Attribute schedule, Operation *attention,
+                          StringRef target) const {
+    return verifyTarget(attention, schedule, target, "host");
+  }
   void buildKernelPipeline(Attribute, OpPassManager &pm) const {
     pm.addNestedPass<KernelOp>(createAttnTilePeelMasksPass());
   }
 };
 
 struct MultistageSchedule : TiledSchedule<MultistageSchedule, MultistageAttr> {
+  LogicalResult verifyUse(Attribute schedule, Operation *attention,
+                          StringRef target) const {
+    if (!isa<attn::AttentionOp>(attention))
+      return emitWrongUse(attention, schedule, "attention");
+    return verifyTarget(attention, schedule, target, "sm_80");
+  }
   void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
     auto schedule = cast<MultistageAttr>(attribute);
     pm.addNestedPass<KernelOp>(createAttnTilePeelMasksPass());
@@ -98,6 +131,12 @@ struct WarpSpecializedSchedule
       return std::nullopt;
     return estimateWarpSpecialized(cast<WarpSpecializedAttr>(schedule), tiles,
                                    device);
+  }
+  LogicalResult verifyUse(Attribute schedule, Operation *attention,
+                          StringRef target) const {
+    if (!isa<attn::AttentionOp>(attention))
+      return emitWrongUse(attention, schedule, "attention");
+    return verifyTarget(attention, schedule, target, "sm_90a");
   }
   void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
     auto schedule = cast<WarpSpecializedAttr>(attribute);
@@ -132,6 +171,11 @@ struct KeyStationarySchedule
     : TiledSchedule<KeyStationarySchedule, KeyStationaryAttr> {
   int64_t getQueryParts(Attribute schedule) const {
     return cast<KeyStationaryAttr>(schedule).getQueryParts();
+  }
+  LogicalResult verifyUse(Attribute schedule, Operation *attention,
+                          StringRef) const {
+    return emitWrongUse(attention, schedule,
+                        "kernels of '#attn_tile.gradient'");
   }
   void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
     auto schedule = cast<KeyStationaryAttr>(attribute);
@@ -174,6 +218,30 @@ struct GradientSchedule
     auto schedule = cast<GradientAttr>(attribute);
     return {schedule.getRows(), schedule.getKeys(), schedule.getValues(),
             schedule.getQueries()};
+  }
+  LogicalResult verifyUse(Attribute attribute, Operation *attention,
+                          StringRef target) const {
+    if (!isa<attn::AttentionGradOp>(attention))
+      return emitWrongUse(attention, attribute, "gradients");
+    auto schedule = cast<GradientAttr>(attribute);
+    auto verifyPart = [&](StringRef name, Attribute part, bool isForGPU) {
+      if (!part || (target == "host" ? isa<SequentialAttr>(part) : isForGPU))
+        return LogicalResult(success());
+      return LogicalResult(attention->emitOpError("cannot have '")
+                           << name << "' = '" << part << "' on target "
+                           << target);
+    };
+    return success(
+        succeeded(verifyPart("rows", schedule.getRows(),
+                             isa<MultistageAttr>(schedule.getRows()))) &&
+        succeeded(verifyPart("keys", schedule.getKeys(),
+                             isa<KeyStationaryAttr>(schedule.getKeys()))) &&
+        succeeded(verifyPart(
+            "queries", schedule.getQueries(),
+            isa_and_nonnull<WarpSpecializedAttr>(schedule.getQueries()))) &&
+        succeeded(verifyPart(
+            "values", schedule.getValues(),
+            isa_and_nonnull<KeyStationaryAttr>(schedule.getValues()))));
   }
   void buildKernelPipeline(Attribute schedule, OpPassManager &pm) const {
     cast<GradientAttr>(schedule).getKeys().buildKernelPipeline(pm);

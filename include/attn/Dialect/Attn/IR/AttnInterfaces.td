@@ -162,6 +162,12 @@ def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
            "const ::mlir::attn::DeviceFigures &":$device),
       /*methodBody=*/"", /*defaultImplementation=*/"return std::nullopt;">,
     InterfaceMethod<[{
+        Whether the kernels of `attention`, an attention or its gradient, can
+        have this schedule on `target`; reports on `attention` why not.
+      }],
+      "::llvm::LogicalResult", "verifyUse",
+      (ins "::mlir::Operation *":$attention, "::llvm::StringRef":$target)>,
+    InterfaceMethod<[{
         Appends the passes that turn the plain tiled program of
         `convert-attn-to-attn-tile` into this strategy's final `attn_tile`
         program. The pass manager is anchored on `builtin.module`.
