@@ -1,0 +1,53 @@
+//===- FuzzSupport.h - What the fuzzers share -------------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Contexts for many inputs, and which inputs are kept from MLIR's parser.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_TEST_FUZZ_FUZZSUPPORT_H
+#define ATTN_TEST_FUZZ_FUZZSUPPORT_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <memory>
+
+namespace mlir::attn::fuzz {
+
+/// Whether the parser may read what is not there, through no fault of this
+/// project, given `text`. Defects of MLIR 22.1 are named at the definition.
+bool mayHitParserDefect(StringRef text);
+
+/// Parses and verifies modules, silently, in a context that is replaced now and
+/// then: what is uniqued in one is never freed, and a process sees millions of
+/// modules.
+class ModuleParser {
+public:
+  ModuleParser(DialectRegistry registry, unsigned modulesPerContext)
+      : registry(std::move(registry)), modulesPerContext(modulesPerContext) {}
+
+  /// Starts with a new module: invalidates what was parsed before, now and
+  /// then.
+  MLIRContext &beginModule();
+
+  /// Parses `text` in the context of the last call of beginModule.
+  OwningOpRef<ModuleOp> parse(StringRef text);
+
+private:
+  DialectRegistry registry;
+  std::unique_ptr<MLIRContext> context;
+  unsigned modulesPerContext;
+  unsigned numModules = 0;
+};
+
+} // namespace mlir::attn::fuzz
+
+#endif // ATTN_TEST_FUZZ_FUZZSUPPORT_H
