@@ -24,6 +24,7 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/SetVector.h"
@@ -101,6 +102,12 @@ private:
   /// Clones the keep region of the attention, if any, to `target`.
   void cloneKeepRegion(Region &target);
 
+  /// Of a score region that yields the sum of the score and what does not
+  /// depend on it: that summand. Null of all others.
+  static Value findBias(Region &region);
+  /// What the product of queries and keys is added to.
+  Value writeBias(const WorkItem &item, Value firstKey);
+
   /// Of a score region that yields a product with a positive constant: the
   /// other factor and the constant. The yielded value and 1 of all others.
   static std::pair<Value, double> splitFactor(Region &region);
@@ -155,6 +162,8 @@ private:
   /// tiles by the lengths of these.
   Value lists, order;
   Value storedQueries, storedKeys;
+  /// What the score region adds to scores, if that is all it does.
+  Value bias;
   /// Whether scores need an `attn_tile.map`; if not, `exponentScale` takes the
   /// scale in.
   bool mapsScores;
@@ -178,10 +187,16 @@ KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
   valueHeadDim = llvm::alignTo(attention.getValueHeadDim(), headDimMultiple);
 
   double scale = attention.getScaleOrDefault();
-  mapsScores = !attention.getScoreRegion().empty() || !(scale >= minTileScale);
+  Region &scoreRegion = attention.getScoreRegion();
+  bool takesScale = scale >= minTileScale;
+  // Sums of products that begin with a large bias lose what f32 inputs have.
+  if (takesScale && !scoreRegion.empty() &&
+      !getElementTypeOrSelf(attention.getQuery()).isF32())
+    bias = findBias(scoreRegion);
+  mapsScores = !takesScale || (!scoreRegion.empty() && !bias);
   tileScale = mapsScores ? 1 : scale;
-  if (!attention.getScoreRegion().empty())
-    tileScale = splitFactor(attention.getScoreRegion()).second;
+  if (mapsScores && !scoreRegion.empty())
+    tileScale = splitFactor(scoreRegion).second;
   exponentScale = tileScale * log2e;
 
   Block &entry = kernel.getBody().front();
@@ -331,9 +346,8 @@ KernelWriter::State KernelWriter::writeStep(const WorkItem &item,
 
   Value keyTile = loadKeyTile(item, key, firstKey, queryHeadDim, step, count,
                               /*clears=*/false);
-  Value raw =
-      contract(queryTile, keyTile, splat({queryTileSize, keyTileSize}, 0),
-               /*transposeRhs=*/true);
+  Value raw = contract(queryTile, keyTile, writeBias(item, firstKey),
+                       /*transposeRhs=*/true);
   Value scores = writeScores(item, raw, firstKey);
 
   Value rowMax = vector::MultiDimReductionOp::create(
@@ -390,6 +404,58 @@ KernelWriter::State KernelWriter::writeStep(const WorkItem &item,
   Value acc =
       contract(probabilities, valueTile, oldAcc, /*transposeRhs=*/false);
   return {rowMax, rowSums, acc};
+}
+
+Value KernelWriter::findBias(Region &region) {
+  Block &block = region.front();
+  auto yield = cast<YieldOp>(block.getTerminator());
+  auto sum = yield.getValue().getDefiningOp<arith::AddFOp>();
+  if (!sum || sum->getBlock() != &block)
+    return nullptr;
+  Value score = block.getArgument(0);
+  // The score has no other use, so that nothing else depends on it.
+  if (!score.hasOneUse() || *score.user_begin() != sum)
+    return nullptr;
+  // Tiles that are read by pairs are better added late: until then they need
+  // half the registers.
+  Value query = block.getArgument(3), key = block.getArgument(4);
+  bool readsTiles = block
+                        .walk([&](memref::LoadOp load) {
+                          ValueRange indices = load.getIndices();
+                          return WalkResult(failure(
+                              indices.size() >= 2 && indices.back() == key &&
+                              indices[indices.size() - 2] == query));
+                        })
+                        .wasInterrupted();
+  if (readsTiles)
+    return nullptr;
+  return sum.getLhs() == score ? sum.getRhs() : sum.getLhs();
+}
+
+Value KernelWriter::writeBias(const WorkItem &item, Value firstKey) {
+  Value zero = splat({queryTileSize, keyTileSize}, 0);
+  if (!bias)
+    return zero;
+  auto map = attn_tile::MapOp::create(b, zero, item.sequence, item.head,
+                                      item.firstQuery, firstKey,
+                                      item.queryLength, item.keyLength);
+  OpBuilder::InsertionGuard guard(b);
+  SmallVector<Type> types(5, b.getIndexType());
+  types[0] = b.getF32Type();
+  SmallVector<Location> locs(types.size(), b.getLoc());
+  Block *body = b.createBlock(&map.getBody(), {}, types, locs);
+  Block &source = attention.getScoreRegion().front();
+  IRMapping mapping(captured);
+  mapping.map(source.getArguments(), body->getArguments());
+  for (Operation &op : source.without_terminator())
+    if (op.getResults() != source.getTerminator()->getOperands())
+      b.clone(op, mapping);
+  Value inverse =
+      arith::ConstantOp::create(b, b.getF32FloatAttr(1 / tileScale));
+  attn_tile::YieldOp::create(
+      b, arith::MulFOp::create(b, mapping.lookupOrDefault(bias), inverse)
+             .getResult());
+  return map;
 }
 
 Value KernelWriter::writeScores(const WorkItem &item, Value scores,

@@ -339,3 +339,77 @@ func.func @sinks(%q: memref<2x4x8x16xf32>, %o: memref<2x4x8x16xf32>,
       schedule(#attn_tile.sequential<query_tile = 64, key_tile = 32>)
   return
 }
+
+// -----
+
+// What is only added to scores of 16-bit inputs is what their products are added
+// to, so that the scale stays with the exponent.
+// CHECK-LABEL: attn_tile.kernel @bias_kernel(
+// CHECK-SAME: %[[SLOPES:[a-z0-9]+]]: memref<4xf32>)
+// CHECK: scf.for
+// CHECK: %[[ZERO:.*]] = arith.constant dense<0.000000e+00> : vector<64x32xf32>
+// CHECK: %[[BIAS:.*]] = attn_tile.map %[[ZERO]] at(
+// CHECK-NEXT: ^bb0(%{{.*}}: f32, %{{.*}}: index, %[[H:.*]]: index, %[[I:.*]]: index, %[[J:.*]]: index):
+// CHECK-NEXT: %[[SLOPE:.*]] = memref.load %[[SLOPES]][%[[H]]]
+// CHECK-NEXT: %[[D:.*]] = arith.subi %[[J]], %[[I]]
+// CHECK-NEXT: %[[D32:.*]] = arith.index_cast %[[D]]
+// CHECK-NEXT: %[[F:.*]] = arith.sitofp %[[D32]]
+// CHECK-NEXT: %[[A:.*]] = arith.mulf %[[F]], %[[SLOPE]]
+// CHECK-NEXT: %[[INVERSE:.*]] = arith.constant 5.000000e-01 : f32
+// CHECK-NEXT: %[[R:.*]] = arith.mulf %[[A]], %[[INVERSE]]
+// CHECK-NEXT: attn_tile.yield %[[R]]
+// CHECK: %[[S:.*]] = vector.contract {{.*}} %{{.*}}, %{{.*}}, %[[BIAS]] :
+// CHECK-NEXT: attn_tile.mask %[[S]]
+// CHECK: arith.constant dense<2.885390e+00> : vector<64xf32>
+func.func @bias(%q: memref<2x4x8x16xbf16>, %o: memref<2x4x8x16xbf16>,
+                %slopes: memref<4xf32>) {
+  attn.attention
+      ins(%q, %q, %q : memref<2x4x8x16xbf16>, memref<2x4x8x16xbf16>, memref<2x4x8x16xbf16>)
+      outs(%o : memref<2x4x8x16xbf16>) scale(2.0)
+      schedule(#attn_tile.sequential<query_tile = 64, key_tile = 32>)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %slope = memref.load %slopes[%h] : memref<4xf32>
+        %d = arith.subi %j, %i : index
+        %d32 = arith.index_cast %d : index to i32
+        %f = arith.sitofp %d32 : i32 to f32
+        %a = arith.mulf %f, %slope : f32
+        %r = arith.addf %s, %a : f32
+        attn.yield %r : f32
+      }
+  return
+}
+
+// -----
+
+// A score that f32 inputs make, and one that reads a tile, is changed after.
+// CHECK-LABEL: attn_tile.kernel @late_kernel(
+// CHECK: %[[S:.*]] = vector.contract
+// CHECK: attn_tile.map %[[S]]
+// CHECK-LABEL: attn_tile.kernel @late_kernel_0(
+// CHECK: %[[S:.*]] = vector.contract
+// CHECK: attn_tile.map %[[S]]
+func.func @late(%q: memref<2x4x8x16xf32>, %q16: memref<2x4x8x16xbf16>,
+                %o: memref<2x4x8x16xf32>, %bias: memref<8x8xf32>) {
+  attn.attention
+      ins(%q, %q, %q : memref<2x4x8x16xf32>, memref<2x4x8x16xf32>, memref<2x4x8x16xf32>)
+      outs(%o : memref<2x4x8x16xf32>)
+      schedule(#attn_tile.sequential<query_tile = 64, key_tile = 32>)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %x = memref.load %bias[%h, %j] : memref<8x8xf32>
+        %r = arith.addf %s, %x : f32
+        attn.yield %r : f32
+      }
+  attn.attention
+      ins(%q16, %q16, %q16 : memref<2x4x8x16xbf16>, memref<2x4x8x16xbf16>, memref<2x4x8x16xbf16>)
+      outs(%o : memref<2x4x8x16xf32>)
+      schedule(#attn_tile.sequential<query_tile = 64, key_tile = 32>)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %x = memref.load %bias[%i, %j] : memref<8x8xf32>
+        %r = arith.addf %s, %x : f32
+        attn.yield %r : f32
+      }
+  return
+}

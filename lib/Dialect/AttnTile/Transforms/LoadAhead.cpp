@@ -7,7 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // A tile that a step loads to registers, such as a bias of its scores, is
-// loaded in the step before, once its registers are free.
+// loaded in the step before, once its registers are free. So is a tile computed
+// that a product is added to, such as a bias that is linear in the distance.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,10 +16,14 @@
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/SetVector.h"
+
+#include <optional>
 
 namespace mlir::attn_tile {
 #define GEN_PASS_DEF_ATTNTILELOADAHEADPASS
@@ -46,18 +51,18 @@ static LogicalResult collectSlice(scf::ForOp loop, Value value,
 }
 
 namespace {
-/// A load, and what its indices are computed by.
-struct AheadLoad {
-  LoadOp load;
+/// A load or a map, and what it is computed from in the body of its loop.
+struct AheadOp {
+  Operation *op;
   SetVector<Operation *> slice;
 
-  /// Emits the load of the step `iv`.
+  /// Emits what the step `iv` has.
   Value emit(OpBuilder &builder, scf::ForOp loop, Value iv) {
     IRMapping mapping;
     mapping.map(loop.getInductionVar(), iv);
     for (Operation *op : slice)
       builder.clone(*op, mapping);
-    return builder.clone(*load.getOperation(), mapping)->getResult(0);
+    return builder.clone(*op, mapping)->getResult(0);
   }
 };
 
@@ -74,52 +79,97 @@ struct AttnTileLoadAheadPass
   }
 
 private:
-  void rewrite(RewriterBase &rewriter, scf::ForOp loop) {
-    SmallVector<AheadLoad> loads;
-    for (auto load : loop.getBody()->getOps<LoadOp>()) {
-      AheadLoad ahead{load, {}};
-      if (!load.getPosition() &&
-          cast<VectorType>(load.getResult().getType()).getRank() == 2 &&
-          loop.isDefinedOutsideOfLoop(load.getSource()) &&
-          llvm::all_of(load.getIndices(), [&](Value index) {
-            return succeeded(collectSlice(loop, index, ahead.slice));
-          }))
-        loads.push_back(ahead);
-    }
-    if (loads.empty())
-      return;
-    numLoads += loads.size();
-
-    rewriter.setInsertionPoint(loop);
-    SmallVector<Value> first, next;
-    for (AheadLoad &ahead : loads)
-      first.push_back(ahead.emit(rewriter, loop, loop.getLowerBound()));
-    for (AheadLoad &ahead : loads) {
-      // Not before the registers are free.
-      Operation *last = ahead.load;
-      for (Operation *user : ahead.load.getResult().getUsers()) {
-        Operation *ancestor = loop.getBody()->findAncestorOpInBlock(*user);
-        if (last->isBeforeInBlock(ancestor))
-          last = ancestor;
-      }
-      rewriter.setInsertionPointAfter(last);
-      Value iv = arith::AddIOp::create(rewriter, ahead.load.getLoc(),
-                                       loop.getInductionVar(), loop.getStep());
-      next.push_back(ahead.emit(rewriter, loop, iv));
-    }
-    auto yieldNext = [&](OpBuilder &, Location, ArrayRef<BlockArgument> args) {
-      for (auto [ahead, arg] : llvm::zip_equal(loads, args)) {
-        LoadOp load = ahead.load;
-        rewriter.replaceAllUsesWith(load.getResult(), arg);
-      }
-      return next;
-    };
-    if (failed(loop.replaceWithAdditionalYields(
-            rewriter, first, /*replaceInitOperandUsesInLoop=*/false,
-            yieldNext)))
-      return signalPassFailure();
-    for (AheadLoad &ahead : loads)
-      rewriter.eraseOp(ahead.load);
-  }
+  void rewrite(RewriterBase &rewriter, scf::ForOp loop);
 };
 } // namespace
+
+/// `load`, if an earlier step may do it.
+static std::optional<AheadOp> getAheadLoad(scf::ForOp loop, LoadOp load) {
+  AheadOp ahead{load, {}};
+  if (load.getPosition() ||
+      cast<VectorType>(load.getResult().getType()).getRank() != 2 ||
+      !loop.isDefinedOutsideOfLoop(load.getSource()))
+    return std::nullopt;
+  for (Value index : load.getIndices())
+    if (failed(collectSlice(loop, index, ahead.slice)))
+      return std::nullopt;
+  return ahead;
+}
+
+/// What `product` is added to, if that is computed from positions alone. What
+/// is read would be in registers for too long.
+static std::optional<AheadOp> getAheadAddend(scf::ForOp loop,
+                                             vector::ContractionOp product) {
+  auto map = product.getAcc().getDefiningOp<MapOp>();
+  if (!map || map->getBlock() != loop.getBody() || !map->hasOneUse() ||
+      !map.getOthers().empty())
+    return std::nullopt;
+  bool reads = map.getBody()
+                   .walk([](Operation *op) {
+                     return isMemoryEffectFree(op) ? WalkResult::advance()
+                                                   : WalkResult::interrupt();
+                   })
+                   .wasInterrupted();
+  if (reads)
+    return std::nullopt;
+  AheadOp ahead{map, {}};
+  SetVector<Value> used(map->operand_begin(), map->operand_end());
+  getUsedValuesDefinedAbove(map->getRegions(), used);
+  for (Value value : used)
+    if (failed(collectSlice(loop, value, ahead.slice)))
+      return std::nullopt;
+  return ahead;
+}
+
+/// The last operation of the body of `loop` that uses the result of `op`, or
+/// `op`.
+static Operation *getLastUser(scf::ForOp loop, Operation *op) {
+  Operation *last = op;
+  for (Operation *user : op->getUsers()) {
+    Operation *ancestor = loop.getBody()->findAncestorOpInBlock(*user);
+    if (last->isBeforeInBlock(ancestor))
+      last = ancestor;
+  }
+  return last;
+}
+
+void AttnTileLoadAheadPass::rewrite(RewriterBase &rewriter, scf::ForOp loop) {
+  SmallVector<AheadOp> ahead;
+  for (auto load : loop.getBody()->getOps<LoadOp>())
+    if (std::optional<AheadOp> op = getAheadLoad(loop, load))
+      ahead.push_back(std::move(*op));
+  numLoads += ahead.size();
+  for (auto product : loop.getBody()->getOps<vector::ContractionOp>())
+    if (std::optional<AheadOp> op = getAheadAddend(loop, product)) {
+      ahead.push_back(std::move(*op));
+      ++numAddends;
+    }
+  if (ahead.empty())
+    return;
+
+  rewriter.setInsertionPoint(loop);
+  SmallVector<Value> first, next;
+  for (AheadOp &op : ahead)
+    first.push_back(op.emit(rewriter, loop, loop.getLowerBound()));
+  for (AheadOp &op : ahead) {
+    // Not before the registers are free. Those of a step's products are when
+    // it ends.
+    if (isa<LoadOp>(op.op))
+      rewriter.setInsertionPointAfter(getLastUser(loop, op.op));
+    else
+      rewriter.setInsertionPoint(loop.getBody()->getTerminator());
+    Value iv = arith::AddIOp::create(rewriter, op.op->getLoc(),
+                                     loop.getInductionVar(), loop.getStep());
+    next.push_back(op.emit(rewriter, loop, iv));
+  }
+  auto yieldNext = [&](OpBuilder &, Location, ArrayRef<BlockArgument> args) {
+    for (auto [op, arg] : llvm::zip_equal(ahead, args))
+      rewriter.replaceAllUsesWith(op.op->getResult(0), arg);
+    return next;
+  };
+  if (failed(loop.replaceWithAdditionalYields(
+          rewriter, first, /*replaceInitOperandUsesInLoop=*/false, yieldNext)))
+    return signalPassFailure();
+  for (AheadOp &op : ahead)
+    rewriter.eraseOp(op.op);
+}

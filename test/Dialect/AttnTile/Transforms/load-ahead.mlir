@@ -49,3 +49,54 @@ attn_tile.kernel @others(%source: memref<?x?xf32>, %n: index, %out: memref<?x?xf
   }
   attn_tile.return
 }
+
+// -----
+
+// What a product is added to is made at the end of the step before, in the
+// registers of the scores of that step. What is read for it is not.
+
+// CHECK-LABEL: attn_tile.kernel @addends(
+// CHECK:         %[[J0:.*]] = arith.muli
+// CHECK:         %[[FIRST:.*]] = attn_tile.map %{{.*}} at(%{{.*}}, %{{.*}}, %{{.*}}, %[[J0]])
+// CHECK:         scf.for %[[T:.*]] = {{.*}} iter_args(%{{.*}} = %{{.*}}, %[[ADDEND:.*]] = %[[FIRST]])
+// CHECK:           %[[READ:.*]] = attn_tile.map
+// CHECK:             memref.load
+// CHECK:           vector.contract {{.*}} %{{.*}}, %{{.*}}, %[[ADDEND]]
+// CHECK:           vector.contract {{.*}} %{{.*}}, %{{.*}}, %[[READ]]
+// CHECK:           math.exp2
+// CHECK-NEXT:      %[[T1:.*]] = arith.addi %[[T]]
+// CHECK-NEXT:      %[[J1:.*]] = arith.muli %[[T1]]
+// CHECK-NEXT:      %[[NEXT:.*]] = attn_tile.map %{{.*}} at(%{{.*}}, %{{.*}}, %{{.*}}, %[[J1]])
+// CHECK:           scf.yield %{{.*}}, %[[NEXT]]
+#lhs = affine_map<(m, n, k) -> (m, k)>
+#rhs = affine_map<(m, n, k) -> (n, k)>
+#out = affine_map<(m, n, k) -> (m, n)>
+attn_tile.kernel @addends(%table: memref<?xf32>, %keys: memref<?x?xbf16>, %q: vector<64x16xbf16>,
+                          %zero: vector<64x48xf32>, %i: index, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c48 = arith.constant 48 : index
+  %r = scf.for %t = %c0 to %n step %c1 iter_args(%m = %zero) -> vector<64x48xf32> {
+    %j = arith.muli %t, %c48 : index
+    %k = attn_tile.load %keys[%j, %c0] stream(%t of %n) : memref<?x?xbf16> -> vector<48x16xbf16>
+    %linear = attn_tile.map %zero at(%c0, %c0, %i, %j) lengths(%n, %n) : vector<64x48xf32> {
+    ^bb0(%x: f32, %b: index, %h: index, %ii: index, %jj: index):
+      %d = arith.index_cast %jj : index to i32
+      %f = arith.sitofp %d : i32 to f32
+      attn_tile.yield %f : f32
+    }
+    %read = attn_tile.map %zero at(%c0, %c0, %i, %j) lengths(%n, %n) : vector<64x48xf32> {
+    ^bb0(%x: f32, %b: index, %h: index, %ii: index, %jj: index):
+      %f = memref.load %table[%jj] : memref<?xf32>
+      attn_tile.yield %f : f32
+    }
+    %s = vector.contract {indexing_maps = [#lhs, #rhs, #out], iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %q, %k, %linear : vector<64x16xbf16>, vector<48x16xbf16> into vector<64x48xf32>
+    %u = vector.contract {indexing_maps = [#lhs, #rhs, #out], iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %q, %k, %read : vector<64x16xbf16>, vector<48x16xbf16> into vector<64x48xf32>
+    %v = arith.addf %s, %u : vector<64x48xf32>
+    %e = math.exp2 %v : vector<64x48xf32>
+    scf.yield %e : vector<64x48xf32>
+  }
+  attn_tile.return
+}

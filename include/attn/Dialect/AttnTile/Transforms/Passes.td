@@ -111,12 +111,16 @@ def AttnTileRotateLoopsPass
 
 def AttnTileLoadAheadPass
     : Pass<"attn-tile-load-ahead", "::mlir::attn_tile::KernelOp"> {
-  let summary = "load tiles to registers one step ahead";
+  let summary = "load or compute tiles one step ahead";
   let description = [{
     A loop that loads a tile by itself, not as part of a stream, loads that of
     the next step as soon as the tile of this step has been used. What the loads
     of the last step give is not used; elements outside of a source are not
     read.
+
+    A tile that a product is added to, and that an `attn_tile.map` computes from
+    positions alone, is computed at the end of the step before: in the registers
+    that the scores of that step leave, while its exponentials are computed.
 
     ```mlir
     scf.for %t = %c0 to %n step %c1 iter_args(...) {
@@ -141,6 +145,8 @@ def AttnTileLoadAheadPass
   }];
   let statistics = [
     Statistic<"numLoads", "num-loads", "Loads that are a step ahead">,
+    Statistic<"numAddends", "num-addends",
+              "Tiles that products are added to that are a step ahead">,
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
