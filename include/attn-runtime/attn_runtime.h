@@ -274,11 +274,13 @@ ATTNRT_EXPORT int32_t attnrtParallelFor(int64_t count, attnrt_body_fn body,
 /** Threads that attnrtParallelFor uses, the calling one included. */
 ATTNRT_EXPORT int32_t attnrtGetNumThreads(void);
 
-/** What a kernel finds wrong with what it reads. A kernel that does computes
-    nothing and writes the code to the fault word. */
+/** What a kernel finds wrong with what it reads. A kernel that does writes the
+    code to the fault word. */
 typedef enum attnrt_fault {
   ATTNRT_FAULT_NONE = 0,
-  ATTNRT_FAULT_SEQUENCES = 1 /* lengths or boundaries of sequences */
+  /* Lengths or boundaries of sequences; nothing is computed. */
+  ATTNRT_FAULT_SEQUENCES = 1,
+  ATTNRT_FAULT_HEADS = 2 /* key heads of query heads */
 } attnrt_fault;
 
 /** Where kernels of the given kind write faults: for ATTNRT_KIND_CUDA host

@@ -27,6 +27,10 @@ static int32_t setFaultError(int32_t fault) {
                           "a call was given lengths or boundaries of sequences "
                           "that are not sorted or not within its tensors; it "
                           "computed nothing");
+  if (fault == ATTNRT_FAULT_HEADS)
+    return attnrtSetError(ATTN_INVALID_ARGUMENT,
+                          "a call was given a map of heads with an entry that "
+                          "is no key head");
   return attnrtSetError(ATTN_INTERNAL, "a kernel reported the unknown fault %d",
                         fault);
 }

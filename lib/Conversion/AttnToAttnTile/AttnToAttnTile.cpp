@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Conversion/AttnToAttnTile/AttnToAttnTile.h"
+#include "CheckHeadMap.h"
 #include "ClassifyTiles.h"
 #include "KernelDropout.h"
 #include "PlanSequences.h"
@@ -155,7 +156,7 @@ private:
   IRMapping captured;
 
   int64_t queryTileSize, keyTileSize, queryHeadDim, valueHeadDim;
-  Value query, key, value, out, lse, sinks;
+  Value query, key, value, out, lse, sinks, headMap;
   /// The list of work items, if sequences are given.
   Value plan;
   /// The lists of key tiles, if masks read tensors, and the order of query
@@ -209,6 +210,8 @@ KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
     lse = *next++;
   if (attention.getSinks())
     sinks = *next++;
+  if (attention.getHeadMap())
+    headMap = *next++;
   if (attention.hasSequences())
     plan = *next++;
   if (needsClassification(attention)) {
@@ -279,7 +282,13 @@ KernelWriter::WorkItem KernelWriter::makeItem(ValueRange ids) {
     item.keyLength = storedKeys;
   }
   item.keyHead = item.head;
-  if (int64_t group = attention.getGroupSize(); group != 1)
+  if (headMap) {
+    // Entries are unsigned here: no read leaves the keys, whatever they are.
+    Value entry = memref::LoadOp::create(b, headMap, item.head);
+    item.keyHead = arith::MinUIOp::create(
+        b, arith::IndexCastOp::create(b, b.getIndexType(), entry).getResult(),
+        index(attention.getNumKeyHeads() - 1));
+  } else if (int64_t group = attention.getGroupSize(); group != 1)
     item.keyHead = arith::DivUIOp::create(b, item.head, index(group));
   item.stream = dropout.emitStream(b, captured, item.sequence, item.head);
   return item;
@@ -656,6 +665,10 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
     operands.push_back(lse);
   if (Value sinks = attention.getSinks())
     operands.push_back(sinks);
+  if (Value map = attention.getHeadMap()) {
+    checkHeadMap(rewriter, attention, place, symbols);
+    operands.push_back(map);
+  }
   Value plan;
   if (attention.hasSequences()) {
     plan = planSequences(rewriter, attention, place, symbols);

@@ -106,6 +106,11 @@ void LoopEmitter::forSequenceOf(
 }
 
 Value LoopEmitter::emitKeyHead(Value head) {
+  if (Value map = attention.getHeadMap()) {
+    // Entries are unsigned here: no read leaves the keys, whatever they are.
+    Value last = index(attention.getNumKeyHeads() - 1);
+    return arith::MinUIOp::create(b, loadIndex(lookup(map), head), last);
+  }
   if (attention.getGroupSize() == 1)
     return head;
   return arith::DivUIOp::create(b, head, index(attention.getGroupSize()));

@@ -413,3 +413,37 @@ func.func @late(%q: memref<2x4x8x16xf32>, %q16: memref<2x4x8x16xbf16>,
       }
   return
 }
+
+// -----
+
+// A map of heads is checked by a kernel of its own; whatever it holds, no read
+// leaves the keys.
+// CHECK-LABEL: attn_tile.kernel @head_map_heads(
+// CHECK-SAME: %[[MAP:[a-z0-9]+]]: memref<4xi32>, %[[FAULT:[a-z0-9]+]]: memref<1xi32>)
+// CHECK: %[[BAD:.*]] = attn_tile.reduce to(%{{.*}}) by [#vector.kind<add>]
+// CHECK: %[[ENTRY:.*]] = memref.load %[[MAP]]
+// CHECK: %[[COUNT:.*]] = arith.constant 3 : i32
+// CHECK: arith.cmpi uge, %[[ENTRY]], %[[COUNT]] : i32
+// CHECK: attn_tile.each
+// CHECK: %[[CODE:.*]] = arith.constant 2 : i32
+// CHECK: memref.store %[[CODE]], %[[FAULT]]
+// CHECK-LABEL: attn_tile.kernel @head_map_kernel(
+// CHECK-SAME: %[[K:[a-z0-9]+]]: memref<2x3x8x16xf32>, %{{.*}}: memref<2x3x8x16xf32>, %{{.*}}: memref<2x4x8x16xf32>, %[[MAP:[a-z0-9]+]]: memref<4xi32>)
+// CHECK: scf.forall (%[[B:.*]], %[[H:.*]], %{{.*}}) in
+// CHECK: %[[ENTRY:.*]] = memref.load %[[MAP]][%[[H]]]
+// CHECK: %[[HEAD:.*]] = arith.index_cast %[[ENTRY]] : i32 to index
+// CHECK: %[[LAST:.*]] = arith.constant 2 : index
+// CHECK: %[[KH:.*]] = arith.minui %[[HEAD]], %[[LAST]] : index
+// CHECK: attn_tile.load %[[K]][%[[B]], %[[KH]],
+// CHECK-LABEL: func.func @head_map(
+// CHECK: %[[WORD:.*]] = attn_tile.fault_word : memref<1xi32>
+// CHECK: attn_tile.launch @head_map_heads
+// CHECK: attn_tile.launch @head_map_kernel
+func.func @head_map(%q: memref<2x4x8x16xf32>, %k: memref<2x3x8x16xf32>, %o: memref<2x4x8x16xf32>,
+                    %map: memref<4xi32>) {
+  attn.attention
+      ins(%q, %k, %k : memref<2x4x8x16xf32>, memref<2x3x8x16xf32>, memref<2x3x8x16xf32>)
+      outs(%o : memref<2x4x8x16xf32>) heads(%map : memref<4xi32>)
+      schedule(#attn_tile.sequential<query_tile = 64, key_tile = 32>)
+  return
+}

@@ -641,7 +641,7 @@ func.func @yield_outside() {
 func.func @empty_block(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
                        %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>) {
   // expected-error @below {{'attn.attention' op expects a non-empty block}}
-  %r = "attn.attention"(%q, %k, %v, %o) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0>}> ({
+  %r = "attn.attention"(%q, %k, %v, %o) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0>}> ({
   ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
   }, {
   }) : (tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
@@ -653,7 +653,7 @@ func.func @empty_block(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
 func.func @two_blocks(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
                       %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>) {
   // expected-error @below {{'attn.attention' op expects region #0 to have 0 or 1 blocks}}
-  %r = "attn.attention"(%q, %k, %v, %o) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0>}> ({
+  %r = "attn.attention"(%q, %k, %v, %o) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0>}> ({
   ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
     cf.br ^bb1
   ^bb1:
@@ -667,7 +667,7 @@ func.func @two_blocks(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
 
 func.func @sequences_without_layout(%q: memref<1x4x8x16xf32>, %cu: memref<?xi32>) {
   // expected-error @below {{'attn.attention' op needs all or none of 'sequence_layout', 'query_sequences' and 'key_sequences'}}
-  "attn.attention"(%q, %q, %q, %q, %cu, %cu) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 1, 1, 0, 0>}> ({}, {})
+  "attn.attention"(%q, %q, %q, %q, %cu, %cu) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 1, 1, 0, 0>}> ({}, {})
       : (memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<?xi32>, memref<?xi32>) -> ()
   return
 }
@@ -676,7 +676,7 @@ func.func @sequences_without_layout(%q: memref<1x4x8x16xf32>, %cu: memref<?xi32>
 
 func.func @sequences_of_one_side(%q: memref<1x4x8x16xf32>, %cu: memref<?xi32>) {
   // expected-error @below {{'attn.attention' op needs all or none of 'sequence_layout', 'query_sequences' and 'key_sequences'}}
-  "attn.attention"(%q, %q, %q, %q, %cu) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 1, 0, 0, 0>, sequence_layout = #attn<sequence_layout packed>}> ({}, {})
+  "attn.attention"(%q, %q, %q, %q, %cu) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 0>, sequence_layout = #attn<sequence_layout packed>}> ({}, {})
       : (memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<?xi32>) -> ()
   return
 }
@@ -790,7 +790,7 @@ func.func @dropout_without_offset(%q: tensor<1x4x8x16xf32>, %seed: i64) {
   // expected-error @below {{'attn.attention' op needs all or none of 'dropout', 'seed' and 'offset'}}
   %0 = "attn.attention"(%q, %q, %q, %q, %seed) <{
     dropout = #attn.dropout<p = 0.5, rng = #attn.arx>,
-    operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 1, 0>}> ({}, {})
+    operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 0>}> ({}, {})
     : (tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, i64) -> tensor<1x4x8x16xf32>
   return
 }
@@ -800,7 +800,7 @@ func.func @dropout_without_offset(%q: tensor<1x4x8x16xf32>, %seed: i64) {
 func.func @seed_without_dropout(%q: tensor<1x4x8x16xf32>, %seed: i64) {
   // expected-error @below {{'attn.attention' op needs all or none of 'dropout', 'seed' and 'offset'}}
   %0 = "attn.attention"(%q, %q, %q, %q, %seed, %seed) <{
-    operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 1, 1>}> ({}, {})
+    operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1>}> ({}, {})
     : (tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, i64, i64) -> tensor<1x4x8x16xf32>
   return
 }
@@ -824,5 +824,45 @@ func.func @offset_in_memref(%q: tensor<1x4x8x16xf32>, %seed: i64, %offset: memre
       outs(%q : tensor<1x4x8x16xf32>)
       dropout(#attn.dropout<p = 0.5, rng = #attn.arx>, %seed, %offset : i64, memref<i64>)
       -> tensor<1x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @type_of_head_map(%q: tensor<2x4x8x16xf32>, %k: tensor<2x3x32x16xf32>,
+                 %o: tensor<2x4x8x16xf32>, %x: tensor<4xi64>) {
+  // expected-error @below {{'attn.attention' op operand #4 must be 1-D tensor or memref of i32 values, but got 'tensor<4xi64>'}}
+  %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x3x32x16xf32>, tensor<2x3x32x16xf32>)
+      outs(%o : tensor<2x4x8x16xf32>) heads(%x : tensor<4xi64>) -> tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @container_of_head_map(%q: tensor<2x4x8x16xf32>, %k: tensor<2x3x32x16xf32>,
+                 %o: tensor<2x4x8x16xf32>, %x: memref<4xi32>) {
+  // expected-error @below {{'attn.attention' op operands must be all tensors or all memrefs, but 'query' is 'tensor<2x4x8x16xf32>' and 'head_map' is 'memref<4xi32>'}}
+  %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x3x32x16xf32>, tensor<2x3x32x16xf32>)
+      outs(%o : tensor<2x4x8x16xf32>) heads(%x : memref<4xi32>) -> tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @length_of_head_map(%q: tensor<2x4x8x16xf32>, %k: tensor<2x3x32x16xf32>,
+                 %o: tensor<2x4x8x16xf32>, %x: tensor<3xi32>) {
+  // expected-error @below {{'attn.attention' op dimension 0 of 'head_map' must match dimension 1 of 'query', 4 (was 3)}}
+  %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x3x32x16xf32>, tensor<2x3x32x16xf32>)
+      outs(%o : tensor<2x4x8x16xf32>) heads(%x : tensor<3xi32>) -> tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @dynamic_head_map(%q: tensor<2x4x8x16xf32>, %k: tensor<2x3x32x16xf32>,
+                 %o: tensor<2x4x8x16xf32>, %x: tensor<?xi32>) {
+  // expected-error @below {{'attn.attention' op dimension 0 of 'head_map' must be static}}
+  %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x3x32x16xf32>, tensor<2x3x32x16xf32>)
+      outs(%o : tensor<2x4x8x16xf32>) heads(%x : tensor<?xi32>) -> tensor<2x4x8x16xf32>
   return
 }

@@ -176,3 +176,17 @@ func.func @dropout(%q: tensor<?x4x?x16xf32>, %seed: i64, %offset: tensor<i64>) -
       -> tensor<?x4x?x16xf32>
   return %0 : tensor<?x4x?x16xf32>
 }
+
+// Groups of query heads of any size.
+// CHECK-LABEL: func @head_map
+// CHECK: attn.attention {{.*}} sinks(%{{.*}} : memref<4xf32>) heads(%{{.*}} : memref<4xi32>) mask(#attn.causal)
+func.func @head_map(%q: memref<1x4x?x16xf32>, %k: memref<1x3x?x16xf32>,
+                    %sinks: memref<4xf32>, %map: memref<4xi32>,
+                    %out: memref<1x4x?x16xf32>) {
+  attn.attention
+      ins(%q, %k, %k : memref<1x4x?x16xf32>, memref<1x3x?x16xf32>,
+          memref<1x3x?x16xf32>)
+      outs(%out : memref<1x4x?x16xf32>) sinks(%sinks : memref<4xf32>)
+      heads(%map : memref<4xi32>) mask(#attn.causal)
+  return
+}

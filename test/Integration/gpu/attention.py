@@ -21,7 +21,8 @@ runs twice, and
 - rows with nothing to attend are exactly 0, and -inf;
 - outputs, filled with NaN before, are written in full, and nothing around them
   is; inputs are surrounded by NaN;
-- both runs give the same bits.
+- both runs give the same bits;
+- maps of heads that leave the keys are reported, by the next call.
 
 Under compute-sanitizer, use --sanitizer-subset.
 """
@@ -120,6 +121,7 @@ def keep_tree(i, j, words, prefix):
 
 # Captured tensors: MLIR type with HEADS for the number of heads.
 CAPTURES = {
+    "map": "tensor<HEADSxi32>",
     "sinks": "tensor<HEADSxbf16>",
     "slopes": "tensor<HEADSxf32>",
     "bias": "tensor<HEADSx?x?xf32>",
@@ -259,6 +261,8 @@ class Variant:
     lse: bool = True
     # Whether each head has a sink.
     sinks: bool = False
+    # The key head of each query head.
+    head_map: Optional[Tuple[int, ...]] = None
     dropout: Optional[Dropout] = None
     # Consumers, key tile, stages, ping-pong, traversal, interleave; none leaves
     # the choice to the compiler.
@@ -271,6 +275,7 @@ class Variant:
     @property
     def captures(self):
         captures = SCORES[self.score][0] + KEEPS[self.keep][0] + (("sinks",) if self.sinks else ())
+        captures += ("map",) if self.head_map else ()
         return captures + (("seed", "offset") if self.dropout else ())
 
     @property
@@ -285,6 +290,8 @@ class Variant:
             parts.append("no_lse")
         if self.sinks:
             parts.append("sinks")
+        if self.head_map:
+            parts.append("map")
         if self.dropout:
             d = self.dropout
             parts.append(f"{d.generator}{d.rounds}_p{d.threshold}_of_{2**d.bits}")
@@ -313,6 +320,7 @@ class Variant:
         lse = f"tensor<?x{self.heads}x?xf32>"
         captures = "".join(f", %{c}: {CAPTURES[c]}" for c in self.captures)
         options = " sinks(%sinks : tensor<HEADSxbf16>)" if self.sinks else ""
+        options += " heads(%map : tensor<HEADSxi32>)" if self.head_map else ""
         options += f" scale({self.scale!r})" if self.scale is not None else ""
         options += f" mask({MASKS[self.mask][0]})" if MASKS[self.mask][0] else ""
         if self.dropout:
@@ -459,6 +467,9 @@ VARIANTS = [
     variant(128, mask="causal", heads=(8, 2), sinks=True),
     variant(64, dtype="f16", mask="window_both_tl", sinks=True),
     variant(256, score="softcap", keep="docs", sinks=True, lse=False),
+    # Groups of 1, 0 and 4 heads, not in order; more heads than the keys have, and fewer.
+    variant(128, mask="causal", heads=(5, 3), head_map=(2, 2, 0, 2, 2)),
+    variant(64, dtype="f16", heads=(2, 6), head_map=(5, 1)),
 ]
 
 SCHEDULED = [
@@ -672,6 +683,8 @@ def make_capture(torch, case, name, generator):
         return torch.randint(-(2**63), 2**63 - 1, (), device="cuda", generator=generator)
     if name == "slopes":
         values = 2.0 ** -torch.arange(1, case.variant.heads + 1, device="cuda", dtype=torch.float32)
+    elif name == "map":
+        values = torch.tensor(case.variant.head_map, device="cuda", dtype=torch.int32)
     elif name == "sinks":
         # About as large as scores; the last head has none.
         values = torch.randn(case.variant.heads, device="cuda", generator=generator).bfloat16() * 2
@@ -706,8 +719,11 @@ def attention(torch, case, q, k, v, captures, heads, rows, exact):
     Gives the output, the log-sum-exp and, in f64, the size of a sum of the weighted values of each row if their signs
     were random."""
     variant = case.variant
-    group = variant.heads // variant.kv_heads
-    q, k, v = q[:, heads][:, :, rows], k[:, heads // group], v[:, heads // group]
+    if variant.head_map:
+        key_heads = torch.tensor(variant.head_map, device=q.device)[heads]
+    else:
+        key_heads = heads // (variant.heads // variant.kv_heads)
+    q, k, v = q[:, heads][:, :, rows], k[:, key_heads], v[:, key_heads]
     if exact:
         q, k, v = q.double(), k.double(), v.double()
     keys = torch.arange(case.keys, device=q.device)
@@ -783,6 +799,23 @@ def outside_is_same(torch, view, buffer, before):
     return torch.equal(buffer.view(integer), before.view(integer))
 
 
+def run_bad_map(torch, run, head_map):
+    """What is wrong with how a map of heads with entries that are no key heads is met."""
+    good = head_map.clone()
+    for place, entry in ((0, -1), (-1, 2**30)):
+        head_map[place] = entry
+        run()
+        torch.cuda.synchronize()
+        head_map.copy_(good)
+        try:
+            run()
+            return ["map of heads: the next call did not report it"]
+        except RuntimeError as error:
+            if "map of heads" not in str(error):
+                return [f"map of heads: reported as '{error}'"]
+    return []
+
+
 def run_case(torch, function, case, row):
     """Runs a case; gives what is wrong with it."""
     variant = case.variant
@@ -820,7 +853,7 @@ def run_case(torch, function, case, row):
         torch.cuda.synchronize()
         results.append([view.clone() for _, view, _ in outputs])
 
-    wrong = []
+    wrong = run_bad_map(torch, run, captures["map"]) if variant.head_map else []
     for n, (name, view, buffer) in enumerate(outputs):
         first, second = results[0][n], results[1][n]
         if first.isnan().any().item():

@@ -430,12 +430,12 @@ KEEPS.update({f"random{seed}": make_random_keep(seed) for seed in range(NUM_RAND
 class Variant:
     def __init__(self, dtype, d, dv=None, hq=2, hkv=2, mask="none", score="none",
                  keep="none", out=None, layout="bhsd", scale=None, tile=(32, 64), sinks=None,
-                 dropout=None):
+                 dropout=None, head_map=None):
         self.dtype, self.d, self.dv, self.hq, self.hkv = dtype, d, dv or d, hq, hkv
         self.mask, self.score, self.keep = mask, score, keep
         self.out, self.layout, self.tile, self.sinks = out or dtype, layout, tile, sinks
         self.scale_given, self.scale = scale, scale if scale is not None else d**-0.5
-        self.dropout = dropout
+        self.dropout, self.head_map = dropout, head_map
         self.captures = list(dict.fromkeys(SCORES[score][0] + KEEPS[keep][0]))
 
     def __str__(self):
@@ -469,6 +469,9 @@ class Variant:
             sinks = f"memref<{self.hq}x{self.sinks}>"
             captures += f", %sinks: {sinks}"
             sinks = f"sinks(%sinks : {sinks})"
+        if self.head_map:
+            captures += f", %map: memref<{self.hq}xi32>"
+            sinks += f" heads(%map : memref<{self.hq}xi32>)"
         dropout = ""
         if self.dropout:
             captures += ", %seed: memref<i64>, %offset: memref<i64>"
@@ -547,6 +550,9 @@ VARIANTS = [
     Variant("f32", 32, score="softcap", keep="lengths", sinks="f32", tile=(7, 24)),
     Variant("bf16", 64, mask="causal", hq=6, hkv=2, sinks="bf16"),
     Variant("f16", 64, scale=1e-12, sinks="f16"),
+    # Groups of 1, 0 and 4 heads, not in order; fewer and more heads than keys have.
+    Variant("f32", 64, mask="causal", hq=5, hkv=3, head_map=[2, 2, 0, 2, 2]),
+    Variant("bf16", 64, hq=2, hkv=6, head_map=[5, 1], sinks="f32", layout="bshd"),
     *(Variant("f32", 16, keep=f"random{seed}", tile=(8, 8)) for seed in range(NUM_RANDOM_KEEPS)),
     Variant("f32", 32, dropout=Dropout(0.125, "philox", 7)),
     Variant("f32", 64, mask="causal", dropout=Dropout(0.1, "philox", 10), tile=(16, 80)),
@@ -621,8 +627,11 @@ def descriptor(array):
 def attention(variant, q, k, v, captures, step, sinks=None, rng_state=None, sequence=0):
     """Attention on arrays, of which `sequence` numbers the first batch entry; `step`
     rounds after each operation. Gives the output and the log-sum-exp."""
-    group = variant.hq // variant.hkv
-    k, v = np.repeat(k, group, 1), np.repeat(v, group, 1)
+    if variant.head_map:
+        k, v = k[:, variant.head_map], v[:, variant.head_map]
+    else:
+        group = variant.hq // variant.hkv
+        k, v = np.repeat(k, group, 1), np.repeat(v, group, 1)
     b, h, i, j = np.ogrid[: q.shape[0], : q.shape[1], : q.shape[2], : k.shape[2]]
     s = step(step(q @ k.transpose(0, 1, 3, 2)) * variant.scale)
     if variant.score != "none":
@@ -647,8 +656,9 @@ def attention(variant, q, k, v, captures, step, sinks=None, rng_state=None, sequ
     return step(p @ v), lse
 
 
-def run(variant, library, shape, rng):
-    """Returns a message if the results are wrong."""
+def run(variant, library, runtime, shape, rng, bad_map=None):
+    """Returns a message if the results are wrong, or with `bad_map`, a map of
+    heads, if no fault is reported."""
     names = {"q": (variant.hq, shape.sq, variant.d), "k": (variant.hkv, shape.skv, variant.d),
              "v": (variant.hkv, shape.skv, variant.dv)}
     inputs = {
@@ -672,12 +682,19 @@ def run(variant, library, shape, rng):
         sinks[-1] = -np.inf
         arrays.append(to_memory(sinks, variant.sinks))
         sinks = from_memory(arrays[-1], variant.sinks).astype(F64)
+    if variant.head_map:
+        arrays.append(np.array(bad_map or variant.head_map, np.int32))
     rng_state = None
     if variant.dropout:
         rng_state = [int(x) for x in rng.integers(-(2**63), 2**63, 2)]
         arrays += [np.array(x, np.int64) for x in rng_state]
     descriptors = [descriptor(array) for array in arrays]
     library._mlir_ciface_run(*(ctypes.byref(d) for d in descriptors))
+    fault = runtime.attnrtTakeFault(0)
+    if fault != (1 if bad_map else 0) or runtime.attnrtTakeFault(0) != 0:
+        return f"status {fault} is reported"
+    if bad_map:
+        return None
 
     values = [from_memory(x, variant.dtype) for x in inputs.values()]
     exact, exact_lse = attention(variant, *(x.astype(F64) for x in values), captures, lambda x: x,
@@ -717,16 +734,22 @@ def main():
     paths = [os.path.join(args.work, f"variant{n}") for n in range(len(VARIANTS))]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         libraries = list(pool.map(lambda x: compile_variant(*x, args), zip(VARIANTS, paths)))
+    runtime = ctypes.CDLL(os.path.join(args.library, "libattn_runtime.so"))
     cases = failures = 0
     for variant, library in zip(VARIANTS, libraries):
         # What one variant draws does not depend on the others.
         rng = np.random.default_rng([args.seed, *str(variant).encode()])
+        maps = [None]
+        if variant.head_map:
+            # The first and the last head leave the keys, on either side.
+            maps += [[-1] + variant.head_map[1:], variant.head_map[:-1] + [variant.hkv]]
         for shape in make_shapes(variant, rng, args.shapes):
-            cases += 1
-            message = run(variant, library, shape, rng)
-            if message:
-                failures += 1
-                print(f"{variant}\n  b={shape.b} sq={shape.sq} skv={shape.skv}: {message}")
+            for bad_map in maps:
+                cases += 1
+                message = run(variant, library, runtime, shape, rng, bad_map)
+                if message:
+                    failures += 1
+                    print(f"{variant}\n  b={shape.b} sq={shape.sq} skv={shape.skv}, map {bad_map}: {message}")
     print(f"{cases} cases, {failures} failures")
     return failures != 0
 

@@ -304,6 +304,10 @@ TEST_F(Launch, FaultsOfTheDevice) {
                "a call was given lengths or boundaries of sequences that are "
                "not sorted or not within its tensors; it computed nothing");
   EXPECT_EQ(attnrtTakeFault(ATTNRT_KIND_CUDA), ATTN_OK);
+  *static_cast<int32_t *>(word) = ATTNRT_FAULT_HEADS;
+  EXPECT_ERROR(attnrtTakeFault(ATTNRT_KIND_CUDA), ATTN_INVALID_ARGUMENT,
+               "a call was given a map of heads with an entry that is no key "
+               "head");
   *static_cast<int32_t *>(word) = 99;
   EXPECT_ERROR(attnrtTakeFault(ATTNRT_KIND_CUDA), ATTN_INTERNAL,
                "a kernel reported the unknown fault 99");

@@ -172,7 +172,7 @@ static LogicalResult verifySizes(AttentionOpInterface op) {
 
   if (failed(verifyHeadOperands(op)))
     return failure();
-  if (op.getNumQueryHeads() % op.getNumKeyHeads() != 0)
+  if (!op.getHeadMap() && op.getNumQueryHeads() % op.getNumKeyHeads() != 0)
     return op->emitOpError()
            << "number of heads of 'query' must be a multiple of that of "
               "'key', "
@@ -351,6 +351,8 @@ SmallVector<HeadOperand> AttentionOp::getHeadOperands() {
   SmallVector<HeadOperand> operands;
   if (Value sinks = getSinks())
     operands.push_back({"sinks", "sinks", sinks});
+  if (Value map = getHeadMap())
+    operands.push_back({"head_map", "head_map", map});
   return operands;
 }
 

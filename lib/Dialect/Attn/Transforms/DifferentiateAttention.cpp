@@ -271,6 +271,7 @@ struct AttentionModel
     auto replacement = AttentionOp::create(
         rewriter, loc, types, attention.getQuery(), attention.getKey(),
         attention.getValue(), attention.getOut(), lse, attention.getSinks(),
+        attention.getHeadMap(),
         attention.getQuerySequences(), attention.getKeySequences(),
         attention.getSeed(), attention.getOffset(),
         attention.getSequenceLayoutAttr(), attention.getScaleAttr(),
@@ -290,6 +291,9 @@ struct AttentionModel
     if (attention.isBufferized())
       return op->emitError("cannot differentiate '")
              << op->getName() << "' on memrefs";
+    if (attention.getHeadMap())
+      return op->emitError("cannot differentiate '")
+             << op->getName() << "' with a map of heads";
     Location loc = op->getLoc();
     Value out = op->getResult(0), lse = op->getResult(1);
     Value dout = state.getGradient(out);

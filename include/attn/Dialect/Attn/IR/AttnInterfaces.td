@@ -200,6 +200,12 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
       "::mlir::Value", "getKeySequences">,
     InterfaceMethod<"How sequences of different lengths are stored, if any.",
       "::std::optional<::mlir::attn::SequenceLayout>", "getSequenceLayout">,
+    InterfaceMethod<[{
+        The key head of each query head, or null where consecutive query heads
+        form groups of one size.
+      }],
+      "::mlir::Value", "getHeadMap", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return {};">,
     InterfaceMethod<"Factor of the scores, if one is given.",
       "::std::optional<::llvm::APFloat>", "getScale">,
     InterfaceMethod<"Sets or, if absent, removes the factor of the scores.",
@@ -290,7 +296,7 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
     int64_t getValueHeadDim() {
       return ::mlir::attn::getDimSize($_op.getValue(), 3);
     }
-    /// Query heads that share one key and value head.
+    /// Query heads that share one key and value head, if there is no map.
     int64_t getGroupSize() { return getNumQueryHeads() / getNumKeyHeads(); }
 
     /// The lengths that masks see, each dynamic if it is not known, or zero.

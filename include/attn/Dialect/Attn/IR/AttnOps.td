@@ -45,6 +45,14 @@ def Attn_SequenceTensor
                       ".isSignlessInteger(32)">]>,
            "1-D tensor or memref of i32 values">;
 
+/// i32, one dimension: a key head for each query head.
+def Attn_HeadMapTensor
+    : Type<And<[Or<[AnyRankedTensor.predicate, AnyMemRef.predicate]>,
+                CPred<"::llvm::cast<::mlir::ShapedType>($_self).getRank() == 1">,
+                CPred<"::llvm::cast<::mlir::ShapedType>($_self).getElementType()"
+                      ".isSignlessInteger(32)">]>,
+           "1-D tensor or memref of i32 values">;
+
 /// bf16, f16 or f32, one dimension: an entry for each query head.
 def Attn_HeadScalarTensor
     : Type<And<[Or<[AnyRankedTensor.predicate, AnyMemRef.predicate]>,
@@ -99,6 +107,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     | `out` | `[B, Hq, Sq, Dv]` | that of `query`, or f32 |
     | `lse` | `[B, Hq, Sq]` | f32 |
     | `sinks` (optional) | `[Hq]` | bf16, f16 or f32 |
+    | `head_map` (optional) | `[Hq]` | i32 |
 
     Batch and sequence dimensions may be dynamic; heads and head dimensions are
     static. `Hkv` divides `Hq`; query head `h` uses key and value head
@@ -131,6 +140,19 @@ def Attn_AttentionOp : Attn_Op<"attention", [
             memref<?x8x?x128xbf16>)
         outs(%out : memref<?x32x?x128xbf16>)
         sinks(%sinks : memref<32xbf16>) mask(#attn.causal)
+    ```
+
+    `head_map` holds the key and value head of each query head, so that groups
+    may differ in size or be empty; it takes the place of `h / g`, and `Hkv` need
+    not divide `Hq` then. It is read when the operation runs, on the device that
+    runs it. Entries are between 0 and `Hkv - 1`; the runtime reports others as
+    an error, and the heads that have them hold any values then.
+
+    ```mlir
+    attn.attention
+        ins(%q, %k, %v : memref<?x32x?x128xbf16>, memref<?x6x?x128xbf16>,
+            memref<?x6x?x128xbf16>)
+        outs(%out : memref<?x32x?x128xbf16>) heads(%map : memref<32xi32>)
     ```
 
     `sequences` gives the lengths of sequences that differ in length. They are
@@ -201,6 +223,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
                        Attn_HeadTensor:$value, Attn_HeadTensor:$out,
                        Optional<Attn_RowTensor>:$lse,
                        Optional<Attn_HeadScalarTensor>:$sinks,
+                       Optional<Attn_HeadMapTensor>:$head_map,
                        Optional<Attn_SequenceTensor>:$query_sequences,
                        Optional<Attn_SequenceTensor>:$key_sequences,
                        Optional<Attn_RngState>:$seed,
@@ -217,6 +240,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     `ins` `(` $query `,` $key `,` $value `:` type($query) `,` type($key) `,` type($value) `)`
     `outs` `(` $out (`,` $lse^)? `:` type($out) (`,` type($lse)^)? `)`
     (`sinks` `(` $sinks^ `:` type($sinks) `)`)?
+    (`heads` `(` $head_map^ `:` type($head_map) `)`)?
     (`sequences` $sequence_layout `(` $query_sequences^ `,` $key_sequences
         `:` type($query_sequences) `,` type($key_sequences) `)`)?
     (`scale` `(` $scale^ `)`)? (`mask` `(` $mask^ `)`)?
