@@ -333,9 +333,10 @@ struct AttnSerializeKernelsPass
         failed(complain("registers spill to memory: " +
                         Twine(kernel.spillBytes) + " bytes")))
       return failure();
-    for (StringRef code : {"C7510", "C7512"})
-      if (log.contains(code))
-        return complain("ptxas serialized matrix products (" + code + ")");
+    // Each reason has a code of its own, from C7510 on.
+    for (StringRef line : llvm::split(log, '\n'))
+      if (line.contains("wgmma.mma_async instructions are serialized"))
+        return complain("ptxas serialized matrix products: " + line.trim());
     return success();
   }
 };
