@@ -96,8 +96,8 @@ def read_rows(directory):
                 continue
             try:
                 row = json.loads(line)
-                if "mode" not in row:
-                    continue  # No attention: a ceiling, such as a matrix product, or the compiler.
+                if "mode" not in row or "schedule" in row:
+                    continue  # No attention: a ceiling, such as a matrix product, or the compiler. Or one of many schedules.
                 if not row["ms"] > 0:
                     raise ValueError("'ms' must be positive")
                 cases[Case.of(row)][row["op"]] = row
