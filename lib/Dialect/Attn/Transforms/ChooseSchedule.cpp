@@ -201,6 +201,9 @@ static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
   // over the list takes registers of the consumers.
   bool readsKeep = readsByPosition(op.getKeepRegion());
   int64_t tileRegisters = tileRegistersTwoConsumers - (readsKeep ? 24 : 0);
+  // So do decisions of dropout beside a change of scores.
+  if (readsKeep && op.getDropoutAttr() && !op.getScoreRegion().empty())
+    tileRegisters -= 32;
   auto getBounds = [&](int64_t consumers, int64_t maxKeyTile) {
     int64_t registers =
         consumers == 3 ? tileRegistersThreeConsumers : tileRegisters;
