@@ -88,8 +88,9 @@ class ReportError(Exception):
 
 
 def read_rows(directory):
-    """Rows of all cases: {case: {op: row}}."""
+    """Rows of all cases: {case: {op: row}}; a peer's row has that of Attn from the same run as "beside"."""
     cases = defaultdict(dict)
+    runs = {}
     for path in sorted(pathlib.Path(directory).glob("*.jsonl")):
         for number, line in enumerate(path.read_text().splitlines(), 1):
             if not line.strip():
@@ -100,7 +101,12 @@ def read_rows(directory):
                     continue  # No attention: a ceiling, such as a matrix product, or the compiler. Or one of many schedules.
                 if not row["ms"] > 0:
                     raise ValueError("'ms' must be positive")
-                cases[Case.of(row)][row["op"]] = row
+                case, run = Case.of(row), (row.get("date"), row.get("commit"))
+                cases[case][row["op"]] = row
+                if row["op"] == OURS:
+                    runs[case, run] = row
+                elif (case, run) in runs:
+                    row["beside"] = runs[case, run]
             except (ValueError, KeyError, TypeError) as error:
                 raise ReportError(f"{path}:{number}: {error}") from error
     return cases
@@ -146,17 +152,22 @@ def compiler_table(rows):
     return [*lines, ""]
 
 
+def get_ratio(rows, op):
+    """Speed relative to a peer, in the run that timed the peer if Attn was timed in it, too."""
+    row = rows[op]
+    return row["ms"] / row.get("beside", rows[OURS])["ms"]
+
+
 def compare(cases):
     """Speeds relative to each peer: {peer: [(ratio, case)]}, the fastest peer of each case as ''."""
     ratios = defaultdict(list)
     for case, rows in cases.items():
         if OURS not in rows or len(rows) < 2:
             continue
-        for op, row in rows.items():
-            if op != OURS:
-                ratios[op].append((row["ms"] / rows[OURS]["ms"], case))
-        fastest = min(row["ms"] for op, row in rows.items() if op != OURS)
-        ratios[""].append((fastest / rows[OURS]["ms"], case))
+        of_case = {op: get_ratio(rows, op) for op in rows if op != OURS}
+        for op, ratio in of_case.items():
+            ratios[op].append((ratio, case))
+        ratios[""].append((min(of_case.values()), case))
     return ratios
 
 
@@ -246,7 +257,7 @@ def page(groups, images, compiler_rows):
             mask = f"{case.mask}, p = {case.p:g}" if case.p else case.mask
             cells = [mask, str(case.D), heads, str(case.S), str(case.B), rate(rows[OURS])]
             for op in peers:
-                ratio = rows[op]["ms"] / rows[OURS]["ms"] if op in rows else 0
+                ratio = get_ratio(rows, op) if op in rows else 0
                 cells.append(f"{rate(rows[op])} ({ratio:.2f}x)" if ratio else "")
             lines.append("| " + " | ".join(cells) + " |")
         lines.append("")

@@ -19,8 +19,9 @@
 
 namespace mlir::attn {
 
-/// The device that `op` is compiled for: the `attn.device` of the module it is or
-/// is in, or the one that stands for `target`; null if the target is unknown.
+/// The device that `op` is compiled for: the `attn.device` of the module it is
+/// or is in, or the one that stands for `target`; null if the target is
+/// unknown.
 DeviceAttr getDevice(Operation *op, StringRef target);
 
 /// Operations per second of a unit of the whole device, or bytes per second of

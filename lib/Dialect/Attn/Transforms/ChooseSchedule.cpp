@@ -212,9 +212,9 @@ static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
         registers - scoreRegisters, sharedBytesSm90, maxKeyTile};
   };
   bool isMasked = op.getMaskAttr() || !op.getKeepRegion().empty();
-  // Under a mask, long and short work items are paired to equal amounts. That is
-  // needless where items are alike, and where lists say how long they are: they
-  // are sorted then.
+  // Under a mask, long and short work items are paired to equal amounts. That
+  // is needless where items are alike, and where lists say how long they are:
+  // they are sorted then.
   bool isListed = readsKeep && !op.hasSequences();
   bool hasUnequalItems =
       isMasked && !isListed && !cutsMiddleKeys(op.getMaskAttr());
@@ -306,8 +306,10 @@ static std::optional<Choice> chooseMultistage(AttentionOp op) {
                            sharedBytes, maxKeyTile});
   };
   int64_t warps = 4;
-  auto [keyTile, limit] =
-      choose(warps, tileRegistersFourWarps, sharedBytesSm80Half);
+  // A mask that reads tensors needs registers for their addresses.
+  int64_t readRegisters = readsByPosition(op.getKeepRegion()) ? 16 : 0;
+  auto [keyTile, limit] = choose(warps, tileRegistersFourWarps - readRegisters,
+                                 sharedBytesSm80Half);
   if (keyTile < minKeyTileFourWarps) {
     warps = 8;
     std::tie(keyTile, limit) =

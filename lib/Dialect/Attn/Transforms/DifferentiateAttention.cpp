@@ -271,9 +271,8 @@ struct AttentionModel
     auto replacement = AttentionOp::create(
         rewriter, loc, types, attention.getQuery(), attention.getKey(),
         attention.getValue(), attention.getOut(), lse, attention.getSinks(),
-        attention.getHeadMap(),
-        attention.getQuerySequences(), attention.getKeySequences(),
-        attention.getSeed(), attention.getOffset(),
+        attention.getHeadMap(), attention.getQuerySequences(),
+        attention.getKeySequences(), attention.getSeed(), attention.getOffset(),
         attention.getSequenceLayoutAttr(), attention.getScaleAttr(),
         attention.getMaskAttr(), attention.getDropoutAttr(),
         attention.getScheduleAttr());
