@@ -518,7 +518,8 @@ TEST_F(MaskTilesTest, IndicesOutOfBoundsAreFound) {
             ASSERT_FALSE(isOutside(at))
                 << index.text << " of " << size << " if " << predicate.text;
   }
-  EXPECT_GT(numFound, 100);
+  // Enough of both that the comparisons above mean something.
+  EXPECT_GT(numFound, 80);
   EXPECT_GT(numWithin, 50);
 }
 
