@@ -87,6 +87,11 @@ class ReportError(Exception):
     """A results file cannot be read."""
 
 
+def get_run(row):
+    """What rows of one run have in common."""
+    return row.get("date"), row.get("commit")
+
+
 def read_rows(directory):
     """Rows of all cases: {case: {op: row}}; a peer's row has that of Attn from the same run as "beside"."""
     cases = defaultdict(dict)
@@ -101,14 +106,16 @@ def read_rows(directory):
                     continue  # No attention: a ceiling, such as a matrix product, or the compiler. Or one of many schedules.
                 if not row["ms"] > 0:
                     raise ValueError("'ms' must be positive")
-                case, run = Case.of(row), (row.get("date"), row.get("commit"))
+                case = Case.of(row)
                 cases[case][row["op"]] = row
                 if row["op"] == OURS:
-                    runs[case, run] = row
-                elif (case, run) in runs:
-                    row["beside"] = runs[case, run]
+                    runs[case, get_run(row)] = row
             except (ValueError, KeyError, TypeError) as error:
                 raise ReportError(f"{path}:{number}: {error}") from error
+    for case, rows in cases.items():
+        for op, row in rows.items():
+            if op != OURS and (case, get_run(row)) in runs:
+                row["beside"] = runs[case, get_run(row)]
     return cases
 
 

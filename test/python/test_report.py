@@ -108,6 +108,14 @@ def test_last_row_counts(project):
     assert ratio == 3.0
 
 
+def test_peers_are_compared_within_their_run(project):
+    write(project, [row("attn", 1.0, commit="a"), row("fa2", 3.0, commit="a")], "2026-01-01.jsonl")
+    write(project, [row("attn", 2.0, commit="b"), row("cudnn", 3.0, commit="b")], "2026-01-02.jsonl")
+    ratios = report.compare(report.read_rows(project / "benchmarks" / "results"))
+    assert ratios["fa2"][0][0] == 3.0
+    assert ratios["cudnn"][0][0] == 1.5
+
+
 def test_devices_are_not_compared(project):
     write(project, [row("attn", 1.0, device="X"), row("cudnn", 1.0, device="Y")])
     assert not report.compare(report.read_rows(project / "benchmarks" / "results"))
