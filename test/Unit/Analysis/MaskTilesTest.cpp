@@ -464,8 +464,9 @@ TEST_P(NamedMaskTest, TilesAreExact) {
 
 TEST_F(MaskTilesTest, IndicesOutOfBoundsAreFound) {
   Generator generator(7);
+  const int numRegions = 500;
   int64_t numFound = 0, numWithin = 0;
-  for (int number = 0; number < 400; ++number) {
+  for (int number = 0; number < numRegions; ++number) {
     Expression index = generator.integer(generator.pick(0, 2));
     Expression predicate = generator.logic(generator.pick(0, 1));
     int64_t size = generator.pick(1, 40);
@@ -518,8 +519,9 @@ TEST_F(MaskTilesTest, IndicesOutOfBoundsAreFound) {
             ASSERT_FALSE(isOutside(at))
                 << index.text << " of " << size << " if " << predicate.text;
   }
-  // Enough of both that the comparisons above mean something.
-  EXPECT_GT(numFound, 80);
+  // All are decided, with enough of both kinds.
+  EXPECT_EQ(numFound + numWithin, numRegions);
+  EXPECT_GT(numFound, 100);
   EXPECT_GT(numWithin, 50);
 }
 
