@@ -43,10 +43,39 @@ static bool hasArrayOfIndices(StringRef text) {
   return array.match(text);
 }
 
+/// Whether `text` holds an operation of linalg whose custom parser wants a list
+/// of numbers after `dimensions =` or `permutation =`, without that list:
+/// mlir-opt crashes on `linalg.reduce ... dimensions = 1`, as the parser uses
+/// the list before it asks whether there was one.
+static bool hasUncheckedDimensions(StringRef text) {
+  static const llvm::Regex customForm(
+      "(^|[^\"])linalg\\.(reduce|transpose|broadcast)");
+  static const llvm::Regex numbers(
+      "^(dimensions|permutation)[[:space:]]*=[[:space:]]*"
+      "\\[([0-9]{1,9}(,[[:space:]]*)?)*\\]");
+  if (!customForm.match(text))
+    return false;
+  for (StringRef key : {"dimensions", "permutation"})
+    for (size_t at = text.find(key); at != StringRef::npos;
+         at = text.find(key, at + 1))
+      if (!numbers.match(text.drop_front(at)))
+        return true;
+  return false;
+}
+
+/// Whether `text` names a result by a number that no operation reaches:
+/// mlir-opt runs out of memory on `return %x#2147483648 : i32`, as the parser
+/// makes room for all results before it.
+static bool hasHugeResultNumber(StringRef text) {
+  static const llvm::Regex number("#[[:space:]]*[0-9]{6,}");
+  return number.match(text);
+}
+
 bool attn::fuzz::mayHitParserDefect(StringRef text) {
   // Bytecode: its reader is not what is tested here.
   return text.starts_with("ML\xefR") || hasUncheckedIteratorTypes(text) ||
-         hasArrayOfIndices(text);
+         hasArrayOfIndices(text) || hasUncheckedDimensions(text) ||
+         hasHugeResultNumber(text);
 }
 
 MLIRContext &ModuleParser::beginModule() {
