@@ -1,0 +1,209 @@
+//===- ControlFlow.cpp - Loops over tiles on the host --------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Loops and conditions that carry tiles, and regions of scalars.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TileEmitter.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+using namespace mlir;
+using namespace mlir::attn_tile;
+
+LogicalResult TileEmitter::emitFor(scf::ForOp op) {
+  // Each carried tile has a buffer of its own, which is also the result. The
+  // buffer of a loop whose result only this one uses is taken over.
+  SmallVector<Value> buffers(op.getNumRegionIterArgs());
+  SmallVector<Value> inits;
+  for (auto [i, init] : llvm::enumerate(op.getInitArgs())) {
+    VectorType type = getTileType(init);
+    if (!type) {
+      inits.push_back(lookup(init));
+      continue;
+    }
+    auto before = init.getDefiningOp<scf::ForOp>();
+    if (before && init.hasOneUse() && before->getBlock() == op->getBlock()) {
+      buffers[i] = tiles.lookup(init).buffer;
+      continue;
+    }
+    buffers[i] = makeBuffer(type.getShape(), getBufferElement(type));
+    fill(buffers[i], tiles.lookup(init));
+  }
+
+  auto loop = scf::ForOp::create(b, lookup(op.getLowerBound()),
+                                 lookup(op.getUpperBound()),
+                                 lookup(op.getStep()), inits);
+  mapping.map(op.getInductionVar(), loop.getInductionVar());
+  unsigned next = 0;
+  for (auto [i, argument] : llvm::enumerate(op.getRegionIterArgs())) {
+    if (buffers[i]) {
+      setBuffer(argument, buffers[i]);
+      setBuffer(op.getResult(i), buffers[i]);
+    } else {
+      mapping.map(argument, loop.getRegionIterArg(next));
+      mapping.map(op.getResult(i), loop.getResult(next));
+      ++next;
+    }
+  }
+
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  size_t mark = takenBuffers.size();
+  if (failed(emitBlock(*op.getBody())))
+    return failure();
+  auto yield = cast<scf::YieldOp>(op.getBody()->getTerminator());
+  SmallVector<Value> yielded;
+  SmallVector<std::pair<Value, Tile>> copies;
+  for (auto [i, value] : llvm::enumerate(yield.getOperands())) {
+    if (!buffers[i]) {
+      yielded.push_back(lookup(value));
+      continue;
+    }
+    Tile tile = tiles.lookup(value);
+    if (tile.buffer == buffers[i])
+      continue;
+    // Values are taken before any carried buffer is overwritten.
+    if (!tile.buffer || llvm::is_contained(buffers, tile.buffer)) {
+      VectorType type = getTileType(value);
+      Value temporary = makeBuffer(type.getShape(), getBufferElement(type));
+      fill(temporary, tile);
+      setBuffer(value, temporary);
+    }
+    copies.emplace_back(buffers[i], tiles.lookup(value));
+  }
+  for (auto &[buffer, tile] : copies)
+    fill(buffer, tile);
+  if (!yielded.empty())
+    scf::YieldOp::create(b, yielded);
+  freeBuffersSince(mark);
+  return success();
+}
+
+LogicalResult TileEmitter::emitForall(scf::ForallOp op) {
+  if (op.getNumResults() != 0)
+    return op.emitOpError("must have no results");
+  auto map = [&](ArrayRef<OpFoldResult> bounds) {
+    return llvm::map_to_vector(bounds, [&](OpFoldResult bound) {
+      if (auto value = dyn_cast<Value>(bound))
+        return OpFoldResult(lookup(value));
+      return bound;
+    });
+  };
+  auto forall = scf::ForallOp::create(
+      b, map(op.getMixedLowerBound()), map(op.getMixedUpperBound()),
+      map(op.getMixedStep()), ValueRange(), op.getMapping());
+  mapping.map(op.getInductionVars(), forall.getInductionVars());
+  OpBuilder::InsertionGuard guard(b);
+  Block *outer = std::exchange(bufferBlock, forall.getBody());
+  b.setInsertionPointToStart(forall.getBody());
+  LogicalResult result = emitBlock(*op.getBody());
+  bufferBlock = outer;
+  freeBuffers.clear();
+  takenBuffers.clear();
+  return result;
+}
+
+void TileEmitter::emitReduce(ReduceOp op) {
+  SmallVector<Value> inits;
+  for (unsigned i = 0; i < op.getNumResults(); ++i)
+    inits.push_back(index(ReduceOp::getNeutral(op.getKind(i))));
+  auto loop =
+      scf::ForOp::create(b, index(0), lookup(op.getCount()), index(1), inits);
+  mapping.map(op.getBody().getArgument(0), loop.getInductionVar());
+  mapping.map(op.getResults(), loop.getResults());
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  Block &body = op.getBody().front();
+  emitScalars(body);
+  SmallVector<Value> results;
+  for (auto [n, result] : llvm::enumerate(loop.getRegionIterArgs()))
+    results.push_back(vector::makeArithReduction(
+        b, b.getLoc(), op.getKind(n), result,
+        lookup(body.getTerminator()->getOperand(n))));
+  scf::YieldOp::create(b, results);
+}
+
+void TileEmitter::emitCompact(CompactOp op) {
+  auto loop = scf::ForOp::create(b, index(0), lookup(op.getCount()), index(1),
+                                 index(0));
+  mapping.map(op.getChosen(), loop.getResult(0));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  Value i = loop.getInductionVar(), rank = loop.getRegionIterArg(0);
+  Block &condition = op.getCondition().front();
+  mapping.map(condition.getArgument(0), i);
+  emitScalars(condition);
+  auto ifOp = scf::IfOp::create(
+      b, b.getIndexType(), lookup(condition.getTerminator()->getOperand(0)),
+      /*addThenBlock=*/true, /*addElseBlock=*/true);
+  scf::YieldOp::create(b, ifOp.getResults());
+  b.setInsertionPointToStart(ifOp.elseBlock());
+  scf::YieldOp::create(b, rank);
+  b.setInsertionPointToStart(ifOp.thenBlock());
+  mapping.map(op.getBody().getArguments(), ValueRange{i, rank});
+  emitScalars(op.getBody().front());
+  Value next = arith::AddIOp::create(b, rank, index(1));
+  scf::YieldOp::create(b, next);
+}
+
+void TileEmitter::emitEach(EachOp op) {
+  auto loop = scf::ForOp::create(b, index(0), lookup(op.getCount()), index(1));
+  mapping.map(op.getBody().getArgument(0), loop.getInductionVar());
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  emitScalars(op.getBody().front());
+}
+
+void TileEmitter::emitScalars(Block &block) {
+  for (Operation &op : block.without_terminator())
+    b.clone(op, mapping);
+}
+
+LogicalResult TileEmitter::emitIf(scf::IfOp op) {
+  // Both branches put tiles into the buffers of the results.
+  SmallVector<Value> buffers(op.getNumResults());
+  SmallVector<Type> types;
+  for (auto [i, result] : llvm::enumerate(op.getResults())) {
+    if (VectorType type = getTileType(result)) {
+      buffers[i] = makeBuffer(type.getShape(), getBufferElement(type));
+      setBuffer(result, buffers[i]);
+    } else {
+      types.push_back(result.getType());
+    }
+  }
+  auto ifOp = scf::IfOp::create(b, types, lookup(op.getCondition()),
+                                /*addThenBlock=*/true,
+                                /*addElseBlock=*/op.elseBlock() != nullptr);
+  unsigned next = 0;
+  for (auto [i, result] : llvm::enumerate(op.getResults()))
+    if (!buffers[i])
+      mapping.map(result, ifOp.getResult(next++));
+
+  OpBuilder::InsertionGuard guard(b);
+  for (auto [source, target] :
+       llvm::zip(op->getRegions(), ifOp->getRegions())) {
+    if (source.empty())
+      continue;
+    b.setInsertionPointToStart(&target.front());
+    size_t mark = takenBuffers.size();
+    if (failed(emitBlock(source.front())))
+      return failure();
+    SmallVector<Value> yielded;
+    for (auto [i, value] :
+         llvm::enumerate(source.front().getTerminator()->getOperands())) {
+      if (buffers[i])
+        fill(buffers[i], tiles.lookup(value));
+      else
+        yielded.push_back(lookup(value));
+    }
+    scf::YieldOp::create(b, yielded);
+    freeBuffersSince(mark);
+  }
+  return success();
+}

@@ -1,0 +1,310 @@
+//===- Elementwise.cpp - Elementwise operations on the host --------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Elementwise operations, score and mask regions, dropout, and reductions of
+// tiles.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TileEmitter.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace mlir::attn_tile;
+
+//===----------------------------------------------------------------------===//
+// Elementwise operations
+//===----------------------------------------------------------------------===//
+
+LogicalResult TileEmitter::emitElementwise(Operation &op) {
+  if (op.getNumResults() != 1 || !getTileType(op.getResult(0)))
+    return op.emitOpError("has no form for the host");
+  setTile(op.getResult(0),
+          {[this, &op](Value row, Value column, int64_t lanes) {
+             IRMapping operands;
+             for (Value operand : op.getOperands()) {
+               if (operands.contains(operand))
+                 continue;
+               operands.map(operand, getTileType(operand)
+                                         ? tiles.lookup(operand).emitPiece(
+                                               row, column, lanes)
+                                         : lookup(operand));
+             }
+             Operation *piece = b.cloneWithoutRegions(op, operands);
+             VectorType type = getTileType(op.getResult(0));
+             piece->getResult(0).setType(
+                 VectorType::get(lanes, type.getElementType()));
+             return piece->getResult(0);
+           },
+           Value(), Value()});
+  return success();
+}
+
+LogicalResult TileEmitter::emitConstant(arith::ConstantOp op) {
+  auto elements = dyn_cast<SplatElementsAttr>(op.getValue());
+  if (!elements)
+    return op.emitOpError("must be a splat for the host");
+  auto value = elements.getSplatValue<Attribute>();
+  Type element = elements.getElementType();
+  setTile(op->getResult(0),
+          {[this, value, element](Value, Value, int64_t lanes) -> Value {
+             auto type = VectorType::get(lanes, element);
+             return arith::ConstantOp::create(
+                 b, DenseElementsAttr::get(type, value));
+           },
+           Value(), Value()});
+  return success();
+}
+
+LogicalResult TileEmitter::emitShapeCast(vector::ShapeCastOp op) {
+  auto source = dyn_cast<VectorType>(op.getSource().getType());
+  auto result = cast<VectorType>(op.getResult().getType());
+  bool isColumn = source.getRank() == 1 && result.getRank() == 2 &&
+                  result.getDimSize(1) == 1;
+  if (!isColumn)
+    return op.emitOpError("must make a column of a row vector for the host");
+  Value rows = getRows(op.getSource());
+  tiles[op.getResult()] = {
+      [this, rows](Value row, Value, int64_t lanes) {
+        Type element = cast<MemRefType>(rows.getType()).getElementType();
+        Value value = memref::LoadOp::create(b, rows, row);
+        return vector::BroadcastOp::create(b, VectorType::get(lanes, element),
+                                           value)
+            .getResult();
+      },
+      Value(), rows};
+  return success();
+}
+
+LogicalResult TileEmitter::emitBroadcast(vector::BroadcastOp op) {
+  if (VectorType source = getTileType(op.getSource())) {
+    if (source.getDimSize(0) == 1) {
+      setTile(op->getResult(0),
+              {[this, op](Value, Value column, int64_t lanes) mutable {
+                 return tiles.lookup(op.getSource())
+                     .emitPiece(index(0), column, lanes);
+               },
+               Value(), Value()});
+      return success();
+    }
+    if (source.getDimSize(1) != 1 || !tiles.lookup(op.getSource()).rows)
+      return op.emitOpError("must repeat a row or a column for the host");
+    tiles[op.getResult()] = tiles.lookup(op.getSource());
+    return success();
+  }
+  if (isa<VectorType>(op.getSource().getType()))
+    return op.emitOpError(
+        "must repeat a row, a column or a scalar for the host");
+  setTile(op->getResult(0),
+          {[this, op](Value, Value, int64_t lanes) mutable -> Value {
+             Value scalar = lookup(op.getSource());
+             return vector::BroadcastOp::create(
+                 b, VectorType::get(lanes, scalar.getType()), scalar);
+           },
+           Value(), Value()});
+  return success();
+}
+
+template <typename OpTy>
+RowPiece TileEmitter::getRowPiece(OpTy op, Value row, Value column,
+                                  int64_t lanes) {
+  RowPiece piece;
+  piece.batch = lookup(op.getBatch());
+  piece.head = lookup(op.getHead());
+  piece.transposed = op.getTransposed();
+  piece.query = lookup(op.getFirstQuery());
+  piece.key = lookup(op.getFirstKey());
+  piece.laneLength = lookup(op.getKeyLength());
+  piece.lanes = lanes;
+  Value *rowPosition = &piece.query, *columnPosition = &piece.key;
+  Value rowLength = lookup(op.getQueryLength());
+  if (piece.transposed) {
+    std::swap(rowPosition, columnPosition);
+    std::swap(rowLength, piece.laneLength);
+  }
+  *columnPosition = arith::AddIOp::create(b, *columnPosition, column);
+  // Rows beyond the length repeat the last one; their values are unused.
+  Value last = arith::SubIOp::create(b, rowLength, index(1));
+  *rowPosition = arith::MinSIOp::create(
+      b, arith::AddIOp::create(b, *rowPosition, row).getResult(), last);
+  return piece;
+}
+
+LogicalResult TileEmitter::emitMap(MapOp op) {
+  if (!op.getOthers().empty())
+    return op.emitOpError("must map one tile alone for the host (has ")
+           << op.getOthers().size() << " more)";
+  setTile(op->getResult(0),
+          {[this, op](Value row, Value column, int64_t lanes) mutable {
+             SmallVector<Value> elements;
+             for (Value source : op.getSources())
+               elements.push_back(
+                   tiles.lookup(source).emitPiece(row, column, lanes));
+             RowPiece at = getRowPiece(op, row, column, lanes);
+             auto make = [&](Type type) { return makeBuffer(lanes, type); };
+             at.makeBuffer = make;
+             return vectorizeRegion(b, op.getBody().front(), elements, at,
+                                    mapping);
+           },
+           Value(), Value()});
+  return success();
+}
+
+/// Writes the predicate of `mask` as a block with the arguments of a keep
+/// region. The lengths are captured.
+static void buildPredicate(ImplicitLocOpBuilder &b,
+                           attn::MaskAttrInterface mask, Value queryLength,
+                           Value keyLength, Block &block) {
+  OpBuilder::InsertionGuard guard(b);
+  for (unsigned i = 0; i < 4; ++i)
+    block.addArgument(b.getIndexType(), b.getLoc());
+  b.setInsertionPointToStart(&block);
+  ValueRange position = block.getArguments();
+  Value keep = mask.emitPredicate(b, b.getLoc(),
+                                  {position[0], position[1], position[2],
+                                   position[3], queryLength, keyLength});
+  YieldOp::create(b, keep);
+}
+
+void TileEmitter::emitMask(MaskOp op) {
+  setTile(
+      op->getResult(0),
+      {[this, op](Value row, Value column, int64_t lanes) mutable -> Value {
+         Value scores =
+             tiles.lookup(op.getSource()).emitPiece(row, column, lanes);
+         RowPiece at = getRowPiece(op, row, column, lanes);
+         auto make = [&](Type type) { return makeBuffer(lanes, type); };
+         at.makeBuffer = make;
+
+         auto maskType = VectorType::get(lanes, b.getI1Type());
+         Value keep;
+         if (op.getTransposed()) {
+           Value key = arith::AddIOp::create(b, lookup(op.getFirstKey()), row);
+           Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::slt,
+                                                key, lookup(op.getKeyLength()));
+           keep = vector::BroadcastOp::create(b, maskType, exists);
+         } else {
+           Value left = arith::SubIOp::create(b, at.laneLength, at.key);
+           keep = vector::CreateMaskOp::create(b, maskType, left);
+         }
+         if (attn::MaskAttrInterface mask = op.getMaskAttr()) {
+           Region region;
+           Block &block = region.emplaceBlock();
+           buildPredicate(b, mask, op.getQueryLength(), op.getKeyLength(),
+                          block);
+           Value kept = vectorizeRegion(b, block, {}, at, mapping);
+           keep = arith::AndIOp::create(b, keep, kept);
+         }
+         if (!op.getKeep().empty()) {
+           Value kept =
+               vectorizeRegion(b, op.getKeep().front(), {}, at, mapping);
+           keep = arith::AndIOp::create(b, keep, kept);
+         }
+         auto type = cast<VectorType>(scores.getType());
+         Value lowest = arith::ConstantOp::create(
+             b,
+             DenseElementsAttr::get(
+                 type, b.getFloatAttr(type.getElementType(),
+                                      -std::numeric_limits<double>::infinity())
+                           .getValue()));
+         return arith::SelectOp::create(b, keep, scores, lowest);
+       },
+       Value(), Value()});
+}
+
+void TileEmitter::emitDropout(DropoutOp op) {
+  setTile(op->getResult(0),
+          {[this, op](Value row, Value column, int64_t lanes) mutable -> Value {
+             Value weights =
+                 tiles.lookup(op.getSource()).emitPiece(row, column, lanes);
+             auto wordType = VectorType::get(lanes, b.getI32Type());
+             auto toLanes = [&](Value value) -> Value {
+               return vector::BroadcastOp::create(b, wordType, value);
+             };
+             auto getPosition = [&](Value first, Value offset) {
+               return toLanes(arith::IndexCastOp::create(
+                   b, b.getI32Type(), add(lookup(first), offset)));
+             };
+             Value first = op.getFirstQuery(), second = op.getFirstKey();
+             if (op.getTransposed())
+               std::swap(first, second);
+             Value query = getPosition(first, row);
+             Value key = getPosition(second, column);
+             SmallVector<Attribute> numbers;
+             for (int64_t lane = 0; lane < lanes; ++lane)
+               numbers.push_back(b.getI32IntegerAttr(lane));
+             Value laneNumbers = arith::ConstantOp::create(
+                 b, DenseElementsAttr::get(wordType, numbers));
+             key = arith::AddIOp::create(b, key, laneNumbers);
+             if (op.getTransposed())
+               std::swap(query, key);
+             attn::RngBlock<Value> stream;
+             llvm::transform(op.getStream(), stream.begin(),
+                             [&](Value word) { return toLanes(lookup(word)); });
+             Value isKept =
+                 op.getDropout().emitIsKept(b, b.getLoc(), stream, query, key);
+             return arith::SelectOp::create(
+                 b, isKept, weights,
+                 zeroOf(cast<VectorType>(weights.getType())));
+           },
+           Value(), Value()});
+}
+
+//===----------------------------------------------------------------------===//
+// Reductions
+//===----------------------------------------------------------------------===//
+
+LogicalResult TileEmitter::emitReduction(vector::MultiDimReductionOp op) {
+  VectorType type = getTileType(op.getSource());
+  if (!type || op.getReductionDims() != ArrayRef<int64_t>{1})
+    return op.emitOpError("must reduce along the rows of a tile for the host");
+  Tile tile = tiles.lookup(op.getSource());
+  auto resultType = cast<VectorType>(op.getResult().getType());
+  Value buffer = makeBuffer(resultType.getShape(), type.getElementType());
+  loop(type.getDimSize(0), 1, [&](Value row) {
+    // Pieces of full width are combined first, then the lanes.
+    Value partial, rest;
+    forEachPiece(type.getDimSize(1), [&](int64_t column, int64_t lanes) {
+      Value piece = tile.emitPiece(row, index(column), lanes);
+      if (partial && piece.getType() != partial.getType())
+        rest = piece;
+      else
+        partial = partial ? vector::makeArithReduction(
+                                b, b.getLoc(), op.getKind(), partial, piece)
+                          : piece;
+    });
+    Value result = vector::ReductionOp::create(b, op.getKind(), partial);
+    if (rest)
+      result = vector::ReductionOp::create(b, op.getKind(), rest, result);
+    memref::StoreOp::create(b, result, buffer, row);
+  });
+  Value rows = vector::LoadOp::create(b, resultType, buffer, index(0));
+  mapping.map(op.getResult(),
+              vector::makeArithReduction(b, b.getLoc(), op.getKind(), rows,
+                                         lookup(op.getAcc())));
+  return success();
+}
+
+LogicalResult TileEmitter::emitPartialSum(PartialSumOp op) {
+  VectorType source = getTileType(op.getSource());
+  VectorType type = getTileType(op.getResult());
+  Value buffer = makeBuffer(type.getShape(), type.getElementType());
+  int64_t partials = type.getDimSize(1);
+  loop(type.getDimSize(0), 1, [&](Value row) {
+    Value sum = tiles.lookup(op.getAcc()).emitPiece(row, index(0), partials);
+    for (int64_t column = 0; column < source.getDimSize(1); column += partials)
+      sum = arith::AddFOp::create(
+          b, sum,
+          tiles.lookup(op.getSource()).emitPiece(row, index(column), partials));
+    vector::StoreOp::create(b, sum, buffer, ValueRange{row, index(0)});
+  });
+  setBuffer(op.getResult(), buffer);
+  return success();
+}

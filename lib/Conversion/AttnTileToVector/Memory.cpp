@@ -1,0 +1,197 @@
+//===- Memory.cpp - Loads and stores of tiles on the host ----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Loads and stores of tiles, packed ones included.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TileEmitter.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+using namespace mlir;
+using namespace mlir::attn_tile;
+
+void TileEmitter::emitTileCopy(LoadOp op, Value buffer) {
+  Value source = lookup(op.getSource());
+  SmallVector<Value> indices = llvm::map_to_vector(
+      op.getIndices(), [&](Value index) { return lookup(index); });
+  ArrayRef<int64_t> shape = cast<MemRefType>(buffer.getType()).getShape();
+  Value &row = indices[indices.size() - 2];
+  Value first = row;
+  Value present = countRows(op, source, first, shape[0]);
+  loop(index(0), present, 1, [&](Value r) {
+    row = add(first, r);
+    forEachPiece(shape[1], [&](int64_t column, int64_t lanes) {
+      SmallVector<Value> at(indices);
+      at.back() = add(at.back(), column);
+      Value piece = toF32(readPiece(
+          source, at, lanes, isInBounds(source, indices, column, lanes)));
+      vector::StoreOp::create(b, piece, buffer, ValueRange{r, index(column)});
+    });
+  });
+  loop(present, index(shape[0]), 1, [&](Value r) {
+    forEachPiece(shape[1], [&](int64_t column, int64_t lanes) {
+      auto type = VectorType::get(
+          lanes, cast<MemRefType>(buffer.getType()).getElementType());
+      vector::StoreOp::create(b, zeroOf(type), buffer,
+                              ValueRange{r, index(column)});
+    });
+  });
+}
+
+/// Whether `use` is the right-hand side of a product, as `NxK`.
+static bool isTransposedRhs(OpOperand &use) {
+  auto contract = dyn_cast<vector::ContractionOp>(use.getOwner());
+  if (!contract || use.getOperandNumber() != 1)
+    return false;
+  SmallVector<AffineMap> maps = contract.getIndexingMapsArray();
+  return maps[1].getResult(1) == maps[0].getResult(1);
+}
+
+LogicalResult TileEmitter::emitLoad(LoadOp op) {
+  auto type = cast<VectorType>(op.getResult().getType());
+  if (type.getRank() == 1) {
+    SmallVector<Value> indices = llvm::map_to_vector(
+        op.getIndices(), [&](Value index) { return lookup(index); });
+    Value zero =
+        arith::ConstantOp::create(b, b.getZeroAttr(type.getElementType()));
+    Value source = lookup(op.getSource());
+    AffineMap map =
+        AffineMap::getMinorIdentityMap(indices.size(), 1, b.getContext());
+    Value read = vector::TransferReadOp::create(
+        b, type, source, indices, AffineMapAttr::get(map), zero,
+        maskOfSequence(op, type.getDimSize(0)), b.getBoolArrayAttr(false));
+    mapping.map(op.getResult(), read);
+    return success();
+  }
+  if (type.getRank() != 2 || !isa<FloatType>(type.getElementType()))
+    return op.emitOpError("must be of one or two dimensions and of floats for "
+                          "the host (is ")
+           << type << ")";
+
+  // A tile that is only used as a transposed operand is read transposed, unless
+  // it is cut by the end of the source.
+  Type element = getBufferElement(type);
+  Value buffer = makeBuffer(type.getShape(), element);
+  if (!llvm::all_of(op->getUses(), isTransposedRhs)) {
+    emitTileCopy(op, buffer);
+    setBuffer(op.getResult(), buffer);
+    return success();
+  }
+  Value target = makeBuffer({type.getDimSize(1), type.getDimSize(0)}, element);
+  transposed[op.getResult()] = target;
+  Value source = lookup(op.getSource());
+  SmallVector<Value> indices = llvm::map_to_vector(
+      op.getIndices(), [&](Value index) { return lookup(index); });
+  Value present =
+      countRows(op, source, indices[indices.size() - 2], type.getDimSize(0));
+  Value whole = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, present,
+                                      index(type.getDimSize(0)));
+  auto ifOp = scf::IfOp::create(b, TypeRange(), whole, /*withElse=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(ifOp.thenBlock());
+  emitTranspose(source, indices, type.getDimSize(1), target);
+  b.setInsertionPointToStart(ifOp.elseBlock());
+  emitTileCopy(op, buffer);
+  emitTranspose(buffer, {index(0), index(0)}, type.getDimSize(1), target);
+  return success();
+}
+
+LogicalResult TileEmitter::emitStore(StoreOp op) {
+  Value dest = lookup(op.getDest());
+  SmallVector<Value> indices = llvm::map_to_vector(
+      op.getIndices(), [&](Value index) { return lookup(index); });
+  VectorType type = getTileType(op.getValue());
+  if (!type) {
+    Value row = lookup(op.getValue());
+    AffineMap map =
+        AffineMap::getMinorIdentityMap(indices.size(), 1, b.getContext());
+    int64_t rows = cast<VectorType>(row.getType()).getDimSize(0);
+    vector::TransferWriteOp::create(
+        b, row, dest, indices, AffineMapAttr::get(map),
+        maskOfSequence(op, rows), b.getBoolArrayAttr(false));
+    return success();
+  }
+  Tile tile = tiles.lookup(op.getValue());
+  Value &row = indices[indices.size() - 2];
+  Value first = row;
+  if (op.getTransposed()) {
+    // Rows of a copy with rows and columns exchanged are stored instead.
+    Value target = makeBuffer({type.getDimSize(1), type.getDimSize(0)},
+                              getBufferElement(type));
+    emitTranspose(getBuffer(op.getValue()), {index(0), index(0)},
+                  type.getDimSize(1), target);
+    tile = getBufferTile(target, type.getElementType());
+    type = VectorType::get({type.getDimSize(1), type.getDimSize(0)},
+                           type.getElementType());
+  }
+  Value rows = countRows(op, dest, first, type.getDimSize(0));
+  loop(index(0), rows, 1, [&](Value r) {
+    row = add(first, r);
+    forEachPiece(type.getDimSize(1), [&](int64_t column, int64_t lanes) {
+      bool inBounds = isInBounds(dest, indices, column, lanes);
+      Value piece = tile.emitPiece(r, index(column), lanes);
+      SmallVector<Value> at(indices);
+      at.back() = add(at.back(), column);
+      vector::TransferWriteOp::create(b, piece, dest, at,
+                                      ArrayRef<bool>{inBounds});
+    });
+  });
+  return success();
+}
+
+/// Packed tiles are rows of elements, row after row: element `n` of the tile is
+/// element `n` of the rows of the memref from `indices` on.
+template <typename EmitFn>
+void TileEmitter::forEachPacked(Value memref, ValueRange indices,
+                                VectorType tile, EmitFn emit) {
+  int64_t columns = cast<MemRefType>(memref.getType()).getShape().back();
+  Value width = index(columns), tileWidth = index(tile.getDimSize(1));
+  loop(tile.getDimSize(0), 1, [&](Value row) {
+    loop(tile.getDimSize(1), 1, [&](Value column) {
+      Value number = add(arith::MulIOp::create(b, row, tileWidth), column);
+      SmallVector<Value> at(indices);
+      Value &last = at.back(), &before = at[at.size() - 2];
+      before = add(before, arith::DivUIOp::create(b, number, width));
+      last = add(last, arith::RemUIOp::create(b, number, width));
+      emit(row, column, at);
+    });
+  });
+}
+
+LogicalResult TileEmitter::emitAddPacked(AddPackedOp op) {
+  if (!isa<VectorType>(op.getValue().getType()))
+    return op.emitOpError("has no form for the host");
+  Value dest = lookup(op.getDest());
+  SmallVector<Value> indices = llvm::map_to_vector(
+      op.getIndices(), [&](Value index) { return lookup(index); });
+  Value buffer = getBuffer(op.getValue());
+  forEachPacked(dest, indices, getTileType(op.getValue()),
+                [&](Value row, Value column, ValueRange at) {
+                  Value value = memref::LoadOp::create(b, buffer,
+                                                       ValueRange{row, column});
+                  memref::AtomicRMWOp::create(b, arith::AtomicRMWKind::addf,
+                                              value, dest, at);
+                });
+  return success();
+}
+
+LogicalResult TileEmitter::emitLoadPacked(LoadPackedOp op) {
+  Value source = lookup(op.getSource());
+  SmallVector<Value> indices = llvm::map_to_vector(
+      op.getIndices(), [&](Value index) { return lookup(index); });
+  VectorType type = getTileType(op.getResult());
+  Value buffer = makeBuffer(type.getShape(), type.getElementType());
+  forEachPacked(
+      source, indices, type, [&](Value row, Value column, ValueRange at) {
+        Value value = memref::LoadOp::create(b, source, at);
+        memref::StoreOp::create(b, value, buffer, ValueRange{row, column});
+      });
+  setBuffer(op.getResult(), buffer);
+  return success();
+}

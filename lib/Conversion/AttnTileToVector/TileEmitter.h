@@ -1,0 +1,212 @@
+//===- TileEmitter.h - Tiled programs on the host ---------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Writes the body of a kernel as loops over vectors. The methods are defined by
+// what they emit: tiles and buffers in Tiles.cpp, loads and stores in
+// Memory.cpp, elementwise operations and reductions in Elementwise.cpp,
+// products in Products.cpp, loops in ControlFlow.cpp.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_LIB_CONVERSION_ATTNTILETOVECTOR_TILEEMITTER_H
+#define ATTN_LIB_CONVERSION_ATTNTILETOVECTOR_TILEEMITTER_H
+
+#include "RegionVectorizer.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+#include <functional>
+
+namespace mlir::attn_tile {
+
+/// A cache line, and the widest vector register there is.
+inline constexpr int64_t bufferAlignment = 64;
+
+/// Tiles are moved and transposed in blocks of this many rows and columns.
+inline constexpr int64_t moveBlock = 16;
+
+/// The type of tiles; null for anything else, row vectors included.
+inline VectorType getTileType(Value value) {
+  auto type = dyn_cast<VectorType>(value.getType());
+  return type && type.getRank() == 2 ? type : VectorType();
+}
+
+/// The vector registers of the target.
+struct Registers {
+  int64_t lanes;
+  int64_t count;
+};
+
+/// A tile that has been emitted.
+struct Tile {
+  /// Emits columns `[column, column + lanes)` of a row.
+  std::function<Value(Value row, Value column, int64_t lanes)> emitPiece;
+  /// The memref that holds the tile, if there is one. Tiles of 16-bit floats
+  /// are held as f32.
+  Value buffer;
+  /// The memref that holds the rows' values if all columns are the same.
+  Value rows;
+};
+
+/// Emits the body of one kernel as a function on vectors.
+class TileEmitter {
+public:
+  TileEmitter(OpBuilder &builder, Location loc, Registers registers)
+      : b(loc, builder), registers(registers) {}
+
+  LogicalResult emitKernel(KernelOp kernel, func::FuncOp function);
+
+private:
+  LogicalResult emitBlock(Block &block);
+  LogicalResult emitOp(Operation &op);
+  LogicalResult emitFor(scf::ForOp op);
+  LogicalResult emitForall(scf::ForallOp op);
+  void emitReduce(ReduceOp op);
+  void emitCompact(CompactOp op);
+  void emitEach(EachOp op);
+  /// Copies the body of a scalar region.
+  void emitScalars(Block &block);
+  LogicalResult emitIf(scf::IfOp op);
+  LogicalResult emitLoad(LoadOp op);
+  LogicalResult emitStore(StoreOp op);
+  LogicalResult emitAddPacked(AddPackedOp op);
+  LogicalResult emitLoadPacked(LoadPackedOp op);
+  LogicalResult emitContraction(vector::ContractionOp op);
+  LogicalResult emitReduction(vector::MultiDimReductionOp op);
+  LogicalResult emitPartialSum(PartialSumOp op);
+  LogicalResult emitElementwise(Operation &op);
+  LogicalResult emitBroadcast(vector::BroadcastOp op);
+  LogicalResult emitShapeCast(vector::ShapeCastOp op);
+  LogicalResult emitConstant(arith::ConstantOp op);
+  LogicalResult emitMap(MapOp op);
+  void emitMask(MaskOp op);
+  void emitDropout(DropoutOp op);
+
+  //===--------------------------------------------------------------------===//
+  // Tiles
+  //===--------------------------------------------------------------------===//
+
+  /// Registers the tile of `result`: an expression if it is used once and where
+  /// it is defined, else a buffer.
+  void setTile(OpResult result, Tile tile);
+  void setBuffer(Value result, Value buffer);
+  /// The tile of elements `element` that a buffer holds.
+  Tile getBufferTile(Value buffer, Type element);
+  /// Evaluates a tile into `buffer`.
+  void fill(Value buffer, const Tile &tile);
+  /// The buffer of a tile that is an operand of a product.
+  Value getBuffer(Value value);
+  /// The same with rows and columns exchanged.
+  Value getTransposedBuffer(Value value);
+  /// A buffer with the values of a row vector.
+  Value getRows(Value vector);
+  /// Fills `target` with `source` with rows and columns exchanged. Rows and
+  /// columns of `source` start at the last two of `indices`.
+  void emitTranspose(Value source, ValueRange indices, int64_t columns,
+                     Value target);
+  void emitTileCopy(LoadOp op, Value buffer);
+  /// Calls `emit` for each element of a packed tile, with its row and column
+  /// and its place in `memref`.
+  template <typename EmitFn>
+  void forEachPacked(Value memref, ValueRange indices, VectorType tile,
+                     EmitFn emit);
+
+  Value makeBuffer(ArrayRef<int64_t> shape, Type element);
+  /// Gives up the buffers that were taken since `takenBuffers` had `mark`
+  /// elements: no tile in them is used any more.
+  void freeBuffersSince(size_t mark);
+  Type getBufferElement(VectorType type) {
+    Type element = type.getElementType();
+    if (isa<FloatType>(element) && element.getIntOrFloatBitWidth() < 32)
+      return b.getF32Type();
+    return element;
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Small things
+  //===--------------------------------------------------------------------===//
+
+  Value index(int64_t value) {
+    return arith::ConstantIndexOp::create(b, value);
+  }
+  Value add(Value lhs, Value rhs) {
+    return b.createOrFold<arith::AddIOp>(lhs, rhs);
+  }
+  Value add(Value lhs, int64_t rhs) {
+    return rhs == 0 ? lhs : add(lhs, index(rhs));
+  }
+  void loop(Value begin, Value end, int64_t step,
+            function_ref<void(Value)> body);
+  void loop(int64_t end, int64_t step, function_ref<void(Value)> body) {
+    loop(index(0), index(end), step, body);
+  }
+  /// Calls `body` for pieces that cover `columns` columns.
+  void forEachPiece(int64_t columns,
+                    function_ref<void(int64_t column, int64_t lanes)> body);
+  Value zeroOf(VectorType type) {
+    return arith::ConstantOp::create(b, b.getZeroAttr(type));
+  }
+  Value toF32(Value vector);
+  /// Rows of `memref` from `first` on, at least 0 and at most `rows`.
+  Value countRows(Value memref, Value first, int64_t rows);
+  /// The rows of the tile that `op` loads or stores that exist and are of its
+  /// sequence. `row` is the first one in memory.
+  template <typename OpTy>
+  Value countRows(OpTy op, Value memref, Value row, int64_t rows) {
+    Value present = countRows(memref, row, rows);
+    if (!op.getExtent())
+      return present;
+    return arith::MinSIOp::create(b, present, countOfSequence(op));
+  }
+  /// The rows from the first one of a tile to the end of its sequence.
+  template <typename OpTy>
+  Value countOfSequence(OpTy op) {
+    Value left =
+        arith::SubIOp::create(b, lookup(op.getExtent()), lookup(op.getFirst()));
+    return arith::MaxSIOp::create(b, left, index(0));
+  }
+  /// The mask of the elements of a row vector that are of its sequence; null if
+  /// it is of none.
+  template <typename OpTy>
+  Value maskOfSequence(OpTy op, int64_t rows) {
+    if (!op.getExtent())
+      return nullptr;
+    return vector::CreateMaskOp::create(b, VectorType::get(rows, b.getI1Type()),
+                                        countOfSequence(op));
+  }
+  /// Reads a piece of a row; columns beyond the memref are zero.
+  Value readPiece(Value memref, ValueRange indices, int64_t lanes,
+                  bool inBounds);
+  /// Whether columns `[column, column + lanes)` are known to exist.
+  bool isInBounds(Value memref, ValueRange indices, int64_t column,
+                  int64_t lanes);
+  /// Where a piece of a row of the tile of a map or mask lies.
+  template <typename OpTy>
+  RowPiece getRowPiece(OpTy op, Value row, Value column, int64_t lanes);
+  Value lookup(Value value) { return mapping.lookupOrDefault(value); }
+
+  ImplicitLocOpBuilder b;
+  Registers registers;
+  /// Values that are not tiles.
+  IRMapping mapping;
+  DenseMap<Value, Tile> tiles;
+  DenseMap<Value, Value> transposed;
+  DenseMap<MemRefType, SmallVector<Value>> freeBuffers;
+  SmallVector<Value> takenBuffers;
+  /// Where the buffers of the current work item are made.
+  Block *bufferBlock = nullptr;
+};
+
+} // namespace mlir::attn_tile
+
+#endif // ATTN_LIB_CONVERSION_ATTNTILETOVECTOR_TILEEMITTER_H
