@@ -14,7 +14,9 @@ class Attention:
     """Attention of a kind; ``mlir`` is its module.
 
     The module has one function, ``attention(query, key, value, captures...)``,
-    with results ``out`` and, if ``with_lse``, ``lse``. Batch and lengths may vary
+    with results ``out`` and, if ``with_lse``, ``lse``. With ``dropout``, an
+    attribute such as ``#attn.dropout<p = 0.125, rng = #attn.philox<rounds = 7>>``,
+    its last arguments are ``seed`` and ``offset``. Batch and lengths may vary
     from call to call. ``score`` and ``keep`` are bodies of regions in MLIR, which
     see the score ``%s`` and the position ``%b, %h, %i, %j``, read the captures
     ``%c0, %c1, ...``, and end with ``attn.yield``.
@@ -34,6 +36,7 @@ class Attention:
     #: Types of what regions read, such as "tensor<?x?xf32>".
     captures: Tuple[str, ...] = ()
     with_lse: bool = False
+    dropout: str = ""
 
     #: The function's name.
     NAME = "attention"
@@ -47,18 +50,21 @@ class Attention:
         lse = f"tensor<?x{self.query_heads}x?xf32>"
         results = [out, lse] if self.with_lse else [out]
         captures = "".join(f", %c{i}: {kind}" for i, kind in enumerate(self.captures))
+        state = ", %seed: tensor<i64>, %offset: tensor<i64>" if self.dropout else ""
         inits = ["%out_init", "%lse_init"][: len(results)]
         clauses = []
         if self.scale is not None:
             clauses.append(f"scale({_float(self.scale)})")
         if self.mask:
             clauses.append(f"mask({self.mask})")
+        if self.dropout:
+            clauses.append(f"dropout({self.dropout}, %seed, %offset : tensor<i64>, tensor<i64>)")
         if self.score:
             clauses.append(_region("score", "%s: f32, %b: index, %h: index, %i: index, %j: index", self.score))
         if self.keep:
             clauses.append(_region("keep", "%b: index, %h: index, %i: index, %j: index", self.keep))
         lines = [
-            f"func.func @{self.NAME}(%query: {query}, %key: {key}, %value: {value}{captures})",
+            f"func.func @{self.NAME}(%query: {query}, %key: {key}, %value: {value}{captures}{state})",
             f"    -> ({', '.join(results)}) {{",
             "  %dim0 = arith.constant 0 : index",
             "  %dim2 = arith.constant 2 : index",

@@ -213,7 +213,7 @@ def test_operators_obey_the_rules_of_torch():
         attn.yield %m : i1
     """
     torch.library.opcheck(
-        torch.ops.attn.attention.default, (q, k, v, [mask], "", "", keep, None, False, []),
+        torch.ops.attn.attention.default, (q, k, v, [mask], None, "", "", keep, None, 0.0, False, []),
         test_utils=("test_schema", "test_faketensor", "test_autograd_registration", "test_aot_dispatch_static"),
     )  # fmt: skip
 
@@ -225,7 +225,6 @@ def good():
 @pytest.mark.parametrize(
     "change,error,text",
     [
-        (lambda q, k, v: (q, k, v, None, 0.1), attn.UnsupportedError, "dropout_p must be 0"),
         (lambda q, k, v: (q, k, v, torch.ones(8, 8), 0.0, True), attn.AttnError, "exclude each other"),
         (lambda q, k, v: (q.double(), k.double(), v.double()), attn.UnsupportedError, "convert it to torch.float32"),
         (lambda q, k, v: (q, k.bfloat16(), v), attn.AttnError, "convert them to one"),

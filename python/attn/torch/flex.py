@@ -244,6 +244,7 @@ def flex_attention(
     kernel_options: Optional[Mapping[str, Any]] = None,
     *,
     return_aux: Optional[AuxRequest] = None,
+    dropout_p: float = 0.0,
 ) -> Union[Tensor, Tuple[Tensor, Tensor], Tuple[Tensor, AuxOutput]]:
     """Computes what ``torch.nn.attention.flex_attention.flex_attention`` does.
 
@@ -251,8 +252,11 @@ def flex_attention(
     into the kernel, reads of captured tensors included. In the place of both,
     ``score_mod`` may be what ``trace`` made of them. ``block_mask`` may be a
     ``mask_mod`` itself; of a ``BlockMask`` only the ``mask_mod`` is used, since the
-    compiler finds out which blocks it leaves out.
+    compiler finds out which blocks it leaves out. Dropout, which torch's function
+    does not have, is that of ``sdpa``.
     """
+    if not 0.0 <= dropout_p < 1.0:
+        raise AttnError(f"dropout_p is {dropout_p}; it must be at least 0 and less than 1")
     if kernel_options:
         warn_once(
             "kernel options", f"kernel_options are those of other kernels and ignored: {', '.join(kernel_options)}"
@@ -277,7 +281,7 @@ def flex_attention(
     else:
         score, keep, captures = _trace(score_mod, _find_mask(block_mask, query, key))
     with_lse = return_lse or (return_aux is not None and return_aux.lse)
-    out, lse = attend(query, key, value, captures, Kind(score=score, keep=keep, scale=scale), with_lse)
+    out, lse = attend(query, key, value, captures, Kind(score=score, keep=keep, scale=scale, dropout_p=dropout_p), with_lse)
     if return_aux is not None:
         return out, AuxOutput(lse=lse if with_lse else None)
     return (out, cast(Tensor, lse)) if return_lse else out

@@ -26,6 +26,8 @@ _GPU_DTYPES = (torch.bfloat16, torch.float16)
 _NAMES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
 # Bytes that GPUs copy at a time: what addresses and strides are multiples of.
 _GPU_ALIGNMENT = 16
+# Random numbers of dropout have 8 bits if the probability is met as closely as the compiler demands.
+_DROPOUT_TOLERANCE = 0.05
 
 
 class Kind(NamedTuple):
@@ -35,6 +37,7 @@ class Kind(NamedTuple):
     score: str = ""
     keep: str = ""
     scale: Optional[float] = None
+    dropout_p: float = 0.0
 
 
 class Mode(NamedTuple):
@@ -64,6 +67,17 @@ def find_target(device: torch.device) -> str:
     raise UnsupportedError(
         f"{torch.cuda.get_device_name(device)} has compute capability {capability[0]}.{capability[1]}; use a GPU with "
         "8.0 or later, or tensors on the CPU"
+    )
+
+
+def dropout_attribute(p: float) -> str:
+    """Dropout with this probability as the compiler's attribute."""
+    for bits in (8, 16):
+        threshold = int(p * 2**bits + 0.5)
+        if 0 < threshold < 2**bits and abs(threshold / 2**bits - p) <= _DROPOUT_TOLERANCE * p:
+            return f"#attn.dropout<p = {threshold / 2**bits!r}, rng = #attn.philox<rounds = 7>, bits = {bits}>"
+    raise UnsupportedError(
+        f"dropout_p is {p}, which random numbers of 16 bits do not meet; it must be 0, or from 0.00016 to 0.99999"
     )
 
 
@@ -162,22 +176,23 @@ class Binding:
     def __init__(self, function: Function, inputs: Sequence[Tensor], outputs: Sequence[Layout]):
         self._call = function.call
         self._last_error = function.last_error
-        self._arguments = [
-            *(self._as_argument(*describe(tensor)) for tensor in inputs),
-            *(
-                self._as_argument(layout.shape, layout.strides, layout.dtype, inputs[0].get_device())
-                for layout in outputs
-            ),
+        self._device = inputs[0].get_device()
+        layouts = [
+            *(describe(tensor) for tensor in inputs),
+            *((layout.shape, layout.strides, layout.dtype, self._device) for layout in outputs),
         ]
+        ranks = [len(dims) for _, _, dims, _ in function.args]
+        self._arguments = [self._as_argument(rank, *layout) for rank, layout in zip(ranks, layouts)]
         self._layouts = list(outputs)
         self._count = len(self._arguments)
-        self._device = inputs[0].get_device()
         # Views of arguments that no call is using: calls may overlap in time.
         self._free: List[Tuple[Any, List[TensorView]]] = []
 
     @staticmethod
-    def _as_argument(shape: Sequence[int], strides: Sequence[int], dtype: torch.dtype, device: int) -> Tuple:
-        if not shape:
+    def _as_argument(
+        rank: int, shape: Sequence[int], strides: Sequence[int], dtype: torch.dtype, device: int
+    ) -> Tuple:
+        if not shape and rank == 1:
             shape, strides = (1,), (1,)
         return tuple(shape), tuple(strides), element_types()[dtype], device
 
@@ -255,19 +270,33 @@ class Plan:
             keep=kind.keep,
             captures=tuple(capture_type(tensor) for tensor in captures),
             with_lse=mode.with_lse,
+            dropout=dropout_attribute(kind.dropout_p) if kind.dropout_p else "",
         )
+        self._has_dropout = kind.dropout_p != 0
+        inputs = (query, key, value, *captures)
+        if self._has_dropout:
+            inputs += (query.new_empty((), dtype=torch.int64),) * 2
         function, *self._backward = find_functions(description, find_target(query.device), mode.gradients)
-        self.run = Binding(function, (query, key, value, *captures), output_layouts(query, value, self.with_lse))
+        self._run = Binding(function, inputs, output_layouts(query, value, self.with_lse))
         self._gradients: Dict[Tuple, Binding] = {}
+
+    def run(self, tensors: Sequence[Tensor]) -> List[Tensor]:
+        """The output and perhaps its log-sum-exp. ``tensors`` are query, key, value,
+        captures and, with dropout, seed and offset in one tensor."""
+        return self._run((*tensors[:-1], *tensors[-1].unbind()) if self._has_dropout else tensors)
 
     def run_backward(
         self, tensors: Sequence[Tensor], out: Tensor, lse: Tensor, dout: Tensor, dlse: Optional[Tensor]
     ) -> List[Tensor]:
         """Gradients of query, key, value and of the captures asked for."""
-        inputs = [*tensors, out, lse, _readable(dout)]
+        state = tensors[-1].unbind() if self._has_dropout else ()
+        if state:
+            tensors = tensors[:-1]
+        results = [out, lse, _readable(dout)]
         if self.mode.with_lse:
-            inputs.append(torch.zeros_like(lse) if dlse is None else _readable(dlse))
-        layouts = tuple([tensor.stride() for tensor in inputs[len(tensors) :]])
+            results.append(torch.zeros_like(lse) if dlse is None else _readable(dlse))
+        inputs = [*tensors, *state, *results]
+        layouts = tuple([tensor.stride() for tensor in results])
         binding = self._gradients.get(layouts)
         if binding is None:
             wanted = [*tensors[:3], *(tensors[3 + capture] for capture in self.mode.gradients or ())]

@@ -12,33 +12,42 @@ from typing import Any, List, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
-from attn.errors import UnsupportedError
+from attn.errors import AttnError, UnsupportedError
 from attn.torch.kernels import Kind, Mode, Plan, check_tensors, get_plan, gradient_layout, output_layouts
 
 _library = torch.library.Library("attn", "DEF")
-_library.define(
-    "attention(Tensor query, Tensor key, Tensor value, Tensor[] captures, str mask, str score, str keep, "
-    "float? scale, bool with_lse, int[]? gradients) -> (Tensor, Tensor)"
+# With dropout, seed and offset of its random numbers are the two numbers of `rng`.
+_parameters = (
+    "Tensor query, Tensor key, Tensor value, Tensor[] captures, Tensor? rng, str mask, str score, str keep, "
+    "float? scale, float dropout_p, bool with_lse"
 )
+_library.define(f"attention({_parameters}, int[]? gradients) -> (Tensor, Tensor)")
 _library.define(
-    "attention_backward(Tensor query, Tensor key, Tensor value, Tensor[] captures, str mask, str score, str keep, "
-    "float? scale, bool with_lse, int[] gradients, Tensor out, Tensor lse, Tensor dout, Tensor? dlse) -> Tensor[]"
+    f"attention_backward({_parameters}, int[] gradients, Tensor out, Tensor lse, Tensor dout, Tensor? dlse) -> Tensor[]"
 )
 
 
-def _mode(with_lse: bool, gradients: Optional[Sequence[int]]) -> Mode:
-    return Mode(with_lse, None if gradients is None else tuple(gradients))
+def _find_plan(query, key, value, captures, rng, mask, score, keep, scale, dropout_p, with_lse, gradients):
+    """The plan of an operator's arguments, and the tensors it runs on."""
+    tensors = (query, key, value, *captures)
+    if dropout_p != 0:
+        if rng is None or rng.shape != (2,) or rng.dtype != torch.int64 or rng.device != query.device:
+            raise AttnError(f"rng must have two numbers of torch.int64 on {query.device}: seed and offset of dropout")
+        tensors += (rng,)
+    mode = Mode(with_lse, None if gradients is None else tuple(gradients))
+    return get_plan(Kind(mask, score, keep, scale, dropout_p), mode, query, key, value, captures), tensors
 
 
-def _run(query, key, value, captures, mask, score, keep, scale, with_lse, gradients):
-    plan = get_plan(Kind(mask, score, keep, scale), _mode(with_lse, gradients), query, key, value, captures)
-    outputs = plan.run((query, key, value, *captures))
+def _run(query, *arguments):
+    plan, tensors = _find_plan(query, *arguments)
+    outputs = plan.run(tensors)
     return outputs[0], outputs[1] if plan.with_lse else query.new_empty(0, dtype=torch.float32)
 
 
-def _run_backward(query, key, value, captures, mask, score, keep, scale, with_lse, gradients, out, lse, dout, dlse):
-    plan = get_plan(Kind(mask, score, keep, scale), _mode(with_lse, gradients), query, key, value, captures)
-    return plan.run_backward((query, key, value, *captures), out, lse, dout, dlse)
+def _run_backward(*arguments):
+    *arguments, out, lse, dout, dlse = arguments
+    plan, tensors = _find_plan(*arguments)
+    return plan.run_backward(tensors, out, lse, dout, dlse)
 
 
 for _device in ("CPU", "CUDA"):
@@ -47,7 +56,7 @@ for _device in ("CPU", "CUDA"):
 
 
 @torch.library.register_fake("attn::attention", lib=_library)
-def _(query, key, value, captures, mask, score, keep, scale, with_lse, gradients):
+def _(query, key, value, captures, rng, mask, score, keep, scale, dropout_p, with_lse, gradients):
     check_tensors(query, key, value, captures)
     has_lse = with_lse or gradients is not None
     outputs = [layout.make() for layout in output_layouts(query, value, has_lse)]
@@ -55,19 +64,19 @@ def _(query, key, value, captures, mask, score, keep, scale, with_lse, gradients
 
 
 @torch.library.register_fake("attn::attention_backward", lib=_library)
-def _(query, key, value, captures, mask, score, keep, scale, with_lse, gradients, out, lse, dout, dlse):
+def _(query, key, value, captures, rng, mask, score, keep, scale, dropout_p, with_lse, gradients, *results):
     wanted = [query, key, value, *(captures[i] for i in gradients)]
     return [gradient_layout(tensor).make() for tensor in wanted]
 
 
 def _setup_context(ctx: Any, inputs: Tuple, output: Tuple) -> None:
-    query, key, value, captures, *ctx.parameters = inputs
+    query, key, value, captures, rng, *ctx.parameters = inputs
     ctx.num_captures = len(captures)
     ctx.set_materialize_grads(False)
     out, lse = output
     if not ctx.parameters[-2]:
         ctx.mark_non_differentiable(lse)
-    ctx.save_for_backward(query, key, value, *captures, out, lse)
+    ctx.save_for_backward(query, key, value, *captures, rng, out, lse)
 
 
 def _refuse_second_derivatives() -> None:
@@ -78,7 +87,7 @@ def _refuse_second_derivatives() -> None:
 
 def _backward(ctx: Any, dout: Optional[Tensor], dlse: Optional[Tensor]) -> Tuple:
     _refuse_second_derivatives()
-    query, key, value, *captures, out, lse = ctx.saved_tensors
+    query, key, value, *captures, rng, out, lse = ctx.saved_tensors
     gradients = ctx.parameters[-1]
     if gradients is None:
         raise RuntimeError("attn::attention was called without 'gradients'; pass the captures to differentiate, or []")
@@ -86,12 +95,12 @@ def _backward(ctx: Any, dout: Optional[Tensor], dlse: Optional[Tensor]) -> Tuple
         dout = torch.zeros_like(out)
     with_lse = ctx.parameters[-2]
     dquery, dkey, dvalue, *dcaptures = torch.ops.attn.attention_backward(
-        query, key, value, captures, *ctx.parameters[:-1], gradients, out, lse, dout, dlse if with_lse else None
+        query, key, value, captures, rng, *ctx.parameters[:-1], gradients, out, lse, dout, dlse if with_lse else None
     )
     by_capture: List[Optional[Tensor]] = [None] * len(captures)
     for number, gradient in zip(gradients, dcaptures):
         by_capture[number] = gradient
-    return dquery, dkey, dvalue, by_capture, None, None, None, None, None, [None] * len(gradients)
+    return dquery, dkey, dvalue, by_capture, *[None] * 7, [None] * len(gradients)
 
 
 torch.library.register_autograd("attn::attention", _backward, setup_context=_setup_context, lib=_library)
@@ -138,6 +147,13 @@ def is_plain(*tensors: Tensor) -> bool:
     return True
 
 
+def draw_state(device: torch.device) -> Tensor:
+    """Seed and offset for dropout, from the generator that ``torch.manual_seed``
+    sets. They stay on the device, so that nothing waits for them, and graphs of
+    CUDA get new ones at each replay."""
+    return torch.randint(2**63 - 1, (2,), dtype=torch.int64, device=device)
+
+
 def attend(
     query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor], kind: Kind, with_lse: bool
 ) -> Tuple[Tensor, Optional[Tensor]]:
@@ -151,13 +167,17 @@ def attend(
     gradients = None
     if needs_gradient:
         gradients = tuple([i for i, capture in enumerate(captures) if capture.requires_grad])
+    rng = draw_state(query.device) if kind.dropout_p else None
     if is_plain(query, key, value, *captures):
         plan = get_plan(kind, Mode(with_lse, gradients), query, key, value, captures)
+        tensors = (query, key, value, *captures)
+        if rng is not None:
+            tensors += (rng,)
         if needs_gradient:
-            return _Attention.apply(plan, query, key, value, *captures)
-        outputs = plan.run((query, key, value, *captures))
+            return _Attention.apply(plan, *tensors)
+        outputs = plan.run(tensors)
         return outputs[0], outputs[1] if with_lse else None
     return torch.ops.attn.attention(
-        query, key, value, list(captures), kind.mask, kind.score, kind.keep, kind.scale, with_lse,
+        query, key, value, list(captures), rng, *kind, with_lse,
         None if gradients is None else list(gradients),
     )  # fmt: skip

@@ -19,20 +19,20 @@ _CAUSAL = "#attn.causal<alignment = top_left>"
 
 
 @functools.lru_cache(maxsize=None)
-def _make_kind(mask_type: Optional[str], is_causal: bool, scale: Optional[float]) -> Kind:
+def _make_kind(mask_type: Optional[str], is_causal: bool, scale: Optional[float], dropout_p: float) -> Kind:
     """What is computed with a mask of this type, each of whose four dimensions
     may be 1."""
     mask = _CAUSAL if is_causal else ""
     if mask_type is None:
-        return Kind(mask=mask, scale=scale)
+        return Kind(mask=mask, scale=scale, dropout_p=dropout_p)
     *sizes, element = mask_type[len("tensor<") : -1].split("x")
     indices = ["%first" if size == "1" else name for size, name in zip(sizes, ("%b", "%h", "%i", "%j"))]
     read = "%first = arith.constant 0 : index\n" f"%m = tensor.extract %c0[{', '.join(indices)}] : {mask_type}\n"
     if element == "i1":
-        return Kind(mask=mask, keep=read + "attn.yield %m : i1", scale=scale)
+        return Kind(mask=mask, keep=read + "attn.yield %m : i1", scale=scale, dropout_p=dropout_p)
     widen = "" if element == "f32" else f"%w = arith.extf %m : {element} to f32\n"
     add = f"%r = arith.addf %s, {'%w' if widen else '%m'} : f32\nattn.yield %r : f32"
-    return Kind(mask=mask, score=read + widen + add, scale=scale)
+    return Kind(mask=mask, score=read + widen + add, scale=scale, dropout_p=dropout_p)
 
 
 def _four_dimensions(tensor: Tensor, name: str) -> Tensor:
@@ -103,10 +103,11 @@ def sdpa(
     """Computes what ``torch.nn.functional.scaled_dot_product_attention`` does.
 
     Rows with nothing to attend are 0. Tensors must have a last dimension with a
-    stride of 1, ``attn_mask`` included.
+    stride of 1, ``attn_mask`` included. As in torch's function dropout applies
+    whenever ``dropout_p`` is not 0, in training and evaluation alike.
     """
-    if dropout_p != 0.0:
-        raise UnsupportedError("dropout_p must be 0: dropout is not supported yet; use torch's function, or no dropout")
+    if not 0.0 <= dropout_p < 1.0:
+        raise AttnError(f"dropout_p is {dropout_p}; it must be at least 0 and less than 1")
     if is_causal and attn_mask is not None:
         raise AttnError("is_causal and attn_mask exclude each other; put the causal part into the mask")
     if torch.is_autocast_enabled(query.device.type):
@@ -138,5 +139,5 @@ def sdpa(
     mask_type = None if attn_mask is None else capture_type(attn_mask)
     # Compilers of torch do not follow caches.
     make_kind = _make_kind.__wrapped__ if torch.compiler.is_compiling() else _make_kind
-    out, _ = attend(query, key, value, captures, make_kind(mask_type, is_causal, scale), False)
+    out, _ = attend(query, key, value, captures, make_kind(mask_type, is_causal, scale, dropout_p), False)
     return out if len(shape) == 4 else out.reshape(*shape[:-1], out.shape[-1])

@@ -1,0 +1,217 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Dropout in attn.torch: against attention in f64 that drops the same weights.
+
+Which they are is found out from outputs: of scores that are all equal and values
+that are rows of the identity, each output is a weight.
+"""
+
+import sys
+
+import pytest
+from conftest import ROOT
+
+torch = pytest.importorskip("torch")
+
+import attn  # noqa: E402
+from attn.torch import flex_attention, sdpa  # noqa: E402
+from attn.torch.kernels import dropout_attribute  # noqa: E402
+
+sys.path.append(str(ROOT / "test" / "Integration" / "Inputs"))
+from dropout import Dropout  # noqa: E402
+
+B, H, S, D = 2, 4, 72, 32
+
+
+def recover_mask(seed, p, batch=B, heads=H, queries=S, keys=S):
+    """What the first call after torch.manual_seed(seed) keeps."""
+    torch.manual_seed(seed)
+    zeros = torch.zeros(batch, heads, queries, 16)
+    values = torch.eye(keys).expand(batch, heads, keys, keys)
+    return sdpa(zeros, torch.zeros(batch, heads, keys, 16), values, dropout_p=p) > 0
+
+
+def effective(p):
+    bits = 8 if "bits = 8" in dropout_attribute(p) else 16
+    return int(p * 2**bits + 0.5) / 2**bits
+
+
+def reference(q, k, v, kept, p, change=lambda scores: scores):
+    """Attention in f64 whose weights are those of ``kept``."""
+    groups = q.shape[1] // k.shape[1]
+    k, v = (x.repeat_interleave(groups, 1) for x in (k, v))
+    weights = torch.softmax(change(q @ k.mT / q.shape[-1] ** 0.5), -1)
+    return (weights * kept / (1 - effective(p))) @ v
+
+
+def make_inputs(dtype=torch.float32, key_heads=H):
+    torch.manual_seed(100)
+    return [torch.randn(B, heads, S, D).to(dtype).requires_grad_() for heads in (H, key_heads, key_heads)]
+
+
+def gradients(out, inputs):
+    weights = torch.randn(out.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    return torch.autograd.grad((out.double() * weights).sum(), inputs)
+
+
+def compare(call, change=lambda scores: scores, p=0.25, dtype=torch.float32, key_heads=H):
+    inputs = make_inputs(dtype, key_heads)
+    wide = [tensor.detach().double().requires_grad_() for tensor in inputs]
+    exact = reference(*wide, recover_mask(7, p), p, change)
+    torch.manual_seed(7)
+    out = call(*inputs)
+    tolerance = {torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 3e-3}[dtype]
+    for actual, expected in zip((out, *gradients(out, inputs)), (exact, *gradients(exact, wide))):
+        assert (actual.double() - expected).norm() <= tolerance * expected.norm()
+
+
+def causal(scores):
+    return scores.masked_fill(torch.ones(S, S).triu(1).bool(), float("-inf"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("p", [0.1, 0.125, 0.5])
+def test_sdpa(dtype, p):
+    compare(lambda q, k, v: sdpa(q, k, v, dropout_p=p, is_causal=True), causal, p=p, dtype=dtype)
+
+
+def test_grouped_heads():
+    compare(lambda q, k, v: sdpa(q, k, v, dropout_p=0.25, enable_gqa=True), key_heads=2)
+
+
+def test_masks():
+    mask = torch.rand(S, S, generator=torch.Generator().manual_seed(2)) > 0.3
+    fill = lambda scores: scores.masked_fill(~mask, float("-inf"))  # noqa: E731
+    compare(lambda q, k, v: sdpa(q, k, v, attn_mask=mask, dropout_p=0.25), fill)
+    bias = torch.randn(H, 1, S, generator=torch.Generator().manual_seed(2))
+    compare(lambda q, k, v: sdpa(q, k, v, attn_mask=bias, dropout_p=0.25), lambda scores: scores + bias)
+
+
+def test_flex_attention():
+    slopes = torch.rand(H, generator=torch.Generator().manual_seed(2))
+    distance = torch.arange(S)[:, None] - torch.arange(S)
+
+    def call(q, k, v):
+        return flex_attention(
+            q, k, v, lambda s, b, h, i, j: s - slopes[h] * (i - j), lambda b, h, i, j: i >= j, dropout_p=0.25
+        )
+
+    compare(call, lambda scores: causal(scores - slopes[:, None, None] * distance))
+
+
+def test_log_sum_exp_is_that_of_all_weights():
+    q, k, v = make_inputs()
+    out, lse = flex_attention(q, k, v, return_lse=True, dropout_p=0.25)
+    _, expected = flex_attention(q, k, v, return_lse=True)
+    torch.testing.assert_close(lse, expected)
+    (gradient,) = torch.autograd.grad(lse.sum() + 0 * out.sum(), q)
+    torch.testing.assert_close(gradient, torch.autograd.grad(expected.sum(), q)[0])
+
+
+def test_decisions_are_those_of_the_documentation():
+    torch.manual_seed(5)
+    seed, offset = torch.randint(2**63 - 1, (2,)).tolist()
+    kept = recover_mask(5, 0.1)
+    b, h, i, j = (torch.arange(n).reshape([-1] + [1] * (3 - d)).numpy() for d, n in enumerate((B, H, S, S)))
+    expected = Dropout(effective(0.1), "philox", 7).keep(seed, offset, b, h, i, j)
+    assert (kept.numpy() == expected).all()
+
+
+@pytest.mark.parametrize("p", [0.0005, 0.02, 0.1, 0.125, 0.5, 0.9, 0.999])
+def test_rate(p):
+    assert abs(effective(p) - p) <= 0.05 * p
+    kept = recover_mask(11, p, 4, 8, 256, 256)
+    deviation = (effective(p) * (1 - effective(p)) / kept.numel()) ** 0.5
+    assert abs((~kept).double().mean() - effective(p)) <= 5 * deviation
+    # Rows, columns and heads alike.
+    for dims in ((0, 1, 2), (0, 1, 3), (2, 3)):
+        rates = (~kept).double().mean(dims)
+        assert (rates - effective(p)).abs().max() <= 6 * deviation * rates.numel() ** 0.5
+
+
+def test_manual_seed_repeats_and_calls_advance():
+    q, k, v = make_inputs()
+    torch.manual_seed(3)
+    first, second = (sdpa(q, k, v, dropout_p=0.5) for _ in range(2))
+    torch.manual_seed(3)
+    again = [sdpa(q, k, v, dropout_p=0.5) for _ in range(2)]
+    assert torch.equal(first, again[0]) and torch.equal(second, again[1])
+    assert not torch.equal(first, second)
+    # Other calls of the generator count too, calls without dropout do not.
+    torch.manual_seed(3)
+    sdpa(q, k, v)
+    assert torch.equal(first, sdpa(q, k, v, dropout_p=0.5))
+    # Of two calls about half of the decisions differ, of heads and batch entries as well.
+    masks = [recover_mask(seed, 0.5) for seed in (3, 4)]
+    for one, other in (masks, masks[0].unbind(0)[:2], masks[0].unbind(1)[:2]):
+        assert 0.45 < (one != other).double().mean() < 0.55
+
+
+def test_checkpoints_drop_the_same():
+    from torch.utils.checkpoint import checkpoint
+
+    q, k, v = make_inputs()
+    results = []
+    for call in (lambda f, *args: f(*args), lambda f, *args: checkpoint(f, *args, use_reentrant=False)):
+        torch.manual_seed(3)
+        out = call(lambda *args: sdpa(*args, dropout_p=0.3), q, k, v)
+        results.append((out, *gradients(out, (q, k, v))))
+    for one, other in zip(*results):
+        assert torch.equal(one, other)
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv = torch.nn.Linear(32, 96)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).view(x.shape[0], x.shape[1], 3, 2, 16).permute(2, 0, 3, 1, 4)
+        return sdpa(q, k, v, dropout_p=0.3 if self.training else 0.0).transpose(1, 2).flatten(2)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_compile(backend):
+    torch.manual_seed(0)
+    model, x = Model(), torch.randn(2, 40, 32)
+    compiled = torch.compile(model, backend=backend, fullgraph=True)
+    for training in (True, False):
+        model.train(training)
+        results = []
+        for module in (model, compiled, compiled):
+            model.zero_grad()
+            if len(results) < 2:
+                torch.manual_seed(1)
+            out = module(x)
+            out.square().sum().backward()
+            results.append((out, model.qkv.weight.grad.clone()))
+        for actual, expected in zip(*results[:2]):
+            torch.testing.assert_close(actual, expected)
+        assert torch.equal(results[1][0], results[2][0]) != training
+
+
+def test_operators_obey_the_rules_of_torch():
+    q, k, v = make_inputs()
+    rng = torch.tensor([3, 4])
+    torch.library.opcheck(
+        torch.ops.attn.attention.default, (q, k, v, [], rng, "", "", "", None, 0.3, False, []),
+        test_utils=("test_schema", "test_faketensor", "test_autograd_registration", "test_aot_dispatch_static"),
+    )  # fmt: skip
+    for wrong in (None, rng[:1], rng.int()):
+        with pytest.raises(attn.AttnError, match="rng must have two numbers of torch.int64 on cpu"):
+            torch.ops.attn.attention(q, k, v, [], wrong, "", "", "", None, 0.3, False, [])
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.0, 1.5, float("nan")])
+def test_probabilities_out_of_range(p):
+    q, k, v = make_inputs()
+    for call in (sdpa, flex_attention):
+        with pytest.raises(attn.AttnError, match="it must be at least 0 and less than 1"):
+            call(q, k, v, dropout_p=p)
+
+
+@pytest.mark.parametrize("p", [1e-7, 1 - 1e-7])
+def test_probabilities_that_few_bits_do_not_meet(p):
+    with pytest.raises(attn.UnsupportedError, match="which random numbers of 16 bits do not meet"):
+        sdpa(*make_inputs(), dropout_p=p)
