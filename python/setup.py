@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Builds the wheel: the Python package with the shared libraries inside.
 
-    pip wheel --no-deps python
+    pip wheel --no-deps ./python
 
 The libraries come from a build tree: that of the environment variable
 ATTN_BUILD_DIR, or one that is made for the wheel, where MLIR and LLVM are linked

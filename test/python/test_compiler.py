@@ -199,3 +199,20 @@ def test_threads_share_the_compiler(fresh):
     with concurrent.futures.ThreadPoolExecutor(6) as pool:
         artifacts = list(pool.map(attn.compile, sources))
     assert artifacts[:4] * 3 == artifacts
+
+
+def test_kernels_for_machines_without_a_compiler(tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch")
+    from attn.artifact import Artifact
+    from attn.torch import compile_for, sdpa
+
+    monkeypatch.setenv("ATTN_CACHE_DIR", str(tmp_path))
+    q = torch.randn(1, 2, 8, 24, dtype=torch.bfloat16)
+    expected = sdpa(q, q, q)
+    with compile_for("sm_80"):
+        torch.testing.assert_close(sdpa(q, q, q), expected)
+        with pytest.raises(attn.CompileError, match="must be bf16 or f16"):
+            sdpa(q.float(), q.float(), q.float())
+    assert "sm_80" in [Artifact(str(path)).target for path in tmp_path.glob("*.so")]
+    sdpa(q.half(), q.half(), q.half())
+    assert [Artifact(str(path)).target for path in tmp_path.glob("*.so")].count("sm_80") == 1

@@ -10,6 +10,7 @@ device that the tensors are on: a GPU, or the host.
 """
 
 from attn.torch.flex import Traced, flex_attention, trace
+from attn.torch.kernels import compile_for
 from attn.torch.sdpa import sdpa
 
-__all__ = ["Traced", "flex_attention", "sdpa", "trace"]
+__all__ = ["Traced", "compile_for", "flex_attention", "sdpa", "trace"]

@@ -8,9 +8,10 @@ It checks them, compiles what they need, and keeps the C views of the arguments,
 so that a later call only fills in addresses.
 """
 
+import contextlib
 import ctypes
 import functools
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -251,6 +252,29 @@ def find_functions(description: Attention, target: str, gradients: Optional[Tupl
     return artifact[f"{name}_fwd"], artifact[f"{name}_bwd"]
 
 
+# What plans compile for apart from the device of their tensors.
+_further_targets: Tuple[str, ...] = ()
+
+
+@contextlib.contextmanager
+def compile_for(target: str) -> Iterator[None]:
+    """Has calls in a ``with`` statement compile their kernels for another target too.
+
+    Results are those of the tensors' own device. A run of a model on the CPU, with
+    small tensors in the dtype of the GPU, so fills the cache for machines that have
+    a GPU and no compiler.
+    """
+    global _further_targets
+    before = _further_targets
+    # Plans that there are have compiled already.
+    _plans.clear()
+    _further_targets = (*before, target)
+    try:
+        yield
+    finally:
+        _further_targets = before
+
+
 class Plan:
     """How to compute attention, and its gradients, for tensors of some layout."""
 
@@ -272,6 +296,8 @@ class Plan:
             with_lse=mode.with_lse,
             dropout=dropout_attribute(kind.dropout_p) if kind.dropout_p else "",
         )
+        for target in _further_targets:
+            find_functions(description, target, mode.gradients)
         self._has_dropout = kind.dropout_p != 0
         inputs = (query, key, value, *captures)
         if self._has_dropout:

@@ -1,0 +1,162 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""attn.torch in bf16 on a GPU if there is one, and else on the host, against torch in f64.
+
+With ATTN_TEST_COMPILE_FOR=sm_90a, kernels for that target are compiled on the way:
+the cache that they fill serves this test on a machine without a compiler.
+"""
+
+import contextlib
+import os
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import attn.torch  # noqa: E402
+from attn.torch import flex_attention, sdpa  # noqa: E402
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+B, H, S, D = 2, 4, 200, 64
+
+
+@pytest.fixture(autouse=True)
+def compile_for():
+    target = os.environ.get("ATTN_TEST_COMPILE_FOR")
+    with attn.torch.compile_for(target) if target else contextlib.nullcontext():
+        yield
+
+
+def make_inputs(key_heads=H, queries=S, keys=S):
+    torch.manual_seed(0)
+    shapes = ((B, H, queries, D), (B, key_heads, keys, D), (B, key_heads, keys, D))
+    return [torch.randn(shape).to(DEVICE, torch.bfloat16).requires_grad_() for shape in shapes]
+
+
+def reference(q, k, v, change=lambda scores: scores, kept=1.0):
+    groups = q.shape[1] // k.shape[1]
+    k, v = (x.repeat_interleave(groups, 1) for x in (k, v))
+    return (torch.softmax(change(q @ k.mT / q.shape[-1] ** 0.5), -1) * kept) @ v
+
+
+def causal(scores):
+    keep = torch.ones(scores.shape[-2:], dtype=torch.bool, device=DEVICE).tril()
+    return scores.masked_fill(~keep, float("-inf"))
+
+
+def gradients(out, inputs):
+    weights = torch.randn(out.shape, generator=torch.Generator().manual_seed(1)).to(DEVICE, torch.bfloat16)
+    return torch.autograd.grad(out, inputs, weights.to(out.dtype))
+
+
+def compare(call, change=lambda scores: scores, kept=1.0, **shape):
+    inputs = make_inputs(**shape)
+    wide = [tensor.detach().double().requires_grad_() for tensor in inputs]
+    exact = reference(*wide, change, kept)
+    out = call(*inputs)
+    for actual, expected in zip((out, *gradients(out, inputs)), (exact, *gradients(exact, wide))):
+        assert (actual.double() - expected).norm() <= 1.5e-2 * expected.norm()
+    with torch.no_grad():
+        torch.testing.assert_close(call(*inputs), out) if isinstance(kept, float) else None
+
+
+def test_plain():
+    compare(sdpa)
+    compare(lambda q, k, v: sdpa(q, k, v, is_causal=True), causal)
+    compare(lambda q, k, v: sdpa(q, k, v, is_causal=True, enable_gqa=True), causal, key_heads=2)
+    compare(lambda q, k, v: sdpa(q, k, v, scale=0.3), lambda scores: scores * 0.3 * 8, queries=70, keys=330)
+
+
+def test_masks():
+    mask = (torch.rand(B, 1, S, S, generator=torch.Generator().manual_seed(2)) > 0.3).to(DEVICE)
+    compare(lambda q, k, v: sdpa(q, k, v, attn_mask=mask), lambda scores: scores.masked_fill(~mask, float("-inf")))
+    bias = torch.randn(H, S, S, generator=torch.Generator().manual_seed(2)).to(DEVICE, torch.bfloat16)
+    compare(lambda q, k, v: sdpa(q, k, v, attn_mask=bias), lambda scores: scores + bias)
+
+
+def test_functions():
+    slopes = torch.rand(H, generator=torch.Generator().manual_seed(2)).to(DEVICE)
+    documents = (torch.arange(S) // 70).to(DEVICE)
+    distance = torch.arange(S, device=DEVICE)[:, None] - torch.arange(S, device=DEVICE)
+
+    def score(s, b, h, i, j):
+        return s - slopes[h] * (i - j)
+
+    def mask(b, h, i, j):
+        return (i >= j) & (documents[i] == documents[j])
+
+    def change(scores):
+        keep = documents[:, None] == documents
+        return causal(scores - slopes[:, None, None] * distance).masked_fill(~keep, float("-inf"))
+
+    compare(lambda q, k, v: flex_attention(q, k, v, score, mask), change)
+
+
+def recover_mask(p, length):
+    """What the next call keeps, from weights that are all equal and values that are rows of the identity."""
+    zeros = torch.zeros(B, H, length, D, device=DEVICE, dtype=torch.bfloat16)
+    values = torch.eye(length, device=DEVICE, dtype=torch.bfloat16).expand(B, H, -1, -1).contiguous()
+    return sdpa(zeros, zeros, values, dropout_p=p) > 0
+
+
+@pytest.mark.parametrize("p", [0.125, 0.1])
+def test_dropout(p):
+    effective = round(p * 256) / 256
+    torch.manual_seed(3)
+    kept = recover_mask(p, 64)
+    assert abs((~kept).double().mean() - effective) < 0.01
+
+    def call(q, k, v):
+        torch.manual_seed(3)
+        return sdpa(q, k, v, dropout_p=p)
+
+    compare(call, kept=kept / (1 - effective), queries=64, keys=64)
+    q, k, v = make_inputs()
+    torch.manual_seed(3)
+    first, second = (sdpa(q, k, v, dropout_p=p) for _ in range(2))
+    torch.manual_seed(3)
+    assert torch.equal(sdpa(q, k, v, dropout_p=p), first) and not torch.equal(first, second)
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="graphs are those of CUDA")
+def test_graphs_of_cuda_drop_anew():
+    q, k, v = (tensor.detach() for tensor in make_inputs())
+    sdpa(q, k, v, dropout_p=0.125)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = sdpa(q, k, v, dropout_p=0.125)
+    results = []
+    for _ in range(2):
+        graph.replay()
+        results.append(out.clone())
+    assert not torch.equal(*results)
+    assert all(torch.isfinite(result).all() for result in results)
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = (torch.nn.Linear(H * D, n * H * D) for n in (3, 1))
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).unflatten(-1, (3, H, D)).permute(2, 0, 3, 1, 4)
+        return self.out(sdpa(q, k, v, is_causal=True, dropout_p=0.125).transpose(1, 2).flatten(2))
+
+
+def test_compile():
+    torch.manual_seed(0)
+    model, x = Model().to(DEVICE, torch.bfloat16), torch.randn(B, S, H * D).to(DEVICE, torch.bfloat16)
+    compiled = torch.compile(model, backend="inductor" if DEVICE == "cuda" else "aot_eager", fullgraph=True)
+    # The same random numbers, which the default backend has its own of.
+    with torch._inductor.config.patch(fallback_random=True):
+        results = []
+        for module in (model, compiled):
+            model.zero_grad()
+            torch.manual_seed(1)
+            out = module(x)
+            out.float().square().sum().backward()
+            results.append((out, model.qkv.weight.grad.clone()))
+    for actual, expected in zip(*results):
+        assert (actual - expected).norm() <= 2e-2 * expected.norm()
