@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Target/TargetInfo.h"
+#include "PTX.h"
 #include "Targets.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
@@ -23,6 +24,14 @@ LogicalResult TargetInfo::emitShare(OpBuilder &, attn_tile::ShareOp op,
                                     ValueRange, const StagedTile &,
                                     const ThreadPosition &) const {
   return op.emitOpError("cannot share tiles on ") << getName();
+}
+
+Value TargetInfo::emitTransposeBlock(OpBuilder &builder, Location loc,
+                                     Value word) const {
+  return ptx::emitWithResults(builder, loc, word.getType(),
+                              "movmatrix.sync.aligned.m8n8.trans.b16 $0, $1;",
+                              "=r,r", word)
+      .front();
 }
 
 void TargetInfo::emitAtomicAdd(OpBuilder &builder, Location loc, Value address,

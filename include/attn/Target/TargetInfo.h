@@ -137,6 +137,10 @@ public:
   virtual LogicalResult emitShare(OpBuilder &builder, attn_tile::ShareOp op,
                                   ValueRange tile, const StagedTile &stage,
                                   const ThreadPosition &position) const;
+  /// Transposes an 8x8 block of 16-bit values, of which lane `4 * i + q` of a
+  /// warp holds columns `2 * q` and `2 * q + 1` of row `i` as one word.
+  virtual Value emitTransposeBlock(OpBuilder &builder, Location loc,
+                                   Value word) const;
   /// Adds four f32 values to consecutive ones in global memory, each addition
   /// being atomic.
   virtual void emitAtomicAdd(OpBuilder &builder, Location loc, Value address,

@@ -226,6 +226,7 @@ static void populatePatterns(RewritePatternSet &patterns,
   populateScorePatterns(patterns, converter, context);
   populateDropoutPatterns(patterns, converter, context);
   populateMemoryPatterns(patterns, converter, context);
+  populateStorePatterns(patterns, converter, context);
   populatePipePatterns(patterns, converter, context);
   populateThreadPatterns(patterns, converter, context);
   populateRolePatterns(patterns, converter, context);

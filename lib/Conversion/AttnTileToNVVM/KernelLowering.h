@@ -20,6 +20,7 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/Transforms/DialectConversion.h"
 
 namespace mlir::attn {
@@ -215,6 +216,57 @@ inline Value emitShuffle(OpBuilder &builder, Location loc, Value value,
       NVVM::ShflKind::bfly, UnitAttr());
 }
 
+/// Transposes the 4x4 words of a quad of threads: thread `q` gives word `k` to
+/// thread `k`, as its word `q`.
+inline void emitQuadTranspose(OpBuilder &builder, Location loc, Value thread,
+                              MutableArrayRef<Value> words) {
+  for (int64_t bit : {2, 1}) {
+    Value mask = createI32(builder, loc, bit);
+    Value high =
+        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne,
+                              arith::AndIOp::create(builder, loc, thread, mask),
+                              createI32(builder, loc, 0));
+    for (int64_t low = 0; low < 4; ++low) {
+      if (low & bit)
+        continue;
+      Value &lower = words[low], &upper = words[low | bit];
+      Value sent = arith::SelectOp::create(builder, loc, high, lower, upper);
+      Value kept = arith::SelectOp::create(builder, loc, high, upper, lower);
+      Value received = emitShuffle(builder, loc, sent, bit);
+      lower = arith::SelectOp::create(builder, loc, high, received, kept);
+      upper = arith::SelectOp::create(builder, loc, high, kept, received);
+    }
+  }
+}
+
+/// The first column of the group of eight that a thread holds after, or before,
+/// its quad exchanges four of them: four times that of a pair.
+inline Value emitGroup(OpBuilder &builder, Location loc, Value baseColumn) {
+  return arith::ShLIOp::create(builder, loc, baseColumn,
+                               createI32(builder, loc, 2));
+}
+
+/// A vector of values of one type.
+inline Value joinWords(OpBuilder &builder, Location loc, ValueRange words) {
+  auto type = VectorType::get(static_cast<int64_t>(words.size()),
+                              words.front().getType());
+  Value vector = LLVM::PoisonOp::create(builder, loc, type);
+  for (auto [k, word] : llvm::enumerate(words))
+    vector = LLVM::InsertElementOp::create(builder, loc, vector, word,
+                                           createI32(builder, loc, k));
+  return vector;
+}
+
+/// Whether a tile, whose columns begin at `firstColumn`, never hangs over the
+/// right edge of the memref.
+inline bool isWithinColumns(VectorType tile, MemRefType memref,
+                            Value firstColumn) {
+  APInt column;
+  return !memref.isDynamicDim(memref.getRank() - 1) &&
+         matchPattern(firstColumn, m_ConstantInt(&column)) &&
+         column.getSExtValue() + tile.getDimSize(1) <= memref.getShape().back();
+}
+
 /// First of each operand's values.
 inline SmallVector<Value> getSingleValues(ArrayRef<ValueRange> operands) {
   return llvm::map_to_vector(operands,
@@ -244,10 +296,15 @@ void populateDropoutPatterns(RewritePatternSet &patterns,
                              const TypeConverter &converter,
                              const KernelContext &context);
 
-/// Loads and stores of global memory.
+/// Loads of global memory, and packed tiles.
 void populateMemoryPatterns(RewritePatternSet &patterns,
                             const TypeConverter &converter,
                             const KernelContext &context);
+
+/// Stores of tiles to global memory.
+void populateStorePatterns(RewritePatternSet &patterns,
+                           const TypeConverter &converter,
+                           const KernelContext &context);
 
 /// Pipes and the matrix products that read them.
 void populatePipePatterns(RewritePatternSet &patterns,

@@ -1,4 +1,4 @@
-//===- Memory.cpp - Global memory -----------------------------------===//
+//===- Memory.cpp - Loads of global memory --------------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Lowers accesses to global memory.
+// Lowers loads of global memory, scalar accesses and those of packed tiles.
 //
 //===----------------------------------------------------------------------===//
 
@@ -109,20 +109,7 @@ struct ElementStoreLowering : public KernelPattern<memref::StoreOp> {
     return success();
   }
 };
-} // namespace
 
-/// Emits `i32` indices whose last two are the position of an element of a tile
-/// (the last one, of an element of a row vector).
-static SmallVector<Value> getElementIndices(ValueRange first, unsigned tileRank,
-                                            Value row, Value column) {
-  SmallVector<Value> indices(first);
-  indices[indices.size() - tileRank] = row;
-  if (tileRank == 2)
-    indices.back() = column;
-  return indices;
-}
-
-namespace {
 /// Loads an unaligned tile to registers. Where it lies within the source, and
 /// pairs of neighbours can be loaded at once, it is; each element by itself
 /// elsewhere.
@@ -406,14 +393,32 @@ struct LoadLowering : public KernelPattern<attn_tile::LoadOp> {
     // others, which are loaded together where both are known to exist.
     bool packed = context.isPacked(type);
     bool paired = rank == 2 && (packed || inBounds);
+    // Where all columns exist, a thread loads four such words at once.
+    bool grouped =
+        packed && isWithinColumns(type, memrefType, op.getIndices().back());
     Type element = type.getElementType();
     unsigned bytes = type.getElementTypeBitWidth() / 8;
     SmallVector<Value> results;
     for (int64_t r = 0, e = context.getRows(type); r < e; ++r) {
       Place row = rows.emitPlace(rewriter, loc,
                                  isOneRow ? 0 : context.layout.getRowOffset(r));
-      for (int64_t c = 0, e = context.getColumns(type); c < e;
-           c += paired ? 2 : 1) {
+      int64_t numColumns = context.getColumns(type);
+      int64_t c = 0;
+      for (; grouped && c + groupColumns <= numColumns; c += groupColumns) {
+        SmallVector<Value> indices = first;
+        indices[rowDim] = row.index;
+        indices.back() = emitAdd(
+            rewriter, loc,
+            arith::AddIOp::create(rewriter, loc, columns.first,
+                                  emitGroup(rewriter, loc, columns.base))
+                .getResult(),
+            context.layout.getColumnOffset(c));
+        llvm::append_range(results,
+                           loadGroup(rewriter, loc, thread,
+                                     memref.emitAddress(rewriter, loc, indices),
+                                     row.exists));
+      }
+      for (; c < numColumns; c += paired ? 2 : 1) {
         SmallVector<Value> indices = first;
         indices[rowDim] = row.index;
         Value exists = row.exists;
@@ -451,6 +456,31 @@ struct LoadLowering : public KernelPattern<attn_tile::LoadOp> {
   }
 
 private:
+  /// Columns of a thread that fill four words.
+  static constexpr int64_t groupColumns = 8;
+
+  /// Loads the words of four groups of eight columns: each thread of a quad
+  /// loads those of a group, at `address`, and they exchange them. They are
+  /// zero unless `exists`.
+  static SmallVector<Value> loadGroup(OpBuilder &builder, Location loc,
+                                      Value thread, Value address,
+                                      Value exists) {
+    Type i32 = builder.getI32Type();
+    Value vector = LLVM::LoadOp::create(builder, loc, VectorType::get(4, i32),
+                                        address, /*alignment=*/16);
+    SmallVector<Value> words;
+    for (int64_t k = 0; k < 4; ++k) {
+      Value word = LLVM::ExtractElementOp::create(builder, loc, vector,
+                                                  createI32(builder, loc, k));
+      if (exists)
+        word = arith::SelectOp::create(builder, loc, exists, word,
+                                       createI32(builder, loc, 0));
+      words.push_back(word);
+    }
+    emitQuadTranspose(builder, loc, thread, words);
+    return words;
+  }
+
   /// An index of the source, and whether it is the one that was asked for.
   struct Place {
     Value index;
@@ -601,6 +631,29 @@ struct AddPackedLowering : public KernelPattern<AddPackedOp> {
   }
 };
 
+struct StorePackedLowering : public KernelPattern<StorePackedOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(StorePackedOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    ValueRange values = adaptor.getValue();
+    if (values.size() % 4 != 0)
+      return rewriter.notifyMatchFailure(op, "registers are no groups of four");
+    SmallVector<Value> groups = emitPackedGroups(
+        rewriter, loc, cast<MemRefType>(op.getDest().getType()),
+        adaptor.getDest(), getSingleValues(adaptor.getIndices()),
+        context.getPosition(rewriter, op), values.size());
+    for (auto [i, address] : llvm::enumerate(groups))
+      LLVM::StoreOp::create(rewriter, loc,
+                            joinWords(rewriter, loc, values.slice(4 * i, 4)),
+                            address, /*alignment=*/16);
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
 struct LoadPackedLowering : public KernelPattern<LoadPackedOp> {
   using KernelPattern::KernelPattern;
 
@@ -631,223 +684,11 @@ struct LoadPackedLowering : public KernelPattern<LoadPackedOp> {
 };
 } // namespace
 
-/// Transposes the 4x4 words of a quad of threads: thread `q` gives word `k` to
-/// thread `k`, as its word `q`.
-static void emitQuadTranspose(OpBuilder &builder, Location loc, Value thread,
-                              MutableArrayRef<Value> words) {
-  for (int64_t bit : {2, 1}) {
-    Value mask = createI32(builder, loc, bit);
-    Value high =
-        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne,
-                              arith::AndIOp::create(builder, loc, thread, mask),
-                              createI32(builder, loc, 0));
-    for (int64_t low = 0; low < 4; ++low) {
-      if (low & bit)
-        continue;
-      Value &lower = words[low], &upper = words[low | bit];
-      Value sent = arith::SelectOp::create(builder, loc, high, lower, upper);
-      Value kept = arith::SelectOp::create(builder, loc, high, upper, lower);
-      Value received = emitShuffle(builder, loc, sent, bit);
-      lower = arith::SelectOp::create(builder, loc, high, received, kept);
-      upper = arith::SelectOp::create(builder, loc, high, kept, received);
-    }
-  }
-}
-
-namespace {
-struct StoreLowering : public KernelPattern<StoreOp> {
-  using KernelPattern::KernelPattern;
-
-  LogicalResult
-  matchAndRewrite(StoreOp op, OneToNOpAdaptor adaptor,
-                  ConversionPatternRewriter &rewriter) const override {
-    Location loc = op.getLoc();
-    auto type = cast<VectorType>(op.getValue().getType());
-    auto memrefType = cast<MemRefType>(op.getDest().getType());
-    LoweredMemRef memref(memrefType, adaptor.getDest());
-    SmallVector<Value> first = getSingleValues(adaptor.getIndices());
-    if (op.getTransposed()) {
-      storeTransposed(rewriter, op, adaptor.getValue(), memref, first);
-      rewriter.eraseOp(op);
-      return success();
-    }
-    Value thread = context.getPosition(rewriter, op).thread;
-    Value baseRow = arith::AddIOp::create(
-        rewriter, loc, first[first.size() - type.getRank()],
-        context.layout.emitBaseRow(rewriter, loc, thread));
-    Value baseColumn = context.layout.emitBaseColumn(rewriter, loc, thread);
-    Type i32 = rewriter.getI32Type();
-    Value numRows = arith::TruncIOp::create(
-        rewriter, loc, i32,
-        memref.getSize(rewriter, loc, memrefType.getRank() - type.getRank()));
-    if (op.getExtent()) {
-      Value left =
-          arith::SubIOp::create(rewriter, loc, adaptor.getExtent().front(),
-                                adaptor.getFirst().front());
-      Value end = arith::AddIOp::create(
-          rewriter, loc, first[first.size() - type.getRank()], left);
-      numRows = arith::MinSIOp::create(rewriter, loc, numRows, end);
-    }
-
-    for (int64_t r = 0, e = context.getRows(type); r < e; ++r) {
-      Value row =
-          emitAdd(rewriter, loc, baseRow, context.layout.getRowOffset(r));
-      Value inside = emitLess(rewriter, loc, row, numRows);
-      if (type.getRank() == 1) {
-        // All threads of the row have the value; the first one stores it.
-        Value isFirst =
-            arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::eq,
-                                  baseColumn, createI32(rewriter, loc, 0));
-        inside = arith::AndIOp::create(rewriter, loc, inside, isFirst);
-      }
-      int64_t perRow = adaptor.getValue().size() / e;
-      ValueRange values = adaptor.getValue().slice(r * perRow, perRow);
-      // Exchanges need all threads, so they stand outside of the condition.
-      SmallVector<Chunk> chunks =
-          getChunks(rewriter, loc, type, values, thread, baseColumn);
-      emitIf(rewriter, loc, inside, [&](OpBuilder &builder) {
-        for (const Chunk &chunk : chunks) {
-          Value column = chunk.column;
-          if (type.getRank() == 2)
-            column = arith::AddIOp::create(builder, loc, first.back(), column);
-          SmallVector<Value> indices =
-              getElementIndices(first, type.getRank(), row, column);
-          auto store = [&](OpBuilder &builder) {
-            Value address = memref.emitAddress(builder, loc, indices);
-            LLVM::StoreOp::create(builder, loc, chunk.value, address,
-                                  chunk.alignment);
-          };
-          if (type.getRank() == 2 && !isWithinColumns(op, type, memrefType)) {
-            Value numColumns = arith::TruncIOp::create(
-                builder, loc, i32,
-                memref.getSize(builder, loc, memrefType.getRank() - 1));
-            emitIf(builder, loc, emitLess(builder, loc, column, numColumns),
-                   store);
-          } else {
-            store(builder);
-          }
-        }
-      });
-    }
-    rewriter.eraseOp(op);
-    return success();
-  }
-
-private:
-  /// Stores each element by itself: a thread's neighbours in a row of the tile
-  /// lie in different rows of the destination.
-  void storeTransposed(OpBuilder &builder, StoreOp op, ValueRange values,
-                       const LoweredMemRef &memref,
-                       ArrayRef<Value> first) const {
-    Location loc = op.getLoc();
-    auto type = cast<VectorType>(op.getValue().getType());
-    Value thread = context.getPosition(builder, op).thread;
-    unsigned rank = memref.type.getRank();
-    auto emitSize = [&](unsigned dim) -> Value {
-      return arith::TruncIOp::create(builder, loc, builder.getI32Type(),
-                                     memref.getSize(builder, loc, dim));
-    };
-    Value numRows = emitSize(rank - 2), numColumns = emitSize(rank - 1);
-    Value baseColumn =
-        arith::AddIOp::create(builder, loc, first[rank - 1],
-                              context.layout.emitBaseRow(builder, loc, thread));
-    Value baseRow = arith::AddIOp::create(
-        builder, loc, first[rank - 2],
-        context.layout.emitBaseColumn(builder, loc, thread));
-    bool packed = context.isPacked(type);
-    int64_t perRow = context.getColumns(type);
-    auto halves = VectorType::get(2, type.getElementType());
-    for (int64_t c = 0; c < perRow; ++c) {
-      Value row =
-          emitAdd(builder, loc, baseRow, context.layout.getColumnOffset(c));
-      Value rowInside = emitLess(builder, loc, row, numRows);
-      for (int64_t r = 0, e = context.getRows(type); r < e; ++r) {
-        Value column =
-            emitAdd(builder, loc, baseColumn, context.layout.getRowOffset(r));
-        Value inside =
-            arith::AndIOp::create(builder, loc, rowInside,
-                                  emitLess(builder, loc, column, numColumns));
-        int64_t i = r * perRow + c;
-        Value value = values[packed ? i / 2 : i];
-        if (packed) {
-          Value pair = LLVM::BitcastOp::create(builder, loc, halves, value);
-          value = LLVM::ExtractElementOp::create(
-              builder, loc, pair, createI32(builder, loc, i % 2));
-        }
-        emitIf(builder, loc, inside, [&](OpBuilder &inner) {
-          SmallVector<Value> indices(first);
-          indices[rank - 2] = row;
-          indices[rank - 1] = column;
-          Value address = memref.emitAddress(inner, loc, indices);
-          LLVM::StoreOp::create(inner, loc, value, address,
-                                type.getElementTypeBitWidth() / 8);
-        });
-      }
-    }
-  }
-
-  /// Consecutive values of a row that a thread stores at once.
-  struct Chunk {
-    Value column;
-    Value value;
-    unsigned alignment;
-  };
-
-  /// Whether the tile never hangs over the right edge of the destination.
-  static bool isWithinColumns(StoreOp op, VectorType type, MemRefType memref) {
-    APInt column;
-    return !memref.isDynamicDim(memref.getRank() - 1) &&
-           matchPattern(op.getIndices().back(), m_ConstantInt(&column)) &&
-           column.getSExtValue() + type.getDimSize(1) <=
-               memref.getShape().back();
-  }
-
-  /// What this thread stores of one row.
-  SmallVector<Chunk> getChunks(OpBuilder &builder, Location loc,
-                               VectorType type, ValueRange values, Value thread,
-                               Value baseColumn) const {
-    SmallVector<Chunk> chunks;
-    unsigned bytes = type.getElementTypeBitWidth() / 8;
-    auto getColumn = [&](int64_t c) {
-      return emitAdd(builder, loc, baseColumn,
-                     context.layout.getColumnOffset(c));
-    };
-    if (!context.isPacked(type)) {
-      for (auto [c, value] : llvm::enumerate(values))
-        chunks.push_back({getColumn(c), value, bytes});
-      return chunks;
-    }
-    // Four threads hold pairs of eight consecutive columns. Where there are
-    // four such groups they exchange pairs, so that each one stores a group.
-    Type i32 = builder.getI32Type();
-    unsigned i = 0;
-    for (; i + 4 <= values.size(); i += 4) {
-      SmallVector<Value, 4> words(values.slice(i, 4));
-      emitQuadTranspose(builder, loc, thread, words);
-      auto wordsType = VectorType::get(4, i32);
-      Value vector = LLVM::PoisonOp::create(builder, loc, wordsType);
-      for (auto [k, word] : llvm::enumerate(words))
-        vector = LLVM::InsertElementOp::create(builder, loc, vector, word,
-                                               createI32(builder, loc, k));
-      // Thread q of the quad holds group q: column 8 * q of the four groups,
-      // four times its base column.
-      Value group = arith::ShLIOp::create(builder, loc, baseColumn,
-                                          createI32(builder, loc, 2));
-      int64_t offset = context.layout.getColumnOffset(2 * i);
-      chunks.push_back({emitAdd(builder, loc, group, offset), vector, 16});
-    }
-    for (; i < values.size(); ++i)
-      chunks.push_back({getColumn(2 * i), values[i], 2 * bytes});
-    return chunks;
-  }
-};
-} // namespace
-
 void attn::populateMemoryPatterns(RewritePatternSet &patterns,
                                   const TypeConverter &converter,
                                   const KernelContext &context) {
   patterns.add<DimLowering, ElementLoadLowering, ElementStoreLowering,
-               LoadLowering, StoreLowering, UnalignedLoadLowering, PackLowering,
-               AddPackedLowering, LoadPackedLowering>(
+               LoadLowering, UnalignedLoadLowering, PackLowering,
+               AddPackedLowering, StorePackedLowering, LoadPackedLowering>(
       converter, patterns.getContext(), context);
 }

@@ -74,6 +74,8 @@ LogicalResult TileEmitter::emitOp(Operation &op) {
     return emitStore(store);
   if (auto packed = dyn_cast<AddPackedOp>(op))
     return emitAddPacked(packed);
+  if (auto packed = dyn_cast<StorePackedOp>(op))
+    return emitStorePacked(packed);
   if (auto packed = dyn_cast<LoadPackedOp>(op))
     return emitLoadPacked(packed);
   if (auto map = dyn_cast<MapOp>(op))

@@ -181,6 +181,20 @@ LogicalResult TileEmitter::emitAddPacked(AddPackedOp op) {
   return success();
 }
 
+LogicalResult TileEmitter::emitStorePacked(StorePackedOp op) {
+  Value dest = lookup(op.getDest());
+  SmallVector<Value> indices = llvm::map_to_vector(
+      op.getIndices(), [&](Value index) { return lookup(index); });
+  Value buffer = getBuffer(op.getValue());
+  forEachPacked(dest, indices, getTileType(op.getValue()),
+                [&](Value row, Value column, ValueRange at) {
+                  Value value = memref::LoadOp::create(b, buffer,
+                                                       ValueRange{row, column});
+                  memref::StoreOp::create(b, value, dest, at);
+                });
+  return success();
+}
+
 LogicalResult TileEmitter::emitLoadPacked(LoadPackedOp op) {
   Value source = lookup(op.getSource());
   SmallVector<Value> indices = llvm::map_to_vector(

@@ -80,6 +80,7 @@ private:
   LogicalResult emitLoad(LoadOp op);
   LogicalResult emitStore(StoreOp op);
   LogicalResult emitAddPacked(AddPackedOp op);
+  LogicalResult emitStorePacked(StorePackedOp op);
   LogicalResult emitLoadPacked(LoadPackedOp op);
   LogicalResult emitContraction(vector::ContractionOp op);
   LogicalResult emitReduction(vector::MultiDimReductionOp op);

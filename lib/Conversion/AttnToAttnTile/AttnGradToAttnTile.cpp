@@ -263,8 +263,8 @@ void GradKernelWriter::writeRows(attn_tile::KernelOp kernel,
     return;
   Value sums = get(workspace.sums);
   int64_t sumChannels = cast<MemRefType>(sums.getType()).getShape().back();
-  attn_tile::StoreOp::create(b, b.splat({queryTile, sumChannels}, 0), sums,
-                             ValueRange{ids[0], ids[1], row, zero});
+  attn_tile::StorePackedOp::create(b, b.splat({queryTile, sumChannels}, 0),
+                                   sums, ValueRange{ids[0], ids[1], row, zero});
 }
 
 void GradKernelWriter::writeSums(attn_tile::KernelOp kernel,
@@ -813,7 +813,7 @@ LogicalResult GradLowering::lower() {
   }
 
   int64_t multiple = 1;
-  for (Attribute part : {parts.keys, parts.values, parts.queries})
+  for (Attribute part : {parts.rows, parts.keys, parts.values, parts.queries})
     if (part)
       multiple =
           std::lcm(multiple, cast<ScheduleAttrInterface>(part).getQueryTile());

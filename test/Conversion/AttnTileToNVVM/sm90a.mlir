@@ -736,6 +736,47 @@ attn_tile.kernel @load(%m: memref<?xf32>, %q: memref<?x?xf32>, %h: memref<?x8xbf
 
 // -----
 
+// A packed tile is stored as it is loaded, four values of a thread at once.
+
+// CHECK-LABEL: llvm.func @store_packed
+// CHECK-COUNT-2: llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xf32>, !llvm.ptr<1>
+// CHECK-NOT:     llvm.store
+attn_tile.kernel @store_packed(%m: memref<?x64xf32>, %i: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %x = arith.constant dense<0.0> : vector<64x16xf32>
+  attn_tile.store_packed %x to %m[%i, %c0] : vector<64x16xf32> to memref<?x64xf32>
+  attn_tile.return
+}
+
+// -----
+
+// Where all columns exist, each thread of a quad loads 16 bytes of a row, and
+// then has four words of each. What is transposed is stored in the same way, two
+// times two 8x8 blocks at once, in rows of eight; what would be a part of such a
+// row is stored by elements.
+
+// CHECK-LABEL: llvm.func @groups
+// CHECK-COUNT-2: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// CHECK-COUNT-4: nvvm.shfl.sync bfly
+// CHECK-COUNT-4: "movmatrix.sync.aligned.m8n8.trans.b16 $0, $1;"
+// CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+// CHECK-COUNT-4: "movmatrix.sync.aligned.m8n8.trans.b16 $0, $1;"
+// CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+// CHECK-COUNT-4: llvm.store %{{.*}} {alignment = 2 : i64} : bf16, !llvm.ptr<1>
+// CHECK-NOT:     llvm.store
+attn_tile.kernel @groups(%m: memref<?x32xbf16>, %n: memref<?x8xbf16>, %out: memref<?x64xbf16>, %narrow: memref<?x60xbf16>, %i: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %x = attn_tile.load %m[%i, %c0] : memref<?x32xbf16> -> vector<64x32xbf16>
+  attn_tile.store %x, %out[%i, %c0] transposed : vector<64x32xbf16>, memref<?x64xbf16>
+  %y = attn_tile.load %n[%i, %c0] : memref<?x8xbf16> -> vector<64x8xbf16>
+  attn_tile.store %y, %narrow[%i, %c0] transposed : vector<64x8xbf16>, memref<?x60xbf16>
+  attn_tile.return
+}
+
+// -----
+
 // Through workgroup memory, a warp's part is added by one bulk operation, which
 // must have read it before the next one and before the kernel ends.
 

@@ -66,7 +66,7 @@ func.func @grouped(%q: memref<?x4x?x128xbf16>, %k: memref<?x2x?x128xbf16>, %v: m
 // channel, or for each query if a tile has as many as there are keys.
 
 // CHECK-LABEL: attn_tile.kernel @sums_grad_rows_kernel(
-// CHECK:         attn_tile.store %{{.*}} : vector<16x64xf32>, memref<1x1x128x64xf32>
+// CHECK:         attn_tile.store_packed %{{.*}} : vector<16x64xf32> to memref<1x1x128x64xf32>
 // CHECK-LABEL: attn_tile.kernel @sums_grad_keys_kernel(
 // CHECK:         %[[SUM:[a-zA-Z0-9_]+]] = vector.contract {{.*}} vector<64x64xf32>, vector<64x16xf32> into vector<64x16xf32>
 // CHECK:         attn_tile.add_packed %[[SUM]] to %{{.*}} : vector<64x16xf32> to memref<1x1x128x64xf32>

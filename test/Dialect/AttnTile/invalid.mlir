@@ -1187,6 +1187,14 @@ attn_tile.kernel @packed_strided(%v: vector<8x8xf32>, %m: memref<?x8xf32, stride
 
 // -----
 
+attn_tile.kernel @packed_stored(%v: vector<8x8xf32>, %m: memref<?x8xf32>, %i: index) {
+  // expected-error @below {{'attn_tile.store_packed' op needs one index per dimension of the memref (expected 2, found 1)}}
+  attn_tile.store_packed %v to %m[%i] : vector<8x8xf32> to memref<?x8xf32>
+  attn_tile.return
+}
+
+// -----
+
 attn_tile.kernel @packed_element(%m: memref<?x8xf16>, %i: index) {
   // expected-error @below {{'attn_tile.load_packed' op memref must hold contiguous f32 values (was 'memref<?x8xf16>')}}
   %0 = attn_tile.load_packed %m[%i, %i] : memref<?x8xf16> to vector<8x8xf32>

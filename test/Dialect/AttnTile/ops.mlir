@@ -134,12 +134,14 @@ attn_tile.kernel @store(%v: vector<64x128xbf16>, %r: vector<64xf32>,
 // CHECK-NEXT:    %[[P:.*]] = attn_tile.create_pipe
 // CHECK-NEXT:    %[[B:.*]] = attn_tile.pack %[[V]] in %[[P]] : vector<64x16xf32>, <64x16xf32, stages = 1>
 // CHECK-NEXT:    attn_tile.add_packed %[[B]] to %[[M]][%[[I]], %[[I]], %[[I]]] : !attn_tile.buffer<64x16xf32> to memref<?x?x64xf32>
+// CHECK-NEXT:    attn_tile.store_packed %[[V]] to %[[M]][%[[I]], %[[I]], %[[I]]] : vector<64x16xf32> to memref<?x?x64xf32>
 // CHECK-NEXT:    attn_tile.load_packed %[[M]][%[[I]], %[[I]], %[[I]]] : memref<?x?x64xf32> to vector<64x16xf32>
 attn_tile.kernel @packed(%v: vector<64x16xf32>, %m: memref<?x?x64xf32>, %i: index) {
   attn_tile.add_packed %v to %m[%i, %i, %i] : vector<64x16xf32> to memref<?x?x64xf32>
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
   %b = attn_tile.pack %v in %p : vector<64x16xf32>, !attn_tile.pipe<64x16xf32, stages = 1>
   attn_tile.add_packed %b to %m[%i, %i, %i] : !attn_tile.buffer<64x16xf32> to memref<?x?x64xf32>
+  attn_tile.store_packed %v to %m[%i, %i, %i] : vector<64x16xf32> to memref<?x?x64xf32>
   %0 = attn_tile.load_packed %m[%i, %i, %i] : memref<?x?x64xf32> to vector<64x16xf32>
   attn_tile.return
 }

@@ -356,6 +356,19 @@ void AddPackedOp::getEffects(
                          SideEffects::DefaultResource::get());
 }
 
+LogicalResult StorePackedOp::verify() {
+  return verifyPackedAccess(*this, cast<VectorType>(getValue().getType()),
+                            cast<MemRefType>(getDest().getType()),
+                            getIndices().size());
+}
+
+void StorePackedOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
+        &effects) {
+  effects.emplace_back(MemoryEffects::Write::get(), &getDestMutable(),
+                       SideEffects::DefaultResource::get());
+}
+
 LogicalResult LoadPackedOp::verify() {
   return verifyPackedAccess(*this, cast<VectorType>(getResult().getType()),
                             cast<MemRefType>(getSource().getType()),

@@ -291,7 +291,7 @@ def AttnTile_LoadOp : AttnTile_Op<"load", [
     source holds there.
 
     `unaligned` says that rows of the source may start at any element; else
-    two elements at an even place of a row can be read at once.
+    they start at multiples of 16 bytes.
 
     `position` and `length` place the load in a stream of loads: this is tile
     number `position` (from 0) of the `length` that the work item reads from
@@ -411,6 +411,26 @@ def AttnTile_AddPackedOp : AttnTile_Op<"add_packed", [
   let extraClassDeclaration = [{
     /// The type of the tile, also if it is in workgroup memory.
     ::mlir::VectorType getTileType();
+  }];
+  let hasVerifier = 1;
+}
+
+def AttnTile_StorePackedOp : AttnTile_Op<"store_packed", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "stores a packed tile";
+  let description = [{
+    Stores a tile as a packed tile, as `attn_tile.add_packed` describes it. If all
+    elements are equal, groups with tiles of any shape may add to it.
+
+    ```mlir
+    attn_tile.store_packed %zeros to %sums[%b, %h, %i, %c0]
+        : vector<128x128xf32> to memref<?x32x?x128xf32>
+    ```
+  }];
+  let arguments = (ins VectorOfRankAndType<[2], [F32]>:$value,
+                       AnyMemRef:$dest, Variadic<Index>:$indices);
+  let assemblyFormat = [{
+    $value `to` $dest `[` $indices `]` attr-dict `:` type($value) `to` type($dest)
   }];
   let hasVerifier = 1;
 }
