@@ -313,6 +313,8 @@ static SmallVector<std::string> getArgumentNames(func::FuncOp func) {
       setName(getArgument(op.getSeed(), func), "seed");
       setName(getArgument(op.getOffset(), func), "offset");
     }
+    if (Value mask = op.getDropoutMask())
+      setName(getArgument(mask, func), "dropout_mask");
   });
   for (BlockArgument argument : func.getArguments())
     setName(argument, ("arg" + Twine(argument.getArgNumber())).str());

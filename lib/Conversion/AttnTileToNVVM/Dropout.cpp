@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Lowers dropout. The threads of a warp make the decision words of the rows
-// they own, each of them some, and exchange them. A shift of a word puts the
-// bits of a thread into the signs of its four bytes; byte permutations spread
-// them over pairs of packed weights.
+// Lowers dropout. The threads of a warp make or read the decision words of the
+// rows they own, each of them some. Where weights are dropped they exchange
+// them; a shift of a word puts the bits of a thread into the signs of its four
+// bytes, and byte permutations spread them over pairs of packed weights.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,6 +26,30 @@ using namespace mlir::attn_tile;
 static constexpr int64_t blockSize = 16;
 static constexpr int64_t lanesPerQuad = 4;
 static constexpr int64_t lanesPerWarp = 32;
+/// Blocks side by side of which a lane has one word.
+static constexpr int64_t blocksPerWord = 4;
+
+/// Blocks side by side in a tile.
+static int64_t countBlocks(DecisionsType type) {
+  return type.getColumns() / blockSize;
+}
+
+/// Rows of blocks that a thread has a part of.
+static int64_t countRowPairs(const KernelContext &context, DecisionsType type) {
+  return context.layout.getRowRegisters(type.getRows()) / 2;
+}
+
+std::optional<LogicalResult>
+attn::convertDecisions(const KernelContext &context, DecisionsType type,
+                       SmallVectorImpl<Type> &types) {
+  if (!isa_and_present<RowBlockLayoutAttr>(context.layout) ||
+      !context.layout.supports({type.getRows(), type.getColumns()}))
+    return failure();
+  types.append(countRowPairs(context, type) *
+                   llvm::divideCeil(countBlocks(type), blocksPerWord),
+               IntegerType::get(type.getContext(), 32));
+  return success();
+}
 
 namespace {
 /// The decisions of a thread in one block, in the signs of bytes: `even` has
@@ -35,49 +59,71 @@ struct BlockDecisions {
   Value even, odd;
 };
 
-/// Emits the decisions of a thread for one tile.
-class DecisionEmitter {
+/// Which words a lane has. Tiles are cut into rows of blocks, as many as fit
+/// the row registers of a thread in pairs.
+///
+/// Where rows are queries, all lanes of a quad need the same words, one for
+/// each block; each lane has a quarter of them. Where rows are keys, a lane
+/// needs two of the eight words of each block, one for each of the columns side
+/// by side; each lane of a warp has one of four blocks.
+class WordPlaces {
 public:
-  DecisionEmitter(OpBuilder &builder, DropoutOp op,
-                  const KernelContext &context)
-      : b(op.getLoc(), builder), op(op), context(context),
+  WordPlaces(OpBuilder &builder, Location loc, DecisionsType type,
+             Operation *op, const KernelContext &context)
+      : b(loc, builder), type(type), context(context),
         thread(context.getPosition(builder, op).thread) {
     lane = bitAnd(thread, lanesPerWarp - 1);
     inQuad = bitAnd(thread, lanesPerQuad - 1);
     quad = shiftRight(lane, 2);
-    llvm::copy(op.getStream(), stream.begin());
   }
 
-  /// The decisions of the blocks of row registers `2 * pair` and the next one.
-  SmallVector<BlockDecisions> emit(int64_t pair) {
-    return op.getTransposed() ? emitForKeys(pair) : emitForQueries(pair);
+  /// Calls `fn` with the query and key word of each of the words that the lane
+  /// has, for a tile at `firstQuery` and `firstKey`.
+  void forEachWord(Value firstQuery, Value firstKey,
+                   function_ref<void(Value queryWord, Value keyWord)> fn) {
+    int64_t numPairs = countRowPairs(context, type);
+    for (int64_t pair = 0; pair < numPairs; ++pair) {
+      for (int64_t n = 0; n < countBlocks(type); n += blocksPerWord) {
+        if (type.getTransposed()) {
+          constexpr int64_t wordsPerBlock = DropoutAttr::queryDistance;
+          Value keyWord = shiftRight(firstRow(firstKey, pair), 4);
+          Value first = add(shiftRight(toWord(firstQuery), 1), lane);
+          fn(emitAdd(b, b.getLoc(), first, n * wordsPerBlock), keyWord);
+          continue;
+        }
+        Value queryWord = add(shiftRight(firstRow(firstQuery, pair), 1), quad);
+        Value first = add(shiftRight(toWord(firstKey), 4), inQuad);
+        fn(queryWord, emitAdd(b, b.getLoc(), first, n));
+      }
+    }
   }
 
-  /// The byte that has the decisions of a half of the rows and of the columns
-  /// of a block.
-  int64_t getByte(int64_t rowHalf, int64_t columnHalf) {
-    return op.getTransposed() ? 2 * columnHalf + rowHalf
-                              : 2 * rowHalf + columnHalf;
-  }
-
-private:
-  /// Rows are queries: all lanes of a quad need the same words, one for each
-  /// block. Each lane makes a quarter of them.
-  SmallVector<BlockDecisions> emitForQueries(int64_t pair) {
-    Value queryWord =
-        add(shiftRight(firstRow(op.getFirstQuery(), pair), 1), quad);
-    Value firstWord = add(shiftRight(toWord(op.getFirstKey()), 4), inQuad);
-    int64_t numBlocks = countBlocks();
-    SmallVector<Value> words;
-    for (int64_t i = 0; i < numBlocks; i += lanesPerQuad)
-      words.push_back(
-          emitWord(queryWord, emitAdd(b, b.getLoc(), firstWord, i)));
-    Value shift = arith::SubIOp::create(b, constant(7), add(inQuad, inQuad));
+  /// The decisions of this thread in the blocks of a row of them, of which the
+  /// lanes of its warp have `words`.
+  SmallVector<BlockDecisions> exchange(ValueRange words) {
     SmallVector<BlockDecisions> decisions;
-    for (int64_t n = 0; n < numBlocks; ++n) {
+    if (type.getTransposed()) {
+      Value shift = arith::SubIOp::create(b, constant(7), quad);
+      Value source = add(inQuad, inQuad);
+      for (int64_t n = 0; n < countBlocks(type); ++n) {
+        auto getColumn = [&](int64_t offset) -> Value {
+          int64_t first =
+              n % blocksPerWord * DropoutAttr::queryDistance + offset;
+          Value word =
+              shuffle(words[n / blocksPerWord],
+                      emitAdd(b, b.getLoc(), source, first), lanesPerWarp);
+          return arith::ShLIOp::create(b, word, shift);
+        };
+        Value even = getColumn(0);
+        decisions.push_back({even, getColumn(1)});
+      }
+      return decisions;
+    }
+    Value shift = arith::SubIOp::create(b, constant(7), add(inQuad, inQuad));
+    for (int64_t n = 0; n < countBlocks(type); ++n) {
       // The bits of the even columns are one below those of the odd ones.
-      Value word = shuffle(words[n / lanesPerQuad], constant(n % lanesPerQuad),
-                           lanesPerQuad);
+      Value word = shuffle(words[n / blocksPerWord],
+                           constant(n % blocksPerWord), lanesPerQuad);
       Value even = arith::ShLIOp::create(b, word, shift);
       Value odd =
           arith::ShLIOp::create(b, word, emitAdd(b, b.getLoc(), shift, -1));
@@ -86,38 +132,14 @@ private:
     return decisions;
   }
 
-  /// Rows are keys: a lane needs two of the eight words of each block, one for
-  /// each of the columns side by side. Each lane makes one of four blocks.
-  SmallVector<BlockDecisions> emitForKeys(int64_t pair) {
-    Value keyWord = shiftRight(firstRow(op.getFirstKey(), pair), 4);
-    Value firstWord = add(shiftRight(toWord(op.getFirstQuery()), 1), lane);
-    constexpr int64_t wordsPerBlock = DropoutAttr::queryDistance;
-    constexpr int64_t blocksPerWarp = lanesPerWarp / wordsPerBlock;
-    int64_t numBlocks = countBlocks();
-    SmallVector<Value> words;
-    for (int64_t n = 0; n < numBlocks; n += blocksPerWarp)
-      words.push_back(emitWord(
-          emitAdd(b, b.getLoc(), firstWord, n * wordsPerBlock), keyWord));
-    Value shift = arith::SubIOp::create(b, constant(7), quad);
-    Value source = add(inQuad, inQuad);
-    SmallVector<BlockDecisions> decisions;
-    for (int64_t n = 0; n < numBlocks; ++n) {
-      auto getColumn = [&](int64_t offset) -> Value {
-        int64_t first = n % blocksPerWarp * wordsPerBlock + offset;
-        Value word =
-            shuffle(words[n / blocksPerWarp],
-                    emitAdd(b, b.getLoc(), source, first), lanesPerWarp);
-        return arith::ShLIOp::create(b, word, shift);
-      };
-      decisions.push_back({getColumn(0), getColumn(1)});
-    }
-    return decisions;
+  /// The byte that has the decisions of a half of the rows and of the columns
+  /// of a block.
+  int64_t getByte(int64_t rowHalf, int64_t columnHalf) {
+    return type.getTransposed() ? 2 * columnHalf + rowHalf
+                                : 2 * rowHalf + columnHalf;
   }
 
-  int64_t countBlocks() {
-    return cast<VectorType>(op.getResult().getType()).getDimSize(1) / blockSize;
-  }
-
+private:
   /// The position of the first row of the block that holds row registers
   /// `2 * pair` and the next one.
   Value firstRow(Value first, int64_t pair) {
@@ -125,11 +147,6 @@ private:
     row = arith::SubIOp::create(b, row, quad);
     row = emitAdd(b, b.getLoc(), row, context.layout.getRowOffset(2 * pair));
     return add(toWord(first), row);
-  }
-
-  Value emitWord(Value queryWord, Value keyWord) {
-    return op.getDropout().emitKeepWord(b, b.getLoc(), stream, queryWord,
-                                        keyWord);
   }
 
   /// What lane `source` of each `width` lanes has.
@@ -153,10 +170,67 @@ private:
   }
 
   ImplicitLocOpBuilder b;
-  DropoutOp op;
+  DecisionsType type;
   const KernelContext &context;
   Value thread, lane, inQuad, quad;
-  RngBlock<Value> stream;
+};
+
+struct MakeDecisionsLowering : public KernelPattern<MakeDecisionsOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(MakeDecisionsOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    DecisionsType type = op.getResult().getType();
+    RngBlock<Value> stream;
+    llvm::copy(getSingleValues(adaptor.getStream()), stream.begin());
+    SmallVector<Value> words;
+    WordPlaces(rewriter, op.getLoc(), type, op, context)
+        .forEachWord(op.getFirstQuery(), op.getFirstKey(),
+                     [&](Value queryWord, Value keyWord) {
+                       words.push_back(op.getDropout().emitKeepWord(
+                           rewriter, op.getLoc(), stream, queryWord, keyWord));
+                     });
+    rewriter.replaceOpWithMultiple(op, SmallVector<SmallVector<Value>>{words});
+    return success();
+  }
+};
+
+struct LoadDecisionsLowering : public KernelPattern<LoadDecisionsOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(LoadDecisionsOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    DecisionsType type = op.getResult().getType();
+    LoweredMemRef source(op.getSource().getType(), adaptor.getSource());
+    bool isByRows = op.getLayout() == MaskLayout::Rows;
+    // Beyond the mask any word will do.
+    auto bound = [&](Value word, int64_t dim) -> Value {
+      Value size = arith::TruncIOp::create(rewriter, loc, rewriter.getI32Type(),
+                                           source.getSize(rewriter, loc, dim));
+      Value last = emitAdd(rewriter, loc, size, -1);
+      return arith::MinUIOp::create(rewriter, loc, word, last);
+    };
+    SmallVector<Value> words;
+    WordPlaces(rewriter, loc, type, op, context)
+        .forEachWord(
+            op.getFirstQuery(), op.getFirstKey(),
+            [&](Value queryWord, Value keyWord) {
+              SmallVector<Value> indices = {adaptor.getBatch().front(),
+                                            adaptor.getHead().front(),
+                                            bound(queryWord, isByRows ? 2 : 3),
+                                            bound(keyWord, isByRows ? 3 : 2)};
+              if (!isByRows)
+                std::swap(indices[2], indices[3]);
+              Value address = source.emitAddress(rewriter, loc, indices);
+              words.push_back(LLVM::LoadOp::create(
+                  rewriter, loc, rewriter.getI32Type(), address));
+            });
+    rewriter.replaceOpWithMultiple(op, SmallVector<SmallVector<Value>>{words});
+    return success();
+  }
 };
 
 struct DropoutLowering : public KernelPattern<DropoutOp> {
@@ -165,20 +239,22 @@ struct DropoutLowering : public KernelPattern<DropoutOp> {
   LogicalResult
   matchAndRewrite(DropoutOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    if (!isa<RowBlockLayoutAttr>(context.layout))
-      return rewriter.notifyMatchFailure(
-          op, "rows are not spread over quads of threads");
     auto type = cast<VectorType>(op.getResult().getType());
+    DecisionsType decisions = op.getDecisions().getType();
     bool isPacked = context.isPacked(type);
-    int64_t rows = context.getRows(type), columns = context.getColumns(type);
-    DecisionEmitter emitter(rewriter, op, context);
+    int64_t columns = context.getColumns(type);
+    WordPlaces places(rewriter, op.getLoc(), decisions, op, context);
     SmallVector<Value> results(adaptor.getSource());
-    for (int64_t pair = 0; pair < rows / 2; ++pair) {
-      for (auto [n, block] : llvm::enumerate(emitter.emit(pair))) {
+    ValueRange words = adaptor.getDecisions();
+    int64_t wordsPerPair =
+        llvm::divideCeil(countBlocks(decisions), blocksPerWord);
+    for (int64_t pair = 0; pair < countRowPairs(context, decisions); ++pair) {
+      ValueRange ofPair = words.slice(pair * wordsPerPair, wordsPerPair);
+      for (auto [n, block] : llvm::enumerate(places.exchange(ofPair))) {
         for (int64_t rowHalf : {0, 1}) {
           for (int64_t columnHalf : {0, 1}) {
             // A nibble of a selector is a byte's number; 8 takes its sign.
-            int64_t even = 8 | emitter.getByte(rowHalf, columnHalf);
+            int64_t even = 8 | places.getByte(rowHalf, columnHalf);
             int64_t odd = even | 4;
             int64_t first =
                 (2 * pair + rowHalf) * columns + 4 * n + 2 * columnHalf;
@@ -222,5 +298,6 @@ private:
 void attn::populateDropoutPatterns(RewritePatternSet &patterns,
                                    const TypeConverter &converter,
                                    const KernelContext &context) {
-  patterns.add<DropoutLowering>(converter, patterns.getContext(), context);
+  patterns.add<MakeDecisionsLowering, LoadDecisionsLowering, DropoutLowering>(
+      converter, patterns.getContext(), context);
 }

@@ -89,6 +89,11 @@ struct KernelContext {
   }
 };
 
+/// Types of the words of decisions that one thread holds.
+std::optional<LogicalResult> convertDecisions(const KernelContext &context,
+                                              attn_tile::DecisionsType type,
+                                              SmallVectorImpl<Type> &types);
+
 /// Types of what one thread holds.
 class TileTypeConverter : public TypeConverter {
 public:
@@ -105,6 +110,11 @@ public:
         [&context](attn_tile::PendingType type, SmallVectorImpl<Type> &types)
             -> std::optional<LogicalResult> {
           return convertTile(context, type.getValueType(), types);
+        });
+    addConversion(
+        [&context](attn_tile::DecisionsType type, SmallVectorImpl<Type> &types)
+            -> std::optional<LogicalResult> {
+          return convertDecisions(context, type, types);
         });
     addConversion(
         [](attn_tile::BufferType type,

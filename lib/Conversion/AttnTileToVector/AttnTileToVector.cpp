@@ -82,6 +82,10 @@ LogicalResult TileEmitter::emitOp(Operation &op) {
     return emitMap(map);
   if (auto mask = dyn_cast<MaskOp>(op))
     return emitMask(mask), success();
+  if (auto decisions = dyn_cast<MakeDecisionsOp>(op))
+    return emitMakeDecisions(decisions), success();
+  if (auto decisions = dyn_cast<LoadDecisionsOp>(op))
+    return emitLoadDecisions(decisions), success();
   if (auto dropout = dyn_cast<DropoutOp>(op))
     return emitDropout(dropout), success();
   if (auto sum = dyn_cast<PartialSumOp>(op))

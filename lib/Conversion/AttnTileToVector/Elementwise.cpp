@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "TileEmitter.h"
+#include "attn/Dialect/Attn/IR/DecisionWords.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 #include <limits>
@@ -219,42 +220,94 @@ void TileEmitter::emitMask(MaskOp op) {
        Value(), Value()});
 }
 
+TileEmitter::PieceFn TileEmitter::emitDecisions(DecisionsType type,
+                                                Value firstQuery,
+                                                Value firstKey,
+                                                IsKeptFn isKept) {
+  bool transposed = type.getTransposed();
+  Value first = lookup(firstQuery), second = lookup(firstKey);
+  if (transposed)
+    std::swap(first, second);
+  return [=, this](Value row, Value column, int64_t lanes) -> Value {
+    auto wordType = VectorType::get(lanes, b.getI32Type());
+    auto getPosition = [&](Value first, Value offset) -> Value {
+      return vector::BroadcastOp::create(
+          b, wordType,
+          arith::IndexCastOp::create(b, b.getI32Type(), add(first, offset)));
+    };
+    Value query = getPosition(first, row);
+    Value key = getPosition(second, column);
+    SmallVector<Attribute> numbers;
+    for (int64_t lane = 0; lane < lanes; ++lane)
+      numbers.push_back(b.getI32IntegerAttr(lane));
+    Value laneNumbers =
+        arith::ConstantOp::create(b, DenseElementsAttr::get(wordType, numbers));
+    key = arith::AddIOp::create(b, key, laneNumbers);
+    if (transposed)
+      std::swap(query, key);
+    return isKept(query, key);
+  };
+}
+
+void TileEmitter::emitMakeDecisions(MakeDecisionsOp op) {
+  decisions[op.getResult()] = emitDecisions(
+      op.getResult().getType(), op.getFirstQuery(), op.getFirstKey(),
+      [this, op](Value query, Value key) mutable {
+        attn::RngBlock<Value> stream;
+        llvm::transform(op.getStream(), stream.begin(), [&](Value word) {
+          return vector::BroadcastOp::create(b, query.getType(), lookup(word));
+        });
+        return op.getDropout().emitIsKept(b, b.getLoc(), stream, query, key);
+      });
+}
+
+void TileEmitter::emitLoadDecisions(LoadDecisionsOp op) {
+  Value source = lookup(op.getSource());
+  Value batch = lookup(op.getBatch()), head = lookup(op.getHead());
+  bool isByRows = op.getLayout() == attn::MaskLayout::Rows;
+  auto load = [=, this](Value queryWord, Value keyWord) -> Value {
+    // Beyond the mask any word will do.
+    auto bound = [&](Value word, int64_t dim) -> Value {
+      Value last = add(memref::DimOp::create(b, source, dim), -1);
+      Value at = arith::IndexCastUIOp::create(b, b.getIndexType(), word);
+      return arith::MinUIOp::create(b, at, last);
+    };
+    SmallVector<Value> indices = {batch, head,
+                                  bound(queryWord, isByRows ? 2 : 3),
+                                  bound(keyWord, isByRows ? 3 : 2)};
+    if (!isByRows)
+      std::swap(indices[2], indices[3]);
+    return memref::LoadOp::create(b, source, indices);
+  };
+  decisions[op.getResult()] = emitDecisions(
+      op.getResult().getType(), op.getFirstQuery(), op.getFirstKey(),
+      [this, load](Value query, Value key) {
+        attn::DecisionPlace at =
+            attn::emitDecisionPlace(b, b.getLoc(), query, key);
+        auto type = cast<VectorType>(query.getType());
+        SmallVector<Value> words;
+        for (int64_t lane = 0; lane < type.getNumElements(); ++lane) {
+          auto extract = [&](Value value) -> Value {
+            return vector::ExtractOp::create(b, value, lane);
+          };
+          words.push_back(load(extract(at.queryWord), extract(at.keyWord)));
+        }
+        Value word = vector::FromElementsOp::create(b, type, words);
+        return attn::emitDecision(b, b.getLoc(), word, at.bit);
+      });
+}
+
 void TileEmitter::emitDropout(DropoutOp op) {
-  setTile(op->getResult(0),
-          {[this, op](Value row, Value column, int64_t lanes) mutable -> Value {
-             Value weights =
-                 tiles.lookup(op.getSource()).emitPiece(row, column, lanes);
-             auto wordType = VectorType::get(lanes, b.getI32Type());
-             auto toLanes = [&](Value value) -> Value {
-               return vector::BroadcastOp::create(b, wordType, value);
-             };
-             auto getPosition = [&](Value first, Value offset) {
-               return toLanes(arith::IndexCastOp::create(
-                   b, b.getI32Type(), add(lookup(first), offset)));
-             };
-             Value first = op.getFirstQuery(), second = op.getFirstKey();
-             if (op.getTransposed())
-               std::swap(first, second);
-             Value query = getPosition(first, row);
-             Value key = getPosition(second, column);
-             SmallVector<Attribute> numbers;
-             for (int64_t lane = 0; lane < lanes; ++lane)
-               numbers.push_back(b.getI32IntegerAttr(lane));
-             Value laneNumbers = arith::ConstantOp::create(
-                 b, DenseElementsAttr::get(wordType, numbers));
-             key = arith::AddIOp::create(b, key, laneNumbers);
-             if (op.getTransposed())
-               std::swap(query, key);
-             attn::RngBlock<Value> stream;
-             llvm::transform(op.getStream(), stream.begin(),
-                             [&](Value word) { return toLanes(lookup(word)); });
-             Value isKept =
-                 op.getDropout().emitIsKept(b, b.getLoc(), stream, query, key);
-             return arith::SelectOp::create(
-                 b, isKept, weights,
-                 zeroOf(cast<VectorType>(weights.getType())));
-           },
-           Value(), Value()});
+  setTile(
+      op->getResult(0),
+      {[this, op](Value row, Value column, int64_t lanes) mutable -> Value {
+         Value weights =
+             tiles.lookup(op.getSource()).emitPiece(row, column, lanes);
+         Value isKept = decisions.lookup(op.getDecisions())(row, column, lanes);
+         return arith::SelectOp::create(
+             b, isKept, weights, zeroOf(cast<VectorType>(weights.getType())));
+       },
+       Value(), Value()});
 }
 
 //===----------------------------------------------------------------------===//

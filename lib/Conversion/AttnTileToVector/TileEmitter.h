@@ -91,6 +91,15 @@ private:
   LogicalResult emitConstant(arith::ConstantOp op);
   LogicalResult emitMap(MapOp op);
   void emitMask(MaskOp op);
+  using PieceFn = std::function<Value(Value row, Value column, int64_t lanes)>;
+  /// Emits whether pairs are kept, as a vector of bits, from vectors of their
+  /// positions.
+  using IsKeptFn = std::function<Value(Value query, Value key)>;
+  /// What emits pieces of the decisions of a tile.
+  PieceFn emitDecisions(DecisionsType type, Value firstQuery, Value firstKey,
+                        IsKeptFn isKept);
+  void emitMakeDecisions(MakeDecisionsOp op);
+  void emitLoadDecisions(LoadDecisionsOp op);
   void emitDropout(DropoutOp op);
 
   //===--------------------------------------------------------------------===//
@@ -201,6 +210,8 @@ private:
   /// Values that are not tiles.
   IRMapping mapping;
   DenseMap<Value, Tile> tiles;
+  /// Decisions of dropout.
+  DenseMap<Value, PieceFn> decisions;
   DenseMap<Value, Value> transposed;
   DenseMap<MemRefType, SmallVector<Value>> freeBuffers;
   SmallVector<Value> takenBuffers;

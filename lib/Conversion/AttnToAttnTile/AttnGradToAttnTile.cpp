@@ -125,11 +125,11 @@ private:
   QueryTiles emitQueryTiles(Value firstKey);
   /// Emits what a part of a tile of queries adds to the gradients of keys and
   /// values, which are `carried`, and returns the gradients of its scores, if
-  /// those of keys are wanted. `stream` is that of the random numbers of
-  /// dropout.
+  /// those of keys are wanted. `source` is that of the decisions of dropout.
   Value emitKeyPart(const KeyStep &step, const Workspace &workspace,
                     const Gradients &results, Value keys, Value values,
-                    const QueryTiles &tiles, ArrayRef<Value> stream,
+                    const QueryTiles &tiles,
+                    const KernelDropout::Source &source,
                     SmallVectorImpl<Value> &carried);
   /// The tile whose columns are those of `tiles`, in order.
   Value joinColumns(ArrayRef<Value> tiles);
@@ -142,15 +142,23 @@ private:
   void cloneKeepRegion(Region &target);
   /// exp(score - lse).
   Value emitWeights(const ScoreTile &tile, Value scores, Value exponent);
-  /// Weights after dropout, times the probability to keep one.
-  Value emitDrop(const ScoreTile &tile, Value weights, ValueRange stream) {
-    return dropout.emitDrop(b, weights, tile.firstQuery, tile.firstKey, stream,
-                            tile.transposed);
+  /// The decisions of dropout for a tile, or null.
+  Value emitDecisions(const ScoreTile &tile,
+                      const KernelDropout::Source &source) {
+    return dropout.emitDecisions(b, source, tile.firstQuery, tile.firstKey,
+                                 tile.shape, tile.transposed);
   }
-  /// The gradient of what `emitRawScores` gives. `kept` are the weights after
-  /// `emitDrop`.
+  /// The gradient of what `emitRawScores` gives, times `getGradFactor`. Dropped
+  /// elements of `weightGrad` are zero.
   Value emitScoreGrad(const ScoreTile &tile, Value raw, Value weights,
-                      Value kept, Value weightGrad, Value delta);
+                      Value weightGrad, Value delta);
+  /// With dropout the gradient of a score is `p * (dp / keep - delta)`. It is
+  /// computed as `p * (dp - keep * delta)`, where the rows have `keep * delta`
+  /// already, and the factor is left to what is stored. Score regions want the
+  /// gradient itself.
+  double getGradFactor() {
+    return op.getScoreRegion().empty() ? dropout.getKeepProbability() : 1;
+  }
   void emitStore(Value tile, Value dest, ValueRange indices, double factor,
                  bool isTransposed = false);
 
@@ -240,6 +248,9 @@ void GradKernelWriter::writeRows(attn_tile::KernelOp kernel,
       vector::CombiningKind::ADD);
   if (op.getDlse())
     delta = arith::SubFOp::create(b, delta, loadRows(get(op.getDlse())));
+  if (dropout)
+    delta = arith::MulFOp::create(
+        b, delta, b.splat(queryTile, dropout.getKeepProbability()));
 
   // Queries that do not exist have nothing to attend.
   Value lse = loadRows(get(op.getLse()));
@@ -284,7 +295,8 @@ void GradKernelWriter::writeSums(attn_tile::KernelOp kernel,
     std::swap(shape[0], shape[1]);
   Value sum =
       attn_tile::LoadPackedOp::create(b, b.f32Vector(shape), sums, corner);
-  emitStore(sum, dest, corner, op.getScaleOrDefault(), transposed);
+  emitStore(sum, dest, corner, op.getScaleOrDefault() / getGradFactor(),
+            transposed);
 }
 
 //===----------------------------------------------------------------------===//
@@ -341,21 +353,16 @@ Value GradKernelWriter::emitWeights(const ScoreTile &tile, Value scores,
 }
 
 Value GradKernelWriter::emitScoreGrad(const ScoreTile &tile, Value raw,
-                                      Value weights, Value kept,
-                                      Value weightGrad, Value delta) {
-  Value deltas = b.broadcast(delta, tile.shape), grad;
-  if (dropout) {
-    Value scaled = arith::MulFOp::create(
-        b, weightGrad, b.splat(tile.shape, 1 / dropout.getKeepProbability()));
-    Value shared = arith::MulFOp::create(b, weights, deltas);
-    Value negated = arith::NegFOp::create(b, shared);
-    grad = math::FmaOp::create(b, kept, scaled, negated);
-  } else {
-    Value centred = arith::SubFOp::create(b, weightGrad, deltas);
-    grad = arith::MulFOp::create(b, weights, centred);
-  }
+                                      Value weights, Value weightGrad,
+                                      Value delta) {
+  Value deltas = b.broadcast(delta, tile.shape);
+  Value centred = arith::SubFOp::create(b, weightGrad, deltas);
+  Value grad = arith::MulFOp::create(b, weights, centred);
   if (op.getScoreRegion().empty())
     return grad;
+  if (dropout)
+    grad = arith::MulFOp::create(
+        b, grad, b.splat(tile.shape, 1 / dropout.getKeepProbability()));
   auto map = attn_tile::MapOp::create(b, ValueRange{raw, grad}, tile.batch,
                                       tile.head, tile.firstQuery, tile.firstKey,
                                       queryLength, keyLength, tile.transposed);
@@ -471,7 +478,7 @@ Value GradKernelWriter::emitKeyPart(const KeyStep &step,
                                     const Workspace &workspace,
                                     const Gradients &results, Value keys,
                                     Value values, const QueryTiles &tiles,
-                                    ArrayRef<Value> stream,
+                                    const KernelDropout::Source &source,
                                     SmallVectorImpl<Value> &carried) {
   int64_t rows = queryTile / queryParts;
   Value zero = b.index(0);
@@ -520,16 +527,19 @@ Value GradKernelWriter::emitKeyPart(const KeyStep &step,
   } else {
     scores = emitMask(at, scores);
   }
+  Value decisions = emitDecisions(at, source);
   Value weights = emitWeights(at, scores, exponent);
-  Value kept = emitDrop(at, weights, stream);
 
-  if (results.value)
-    carried.back() = b.contract(matchElements(kept, douts), douts,
-                                carried.back(), ContractForm::Plain);
+  if (results.value) {
+    Value kept = dropout.emitDrop(b, matchElements(weights, douts), decisions);
+    carried.back() =
+        b.contract(kept, douts, carried.back(), ContractForm::Plain);
+  }
   if (!results.key)
     return Value();
   Value delta = loadRow(workspace.delta);
-  Value grad = emitScoreGrad(at, raw, weights, kept, weightGrad, delta);
+  weightGrad = dropout.emitDrop(b, weightGrad, decisions);
+  Value grad = emitScoreGrad(at, raw, weights, weightGrad, delta);
   grad = matchElements(grad, queries);
   // The products of a warpgroup's own tiles come first: they run while it waits
   // for what the others share.
@@ -573,9 +583,9 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
   if (queryParts != 1)
     length = arith::MulIOp::create(b, total, b.index(queryParts));
 
-  SmallVector<Value> stream;
+  KernelDropout::Source source;
   if (group == 1)
-    stream = dropout.emitStream(b, captured, ids[0], ids[1]);
+    source = dropout.emitSource(b, captured, ids[0], ids[1]);
   SmallVector<Value> inits;
   if (results.key)
     inits.push_back(b.splat({keyTile, keyChannels}, 0));
@@ -593,7 +603,7 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
       head = arith::AddIOp::create(
           b, arith::MulIOp::create(b, head, b.index(group)).getResult(),
           member);
-      stream = dropout.emitStream(b, captured, ids[0], head);
+      source = dropout.emitSource(b, captured, ids[0], head);
     }
     Value tileOfQueries = arith::AddIOp::create(b, tiles.first, turn);
     Value firstQuery =
@@ -604,7 +614,7 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
       Value grad =
           emitKeyPart({ids[0], head, firstKey, firstQuery, step, length,
                        tileOfQueries, part},
-                      workspace, results, keys, values, tiles, stream, next);
+                      workspace, results, keys, values, tiles, source, next);
       if (results.key)
         grads.push_back(grad);
     }
@@ -625,7 +635,7 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
   SmallVector<Value> indices = {ids[0], ids[1], firstKey, zero};
   if (results.key)
     emitStore(loop.getResults().front(), get(results.key), indices,
-              op.getScaleOrDefault());
+              op.getScaleOrDefault() / getGradFactor());
   if (results.value)
     emitStore(loop.getResults().back(), get(results.value), indices,
               1 / dropout.getKeepProbability());
@@ -665,7 +675,8 @@ void GradKernelWriter::writeQueries(attn_tile::KernelOp kernel,
                                              queryTile, keyTile, queryLength,
                                              keyLength, op.getMaskAttr());
   cloneKeepRegion(tiles.getKeep());
-  SmallVector<Value> stream = dropout.emitStream(b, captured, ids[0], ids[1]);
+  KernelDropout::Source source =
+      dropout.emitSource(b, captured, ids[0], ids[1]);
   Value init = b.splat({queryTile, keyChannels}, 0);
   auto loop = scf::ForOp::create(b, zero, tiles.getCount(), one, init);
   {
@@ -693,14 +704,16 @@ void GradKernelWriter::writeQueries(attn_tile::KernelOp kernel,
                                   ContractForm::TransposedRhs);
     Value raw = emitRawScores(product);
     Value scores = emitMask(at, emitScores(at, raw));
+    Value decisions = emitDecisions(at, source);
     Value weights = emitWeights(at, scores, exponent);
-    Value kept = emitDrop(at, weights, stream);
-    Value grad = emitScoreGrad(at, raw, weights, kept, weightGrad, delta);
+    weightGrad = dropout.emitDrop(b, weightGrad, decisions);
+    Value grad = emitScoreGrad(at, raw, weights, weightGrad, delta);
     Value sum = b.contract(matchElements(grad, keys), keys,
                            loop.getRegionIterArg(0), ContractForm::Plain);
     scf::YieldOp::create(b, sum);
   }
-  emitStore(loop.getResult(0), get(result), corner, op.getScaleOrDefault());
+  emitStore(loop.getResult(0), get(result), corner,
+            op.getScaleOrDefault() / getGradFactor());
 }
 
 //===----------------------------------------------------------------------===//

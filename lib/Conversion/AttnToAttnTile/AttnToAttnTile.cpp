@@ -75,8 +75,8 @@ private:
     Value sequence, head, firstQuery, queryLength, keyLength;
     /// Its row of the lists of key tiles, if there are any.
     SmallVector<Value, 3> listRow;
-    /// Its random numbers, if there is dropout.
-    SmallVector<Value, 4> stream;
+    /// What decisions of dropout are made of, if there is any.
+    KernelDropout::Source dropout;
     /// Where the item is stored. Without sequences rows are positions.
     Value batch, keyHead, firstQueryRow, firstKeyRow;
   };
@@ -290,7 +290,7 @@ KernelWriter::WorkItem KernelWriter::makeItem(ValueRange ids) {
         index(attention.getNumKeyHeads() - 1));
   } else if (int64_t group = attention.getGroupSize(); group != 1)
     item.keyHead = arith::DivUIOp::create(b, item.head, index(group));
-  item.stream = dropout.emitStream(b, captured, item.sequence, item.head);
+  item.dropout = dropout.emitSource(b, captured, item.sequence, item.head);
   return item;
 }
 
@@ -357,6 +357,11 @@ KernelWriter::State KernelWriter::writeStep(const WorkItem &item,
                               /*clears=*/false);
   Value raw = contract(queryTile, keyTile, writeBias(item, firstKey),
                        /*transposeRhs=*/true);
+  // Reads are under way while the softmax is computed.
+  Value decisions;
+  if (item.dropout.mask)
+    decisions = dropout.emitDecisions(b, item.dropout, item.firstQuery,
+                                      firstKey, {queryTileSize, keyTileSize});
   Value scores = writeScores(item, raw, firstKey);
 
   Value rowMax = vector::MultiDimReductionOp::create(
@@ -408,8 +413,10 @@ KernelWriter::State KernelWriter::writeStep(const WorkItem &item,
     probabilities = arith::TruncFOp::create(
         b, VectorType::get({queryTileSize, keyTileSize}, element),
         probabilities);
-  probabilities = dropout.emitDrop(b, probabilities, item.firstQuery, firstKey,
-                                   item.stream);
+  if (!decisions)
+    decisions = dropout.emitDecisions(b, item.dropout, item.firstQuery,
+                                      firstKey, {queryTileSize, keyTileSize});
+  probabilities = dropout.emitDrop(b, probabilities, decisions);
   Value acc =
       contract(probabilities, valueTile, oldAcc, /*transposeRhs=*/false);
   return {rowMax, rowSums, acc};
@@ -708,11 +715,14 @@ struct ConvertAttnToAttnTile
   void runOnOperation() override {
     SmallVector<AttentionOp> attentions;
     SmallVector<AttentionGradOp> gradients;
+    SmallVector<DropoutMaskOp> masks;
     getOperation().walk([&](Operation *op) {
       if (auto attention = dyn_cast<AttentionOp>(op))
         attentions.push_back(attention);
       else if (auto gradient = dyn_cast<AttentionGradOp>(op))
         gradients.push_back(gradient);
+      else if (auto mask = dyn_cast<DropoutMaskOp>(op))
+        masks.push_back(mask);
     });
     SymbolTableCollection tables;
     IRRewriter rewriter(&getContext());
@@ -727,6 +737,11 @@ struct ConvertAttnToAttnTile
           tables.getSymbolTable(SymbolTable::getNearestSymbolTable(gradient));
       failedAny |=
           failed(lowerAttentionGradToKernels(rewriter, gradient, symbols));
+    }
+    for (DropoutMaskOp mask : masks) {
+      SymbolTable &symbols =
+          tables.getSymbolTable(SymbolTable::getNearestSymbolTable(mask));
+      failedAny |= failed(lowerDropoutMaskToKernel(rewriter, mask, symbols));
     }
     if (failedAny)
       signalPassFailure();

@@ -34,9 +34,9 @@ LogicalResult KernelDropout::check(ScheduleAttrInterface schedule) const {
 }
 
 void KernelDropout::report() const {
-  if (!*this)
-    return;
   DropoutAttr dropout = op.getDropoutAttr();
+  if (!dropout)
+    return;
   remark::analysis(op->getLoc(), remark::RemarkOpts::name("dropout").category(
                                      "convert-attn-to-attn-tile"))
       << llvm::formatv("drops weights with probability {0}/{1}, for p = {2:f8}",
@@ -46,40 +46,62 @@ void KernelDropout::report() const {
 }
 
 void KernelDropout::addOperands(SetVector<Value> &operands) const {
-  if (!*this)
-    return;
-  for (Value state : {op.getSeed(), op.getOffset()})
-    if (!matchPattern(state, m_Constant()))
-      operands.insert(state);
+  for (Value operand : {op.getSeed(), op.getOffset(), op.getDropoutMask()})
+    if (operand && !matchPattern(operand, m_Constant()))
+      operands.insert(operand);
 }
 
-SmallVector<Value> KernelDropout::emitStream(OpBuilder &builder,
-                                             const IRMapping &captured,
-                                             Value batch, Value head) const {
-  if (!*this)
-    return {};
-  Location loc = op->getLoc();
-  auto read = [&](Value state) -> Value {
-    if (matchPattern(state, m_Constant()))
-      return builder.clone(*state.getDefiningOp())->getResult(0);
-    state = captured.lookup(state);
-    if (!isa<MemRefType>(state.getType()))
-      return state;
-    return memref::LoadOp::create(builder, loc, state, ValueRange());
-  };
-  Value seed = read(op.getSeed());
-  Value offset = read(op.getOffset());
-  RngBlock<Value> stream =
-      op.getDropoutAttr().emitStream(builder, loc, seed, offset, batch, head);
-  return SmallVector<Value>(stream.begin(), stream.end());
+KernelDropout::Source KernelDropout::emitSource(OpBuilder &builder,
+                                                const IRMapping &captured,
+                                                Value batch, Value head) const {
+  Source source;
+  if (Value mask = op.getDropoutMask()) {
+    source.mask = captured.lookup(mask);
+    source.batch = batch;
+    source.head = head;
+    return source;
+  }
+  DropoutAttr dropout = op.getDropoutAttr();
+  if (!dropout)
+    return source;
+  Value seed = emitRngState(builder, op.getSeed(), captured);
+  Value offset = emitRngState(builder, op.getOffset(), captured);
+  llvm::append_range(
+      source.stream,
+      dropout.emitStream(builder, op->getLoc(), seed, offset, batch, head));
+  return source;
 }
 
-Value KernelDropout::emitDrop(OpBuilder &builder, Value weights,
-                              Value firstQuery, Value firstKey,
-                              ValueRange stream, bool transposed) const {
+Value KernelDropout::emitDecisions(OpBuilder &builder, const Source &source,
+                                   Value firstQuery, Value firstKey,
+                                   ArrayRef<int64_t> shape,
+                                   bool transposed) const {
   if (!*this)
-    return weights;
-  return attn_tile::DropoutOp::create(builder, op->getLoc(), weights,
-                                      firstQuery, firstKey, stream,
-                                      op.getDropoutAttr(), transposed);
+    return Value();
+  auto type = attn_tile::DecisionsType::get(builder.getContext(), shape[0],
+                                            shape[1], transposed);
+  if (source.mask)
+    return attn_tile::LoadDecisionsOp::create(
+        builder, op->getLoc(), type, source.mask, source.batch, source.head,
+        *op.getMaskLayout(), firstQuery, firstKey);
+  return attn_tile::MakeDecisionsOp::create(builder, op->getLoc(), type,
+                                            firstQuery, firstKey, source.stream,
+                                            op.getDropoutAttr());
+}
+
+Value KernelDropout::emitDrop(OpBuilder &builder, Value tile,
+                              Value decisions) const {
+  if (!decisions)
+    return tile;
+  return attn_tile::DropoutOp::create(builder, op->getLoc(), tile, decisions);
+}
+
+Value attn::emitRngState(OpBuilder &builder, Value state,
+                         const IRMapping &captured) {
+  if (matchPattern(state, m_Constant()))
+    return builder.clone(*state.getDefiningOp())->getResult(0);
+  state = captured.lookup(state);
+  if (!isa<MemRefType>(state.getType()))
+    return state;
+  return memref::LoadOp::create(builder, state.getLoc(), state, ValueRange());
 }

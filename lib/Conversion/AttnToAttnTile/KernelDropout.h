@@ -24,7 +24,7 @@ class KernelDropout {
 public:
   explicit KernelDropout(AttentionOpInterface op) : op(op) {}
 
-  explicit operator bool() const { return op.getDropoutAttr() != nullptr; }
+  explicit operator bool() const { return op.hasDropout(); }
 
   /// Fails if the tiles of `schedule` cut decision words.
   LogicalResult check(ScheduleAttrInterface schedule) const;
@@ -35,27 +35,40 @@ public:
   /// Adds the operands that kernels must be given: those that are no constants.
   void addOperands(SetVector<Value> &operands) const;
 
-  /// Emits the random numbers of a batch entry and head, in a kernel whose
-  /// operands `captured` maps.
-  SmallVector<Value> emitStream(OpBuilder &builder, const IRMapping &captured,
-                                Value batch, Value head) const;
+  /// What the decisions of a batch entry and head are made of, or read from.
+  struct Source {
+    /// Random numbers.
+    SmallVector<Value, 4> stream;
+    /// Packed decisions, and the indices of those of the entry and head.
+    Value mask, batch, head;
+  };
 
-  /// Emits the tile of weights with zeros where they are dropped; `weights` if
-  /// there is no dropout. What is kept is left to be divided by
-  /// `getKeepProbability`.
-  Value emitDrop(OpBuilder &builder, Value weights, Value firstQuery,
-                 Value firstKey, ValueRange stream,
-                 bool transposed = false) const;
+  /// Emits the source of a batch entry and head, in a kernel whose operands
+  /// `captured` maps.
+  Source emitSource(OpBuilder &builder, const IRMapping &captured, Value batch,
+                    Value head) const;
+
+  /// Emits the decisions of a tile of `shape`, rows of which are keys if it is
+  /// transposed. Null if there is no dropout.
+  Value emitDecisions(OpBuilder &builder, const Source &source,
+                      Value firstQuery, Value firstKey, ArrayRef<int64_t> shape,
+                      bool transposed = false) const;
+
+  /// Emits the tile with zeros where `decisions` drops; `tile` if there is no
+  /// dropout. What is kept is left to be divided by `getKeepProbability`.
+  Value emitDrop(OpBuilder &builder, Value tile, Value decisions) const;
 
   /// One without dropout.
-  double getKeepProbability() const {
-    return *this ? op.getDropoutAttr().getKeepProbability() : 1;
-  }
+  double getKeepProbability() const { return op.getKeepProbability(); }
 
 private:
   // Interfaces have no constant methods.
   mutable AttentionOpInterface op;
 };
+
+/// Emits the seed or offset `state`, in a kernel whose operands `captured`
+/// maps.
+Value emitRngState(OpBuilder &builder, Value state, const IRMapping &captured);
 
 } // namespace mlir::attn
 

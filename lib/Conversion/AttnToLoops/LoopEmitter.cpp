@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LoopEmitter.h"
+#include "attn/Dialect/Attn/IR/DecisionWords.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -42,6 +43,8 @@ LoopEmitter::LoopEmitter(OpBuilder &builder, AttentionOpInterface attention,
     seed = read(attention.getSeed());
     offset = read(attention.getOffset());
   }
+  if (Value mask = attention.getDropoutMask())
+    dropoutMask = lookup(mask);
   if (!attention.hasSequences())
     return;
   querySequences = lookup(attention.getQuerySequences());
@@ -140,19 +143,35 @@ Value LoopEmitter::emitKeep(const LoopPair &pair) {
   return keep ? arith::AndIOp::create(b, keep, kept).getResult() : kept;
 }
 
-Value LoopEmitter::emitDropout(const LoopPair &pair, Value weight) {
-  DropoutAttr dropout = attention.getDropoutAttr();
-  if (!dropout)
-    return weight;
-  RngBlock<Value> stream = dropout.emitStream(b, b.getLoc(), seed, offset,
-                                              pair.sequence.number, pair.head);
+Value LoopEmitter::emitIsKept(const LoopPair &pair) {
+  Location loc = b.getLoc();
   auto toWord = [&](Value position) -> Value {
     return arith::IndexCastOp::create(b, b.getI32Type(), position);
   };
-  Value kept = dropout.emitIsKept(b, b.getLoc(), stream, toWord(pair.query),
-                                  toWord(pair.key));
+  Value query = toWord(pair.query), key = toWord(pair.key);
+  if (DropoutAttr dropout = attention.getDropoutAttr()) {
+    RngBlock<Value> stream = dropout.emitStream(
+        b, loc, seed, offset, pair.sequence.number, pair.head);
+    return dropout.emitIsKept(b, loc, stream, query, key);
+  }
+  DecisionPlace at = emitDecisionPlace(b, loc, query, key);
+  auto toIndex = [&](Value word) -> Value {
+    return arith::IndexCastOp::create(b, b.getIndexType(), word);
+  };
+  SmallVector<Value> indices = {pair.sequence.number, pair.head,
+                                toIndex(at.queryWord), toIndex(at.keyWord)};
+  if (attention.getMaskLayout() == MaskLayout::Columns)
+    std::swap(indices[2], indices[3]);
+  Value word = memref::LoadOp::create(b, dropoutMask, indices);
+  return emitDecision(b, loc, word, at.bit);
+}
+
+Value LoopEmitter::emitDropout(const LoopPair &pair, Value weight) {
+  if (!attention.hasDropout())
+    return weight;
+  Value kept = emitIsKept(pair);
   Value scaled = arith::MulFOp::create(
-      b, weight, constant(1 / dropout.getKeepProbability()));
+      b, weight, constant(1 / attention.getKeepProbability()));
   return arith::SelectOp::create(b, kept, scaled, constant(0));
 }
 

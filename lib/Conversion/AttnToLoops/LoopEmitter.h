@@ -65,6 +65,8 @@ protected:
   Value emitScore(const LoopPair &pair, Value score);
   /// Whether the pair attends; null if all pairs do.
   Value emitKeep(const LoopPair &pair);
+  /// Emits whether dropout keeps the weight of a pair.
+  Value emitIsKept(const LoopPair &pair);
   /// What dropout makes of `weight`, an f64, or of its gradient.
   Value emitDropout(const LoopPair &pair, Value weight);
   /// The product of two vectors, found by loading at `indices` and one more.
@@ -103,7 +105,7 @@ protected:
   Value query, key, value;
   Value storedQueries, storedKeys, queryHeadDim, valueHeadDim;
   /// Seed and offset of the dropout, if any.
-  Value seed, offset;
+  Value seed, offset, dropoutMask;
 
 private:
   /// The number of the packed sequence that holds `row`, by its boundaries;

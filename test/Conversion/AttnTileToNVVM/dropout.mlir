@@ -15,8 +15,9 @@ attn_tile.kernel @rows_are_queries(%in: memref<64x64xbf16>, %out: memref<64x64xb
   %c0 = arith.constant 0 : index
   %w = arith.constant 7 : i32
   %p = attn_tile.load %in[%c0, %c0] : memref<64x64xbf16> -> vector<64x64xbf16>
-  %r = attn_tile.dropout %p at(%c0, %c0) stream(%w, %w, %w, %w)
-      by(#attn.dropout<p = 0.125, rng = #attn.philox<rounds = 7>>) : vector<64x64xbf16>
+  %d = attn_tile.make_decisions at(%c0, %c0) stream(%w, %w, %w, %w)
+      by(#attn.dropout<p = 0.125, rng = #attn.philox<rounds = 7>>) : !attn_tile.decisions<64x64>
+  %r = attn_tile.dropout %p by %d : vector<64x64xbf16>, !attn_tile.decisions<64x64>
   attn_tile.store %r, %out[%c0, %c0] : vector<64x64xbf16>, memref<64x64xbf16>
   attn_tile.return
 }
@@ -33,8 +34,27 @@ attn_tile.kernel @rows_are_keys(%in: memref<64x64xf32>, %out: memref<64x64xf32>)
   %c0 = arith.constant 0 : index
   %w = arith.constant 7 : i32
   %p = attn_tile.load %in[%c0, %c0] : memref<64x64xf32> -> vector<64x64xf32>
-  %r = attn_tile.dropout %p at(%c0, %c0) stream(%w, %w, %w, %w)
-      by(#attn.dropout<p = 0.125, rng = #attn.arx>) transposed : vector<64x64xf32>
+  %d = attn_tile.make_decisions at(%c0, %c0) stream(%w, %w, %w, %w)
+      by(#attn.dropout<p = 0.125, rng = #attn.arx>) : !attn_tile.decisions<64x64, transposed>
+  %r = attn_tile.dropout %p by %d : vector<64x64xf32>, !attn_tile.decisions<64x64, transposed>
+  attn_tile.store %r, %out[%c0, %c0] : vector<64x64xf32>, memref<64x64xf32>
+  attn_tile.return
+}
+
+// Words are read as far as there are any, each by one lane.
+// CHECK-LABEL: llvm.func @read
+// CHECK:         arith.minui
+// CHECK:         arith.minui
+// CHECK:         %[[WORD:.*]] = llvm.load %{{.*}} : !llvm.ptr<1> -> i32
+// CHECK-NOT:     llvm.load {{.*}} -> i32
+// CHECK:         nvvm.shfl.sync idx %{{.*}}, %[[WORD]], %{{.*}}, %{{.*}} : i32 -> i32
+attn_tile.kernel @read(%mask: memref<?x4x?x?xi32>, %out: memref<64x64xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %p = arith.constant dense<1.0> : vector<64x64xf32>
+  %d = attn_tile.load_decisions %mask[%c0, %c0] columns at(%c0, %c0)
+      : memref<?x4x?x?xi32> -> !attn_tile.decisions<64x64, transposed>
+  %r = attn_tile.dropout %p by %d : vector<64x64xf32>, !attn_tile.decisions<64x64, transposed>
   attn_tile.store %r, %out[%c0, %c0] : vector<64x64xf32>, memref<64x64xf32>
   attn_tile.return
 }

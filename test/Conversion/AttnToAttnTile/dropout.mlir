@@ -16,7 +16,8 @@
 // CHECK:             %[[P:.*]] = math.exp2 %{{.*}} : vector<32x64xf32>
 // CHECK:             attn_tile.partial_sum %[[P]] into
 // CHECK:             %[[NARROW:.*]] = arith.truncf %[[P]] : vector<32x64xf32> to vector<32x64xbf16>
-// CHECK:             %[[KEPT:.*]] = attn_tile.dropout %[[NARROW]] at(%{{.*}}, %{{.*}}) stream(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) by(<p = 1.000000e-01, rng = #attn.philox<rounds = 7>>) : vector<32x64xbf16>
+// CHECK:             %[[D:.*]] = attn_tile.make_decisions at(%{{.*}}, %{{.*}}) stream(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) by(<p = 1.000000e-01, rng = #attn.philox<rounds = 7>>) : <32x64>
+// CHECK:             %[[KEPT:.*]] = attn_tile.dropout %[[NARROW]] by %[[D]] : vector<32x64xbf16>
 // CHECK:             vector.contract {{.*}} %[[KEPT]]
 // CHECK:           %[[KEEP:.*]] = arith.constant dense<1.11304343> : vector<32xf32>
 // CHECK:           arith.divf %[[KEEP]], %{{.*}} : vector<32xf32>
@@ -31,19 +32,25 @@ func.func @forward(%q: memref<?x4x?x64xbf16>, %o: memref<?x4x?x64xbf16>, %seed: 
 
 // -----
 
-// Where heads share keys, the head follows from the step.
+// Where heads share keys, the head follows from the step. Gradients of scores
+// have a factor of 0.875, which delta has already and what is stored loses.
 
+// CHECK-LABEL: attn_tile.kernel @backward_grad_rows_kernel(
+// CHECK:         arith.constant dense<8.750000e-01> : vector<32xf32>
 // CHECK-LABEL: attn_tile.kernel @backward_grad_keys_kernel(
 // CHECK:         scf.for
+// CHECK:           %[[GRAD:.*]] = vector.contract {{.*}} : vector<64x64xbf16>, vector<32x64xbf16> into vector<64x32xf32>
+// CHECK:           %[[D:.*]] = attn_tile.make_decisions {{.*}} : <64x32, transposed>
 // CHECK:           %[[WEIGHTS:.*]] = math.exp2
-// CHECK:           %[[KEPT:.*]] = attn_tile.dropout %[[WEIGHTS]] {{.*}} transposed : vector<64x32xf32>
-// CHECK:           %[[NARROW:.*]] = arith.truncf %[[KEPT]] : vector<64x32xf32> to vector<64x32xbf16>
-// CHECK-DAG:       vector.contract {{.*}} %[[NARROW]]
-// CHECK-DAG:       %[[SHARED:.*]] = arith.mulf %[[WEIGHTS]], %{{.*}}
-// CHECK-DAG:       %[[NEGATED:.*]] = arith.negf %[[SHARED]]
-// CHECK:           math.fma %[[KEPT]], %{{.*}}, %[[NEGATED]]
+// CHECK:           %[[NARROW:.*]] = arith.truncf %[[WEIGHTS]] : vector<64x32xf32> to vector<64x32xbf16>
+// CHECK:           %[[KEPT:.*]] = attn_tile.dropout %[[NARROW]] by %[[D]]
+// CHECK:           vector.contract {{.*}} %[[KEPT]]
+// CHECK:           %[[DROPPED:.*]] = attn_tile.dropout %{{.*}} by %[[D]] : vector<64x32xf32>
+// CHECK:           %[[CENTRED:.*]] = arith.subf %[[DROPPED]], %{{.*}}
+// CHECK:           arith.mulf %[[WEIGHTS]], %[[CENTRED]]
+// CHECK:         arith.constant dense<0.142857149> : vector<64x64xf32>
 // CHECK-LABEL: attn_tile.kernel @backward_grad_queries_kernel(
-// CHECK:           attn_tile.dropout %{{.*}} at({{.*}}) stream({{.*}}) by(<p = 1.250000e-01, rng = #attn.arx>) : vector<32x64xf32>
+// CHECK:           attn_tile.make_decisions {{.*}} by(<p = 1.250000e-01, rng = #attn.arx>) : <32x64>
 func.func @backward(%q: memref<?x4x?x64xbf16>, %k: memref<?x2x?x64xbf16>, %lse: memref<?x4x?xf32>, %seed: i64) {
   attn.attention_grad
       ins(%q, %k, %k, %q, %lse, %q : memref<?x4x?x64xbf16>, memref<?x2x?x64xbf16>, memref<?x2x?x64xbf16>,
@@ -51,5 +58,48 @@ func.func @backward(%q: memref<?x4x?x64xbf16>, %k: memref<?x2x?x64xbf16>, %lse: 
       outs(%q, %k, %k : memref<?x4x?x64xbf16>, memref<?x2x?x64xbf16>, memref<?x2x?x64xbf16>)
       dropout(#attn.dropout<p = 0.125, rng = #attn.arx>, %seed, %seed : i64, i64)
       schedule(#attn_tile.sequential<query_tile = 32, key_tile = 64>)
+  return
+}
+
+// -----
+
+// Decisions that are given are read while the softmax is computed.
+
+// CHECK-LABEL: attn_tile.kernel @given_kernel(
+// CHECK-SAME:    %[[MASK:[a-z0-9]+]]: memref<?x4x?x?xi32>)
+// CHECK:         scf.forall (%[[B:.*]], %[[H:.*]], %{{.*}}) in
+// CHECK:           scf.for
+// CHECK:             vector.contract
+// CHECK-NEXT:        %[[D:.*]] = attn_tile.load_decisions %[[MASK]][%[[B]], %[[H]]] rows at(%{{.*}}, %{{.*}}) : memref<?x4x?x?xi32> -> <32x64>
+// CHECK:             math.exp2
+// CHECK:             attn_tile.dropout %{{.*}} by %[[D]] : vector<32x64xbf16>
+func.func @given(%q: memref<?x4x?x64xbf16>, %o: memref<?x4x?x64xbf16>, %m: memref<?x4x?x?xi32>) {
+  attn.attention ins(%q, %q, %q : memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>)
+      outs(%o : memref<?x4x?x64xbf16>)
+      dropout_mask rows(%m : memref<?x4x?x?xi32>) p(0.25)
+      schedule(#attn_tile.sequential<query_tile = 32, key_tile = 64>)
+  return
+}
+
+// -----
+
+// A mask has a kernel of its own, with four rows of words for each work item.
+
+// CHECK-LABEL: attn_tile.kernel @mask_dropout_mask(
+// CHECK-SAME:    %[[MASK:[a-z0-9]+]]: memref<?x4x?x?xi32>, %[[SEED:[a-z0-9]+]]: memref<i64>)
+// CHECK-SAME:    schedule = #attn_tile.scalar
+// CHECK:         scf.forall (%[[B:.*]], %[[H:.*]], %[[G:.*]]) in
+// CHECK:           memref.load %[[SEED]][]
+// CHECK:           arith.constant 4 : i64
+// CHECK:           scf.for %[[R:.*]] =
+// CHECK:             attn_tile.each
+// CHECK:             ^bb0(%[[I:.*]]: index)
+// CHECK:               memref.store %{{.*}}, %[[MASK]][%[[B]], %[[H]], %{{.*}}, %[[I]]]
+// CHECK-LABEL: func.func @mask
+// CHECK:         attn_tile.launch @mask_dropout_mask args(
+func.func @mask(%m: memref<?x4x?x?xi32>, %seed: memref<i64>) {
+  %offset = arith.constant 4 : i64
+  attn.dropout_mask rows by(#attn.dropout<p = 0.125, rng = #attn.arx>, %seed, %offset : memref<i64>, i64)
+      outs(%m : memref<?x4x?x?xi32>) schedule(#attn_tile.scalar)
   return
 }

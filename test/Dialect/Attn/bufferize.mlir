@@ -178,3 +178,36 @@ func.func @dropout(%q: tensor<?x4x?x16xf32>, %seed: i64, %offset: tensor<i64>) -
       -> tensor<?x4x?x16xf32>
   return %0 : tensor<?x4x?x16xf32>
 }
+
+// -----
+
+// The buffers of what an overlap yields are those that its regions write.
+// CHECK-LABEL: func.func @overlap(
+// CHECK-DAG:     %[[A:.*]] = memref.alloc() {{.*}} : memref<1x4x64x16xf32>
+// CHECK-DAG:     %[[B:.*]] = memref.alloc() {{.*}} : memref<1x4x32x4xi32>
+// CHECK:         attn.overlap {
+// CHECK:           attn.attention {{.*}} outs(%[[A]] :
+// CHECK:         } and {
+// CHECK:           attn.dropout_mask {{.*}} outs(%[[B]] : memref<1x4x32x4xi32>)
+// CHECK:         attn.attention {{.*}} dropout_mask rows(%[[B]] : memref<1x4x32x4xi32>) p(5.000000e-01)
+func.func @overlap(%q: tensor<1x4x64x16xf32>, %seed: i64) -> tensor<1x4x64x16xf32> {
+  %a = tensor.empty() : tensor<1x4x64x16xf32>
+  %b = tensor.empty() : tensor<1x4x32x4xi32>
+  %c = tensor.empty() : tensor<1x4x64x16xf32>
+  %0:2 = attn.overlap {
+    %1 = attn.attention
+        ins(%q, %q, %q : tensor<1x4x64x16xf32>, tensor<1x4x64x16xf32>, tensor<1x4x64x16xf32>)
+        outs(%a : tensor<1x4x64x16xf32>) -> tensor<1x4x64x16xf32>
+    attn.overlap_yield %1 : tensor<1x4x64x16xf32>
+  } and {
+    %1 = attn.dropout_mask rows by(#attn.dropout<p = 0.5, rng = #attn.arx>, %seed, %seed : i64, i64)
+      outs(%b : tensor<1x4x32x4xi32>) -> tensor<1x4x32x4xi32>
+    attn.overlap_yield %1 : tensor<1x4x32x4xi32>
+  } -> (tensor<1x4x64x16xf32>, tensor<1x4x32x4xi32>)
+  %2 = attn.attention
+      ins(%0#0, %q, %q : tensor<1x4x64x16xf32>, tensor<1x4x64x16xf32>, tensor<1x4x64x16xf32>)
+      outs(%c : tensor<1x4x64x16xf32>)
+      dropout_mask rows(%0#1 : tensor<1x4x32x4xi32>) p(0.5)
+      -> tensor<1x4x64x16xf32>
+  return %2 : tensor<1x4x64x16xf32>
+}

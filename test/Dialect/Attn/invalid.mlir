@@ -641,7 +641,7 @@ func.func @yield_outside() {
 func.func @empty_block(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
                        %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>) {
   // expected-error @below {{'attn.attention' op expects a non-empty block}}
-  %r = "attn.attention"(%q, %k, %v, %o) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0>}> ({
+  %r = "attn.attention"(%q, %k, %v, %o) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0>}> ({
   ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
   }, {
   }) : (tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
@@ -653,7 +653,7 @@ func.func @empty_block(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
 func.func @two_blocks(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
                       %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>) {
   // expected-error @below {{'attn.attention' op expects region #0 to have 0 or 1 blocks}}
-  %r = "attn.attention"(%q, %k, %v, %o) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0>}> ({
+  %r = "attn.attention"(%q, %k, %v, %o) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0>}> ({
   ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
     cf.br ^bb1
   ^bb1:
@@ -667,7 +667,7 @@ func.func @two_blocks(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
 
 func.func @sequences_without_layout(%q: memref<1x4x8x16xf32>, %cu: memref<?xi32>) {
   // expected-error @below {{'attn.attention' op needs all or none of 'sequence_layout', 'query_sequences' and 'key_sequences'}}
-  "attn.attention"(%q, %q, %q, %q, %cu, %cu) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 1, 1, 0, 0>}> ({}, {})
+  "attn.attention"(%q, %q, %q, %q, %cu, %cu) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 1, 1, 0, 0, 0>}> ({}, {})
       : (memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<?xi32>, memref<?xi32>) -> ()
   return
 }
@@ -676,7 +676,7 @@ func.func @sequences_without_layout(%q: memref<1x4x8x16xf32>, %cu: memref<?xi32>
 
 func.func @sequences_of_one_side(%q: memref<1x4x8x16xf32>, %cu: memref<?xi32>) {
   // expected-error @below {{'attn.attention' op needs all or none of 'sequence_layout', 'query_sequences' and 'key_sequences'}}
-  "attn.attention"(%q, %q, %q, %q, %cu) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 0>, sequence_layout = #attn<sequence_layout packed>}> ({}, {})
+  "attn.attention"(%q, %q, %q, %q, %cu) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0>, sequence_layout = #attn<sequence_layout packed>}> ({}, {})
       : (memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<?xi32>) -> ()
   return
 }
@@ -790,7 +790,7 @@ func.func @dropout_without_offset(%q: tensor<1x4x8x16xf32>, %seed: i64) {
   // expected-error @below {{'attn.attention' op needs all or none of 'dropout', 'seed' and 'offset'}}
   %0 = "attn.attention"(%q, %q, %q, %q, %seed) <{
     dropout = #attn.dropout<p = 0.5, rng = #attn.arx>,
-    operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 0>}> ({}, {})
+    operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 0, 0>}> ({}, {})
     : (tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, i64) -> tensor<1x4x8x16xf32>
   return
 }
@@ -800,7 +800,7 @@ func.func @dropout_without_offset(%q: tensor<1x4x8x16xf32>, %seed: i64) {
 func.func @seed_without_dropout(%q: tensor<1x4x8x16xf32>, %seed: i64) {
   // expected-error @below {{'attn.attention' op needs all or none of 'dropout', 'seed' and 'offset'}}
   %0 = "attn.attention"(%q, %q, %q, %q, %seed, %seed) <{
-    operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1>}> ({}, {})
+    operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 0>}> ({}, {})
     : (tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, i64, i64) -> tensor<1x4x8x16xf32>
   return
 }
@@ -864,5 +864,209 @@ func.func @dynamic_head_map(%q: tensor<2x4x8x16xf32>, %k: tensor<2x3x32x16xf32>,
   // expected-error @below {{'attn.attention' op dimension 0 of 'head_map' must be static}}
   %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x3x32x16xf32>, tensor<2x3x32x16xf32>)
       outs(%o : tensor<2x4x8x16xf32>) heads(%x : tensor<?xi32>) -> tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @dropout_mask_without_layout(%q: tensor<1x4x8x16xf32>, %m: tensor<1x4x32x4xi32>) {
+  // expected-error @below {{'attn.attention' op needs all or none of 'dropout_mask', 'mask_layout' and 'drop_probability'}}
+  %0 = "attn.attention"(%q, %q, %q, %q, %m) <{drop_probability = 0.5 : f32,
+    operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 1>}> ({}, {})
+    : (tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x32x4xi32>) -> tensor<1x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @dropout_probability_without_mask(%q: tensor<1x4x8x16xf32>) {
+  // expected-error @below {{'attn.attention' op needs all or none of 'dropout_mask', 'mask_layout' and 'drop_probability'}}
+  %0 = "attn.attention"(%q, %q, %q, %q) <{drop_probability = 0.5 : f32,
+    operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0>}> ({}, {})
+    : (tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>) -> tensor<1x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @dropout_mask_and_seed(%q: tensor<1x4x8x16xf32>, %m: tensor<1x4x32x4xi32>, %seed: i64) {
+  // expected-error @below {{'attn.attention' op takes a 'dropout_mask' or makes random numbers, not both}}
+  %0 = attn.attention ins(%q, %q, %q : tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>)
+      outs(%q : tensor<1x4x8x16xf32>)
+      dropout(#attn.dropout<p = 0.5, rng = #attn.arx>, %seed, %seed : i64, i64)
+      dropout_mask rows(%m : tensor<1x4x32x4xi32>) p(0.5)
+      -> tensor<1x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @dropout_mask_probability(%q: tensor<1x4x8x16xf32>, %m: tensor<1x4x32x4xi32>) {
+  // expected-error @below {{'attn.attention' op 'drop_probability' must lie in [0, 1) (was 1.000000e+00)}}
+  %0 = attn.attention ins(%q, %q, %q : tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>)
+      outs(%q : tensor<1x4x8x16xf32>)
+      dropout_mask rows(%m : tensor<1x4x32x4xi32>) p(1.0)
+      -> tensor<1x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @dropout_mask_type(%q: tensor<1x4x8x16xf32>, %m: tensor<1x4x8x8xi1>) {
+  // expected-error @below {{'attn.attention' op operand #4 must be 4-D tensor or memref of i32 values, but got 'tensor<1x4x8x8xi1>'}}
+  %0 = attn.attention ins(%q, %q, %q : tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>)
+      outs(%q : tensor<1x4x8x16xf32>)
+      dropout_mask rows(%m : tensor<1x4x8x8xi1>) p(0.5)
+      -> tensor<1x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @dropout_mask_in_memref(%q: tensor<1x4x8x16xf32>, %m: memref<1x4x32x4xi32>) {
+  // expected-error @below {{'attn.attention' op operands must be all tensors or all memrefs, but 'query' is 'tensor<1x4x8x16xf32>' and 'dropout_mask' is 'memref<1x4x32x4xi32>'}}
+  %0 = attn.attention ins(%q, %q, %q : tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>)
+      outs(%q : tensor<1x4x8x16xf32>)
+      dropout_mask rows(%m : memref<1x4x32x4xi32>) p(0.5)
+      -> tensor<1x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @dropout_mask_dynamic_heads(%q: tensor<1x4x8x16xf32>, %m: tensor<1x?x32x4xi32>) {
+  // expected-error @below {{'attn.attention' op dimension 1 of 'dropout_mask' must be static}}
+  %0 = attn.attention ins(%q, %q, %q : tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>)
+      outs(%q : tensor<1x4x8x16xf32>)
+      dropout_mask rows(%m : tensor<1x?x32x4xi32>) p(0.5)
+      -> tensor<1x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @dropout_mask_heads(%q: tensor<1x4x8x16xf32>, %m: tensor<1x2x32x4xi32>) {
+  // expected-error @below {{'attn.attention' op dimension 1 of 'dropout_mask' must match dimension 1 of 'query', 4 (was 2)}}
+  %0 = attn.attention ins(%q, %q, %q : tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>)
+      outs(%q : tensor<1x4x8x16xf32>)
+      dropout_mask rows(%m : tensor<1x2x32x4xi32>) p(0.5)
+      -> tensor<1x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @dropout_mask_batch(%q: tensor<1x4x8x16xf32>, %m: tensor<2x4x32x4xi32>) {
+  // expected-error @below {{'attn.attention' op dimension 0 of 'dropout_mask' must match dimension 0 of 'query', 1 (was 2)}}
+  %0 = attn.attention ins(%q, %q, %q : tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>)
+      outs(%q : tensor<1x4x8x16xf32>)
+      dropout_mask rows(%m : tensor<2x4x32x4xi32>) p(0.5)
+      -> tensor<1x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @dropout_mask_layout(%q: tensor<1x4x8x16xf32>, %m: tensor<1x4x32x4xi32>) {
+  // expected-error @below {{'attn.attention' op dimension 3 of 'dropout_mask' must have the words of 8 queries, 32 (was 4)}}
+  %0 = attn.attention ins(%q, %q, %q : tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>)
+      outs(%q : tensor<1x4x8x16xf32>)
+      dropout_mask columns(%m : tensor<1x4x32x4xi32>) p(0.5)
+      -> tensor<1x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @dropout_mask_keys(%q: tensor<1x4x8x16xf32>, %m: tensor<1x4x32x1xi32>) {
+  // expected-error @below {{'attn.attention' op dimension 3 of 'dropout_mask' must have the words of 8 keys, 4 (was 1)}}
+  %0 = attn.attention ins(%q, %q, %q : tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>)
+      outs(%q : tensor<1x4x8x16xf32>)
+      dropout_mask rows(%m : tensor<1x4x32x1xi32>) p(0.5)
+      -> tensor<1x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @mask_op_mixed(%seed: memref<i64>, %m: tensor<1x4x32x4xi32>) {
+  // expected-error @below {{'attn.dropout_mask' op operands must be all tensors or all memrefs, but 'out' is 'tensor<1x4x32x4xi32>' and 'seed' is 'memref<i64>'}}
+  %0 = attn.dropout_mask rows by(#attn.dropout<p = 0.5, rng = #attn.arx>, %seed, %seed : memref<i64>, memref<i64>)
+      outs(%m : tensor<1x4x32x4xi32>) -> tensor<1x4x32x4xi32>
+  return
+}
+
+// -----
+
+func.func @mask_op_heads(%seed: i64, %m: tensor<1x?x32x4xi32>) {
+  // expected-error @below {{'attn.dropout_mask' op dimension 1 of 'out' must be static}}
+  %0 = attn.dropout_mask rows by(#attn.dropout<p = 0.5, rng = #attn.arx>, %seed, %seed : i64, i64)
+      outs(%m : tensor<1x?x32x4xi32>) -> tensor<1x?x32x4xi32>
+  return
+}
+
+// -----
+
+func.func @mask_op_query_words(%seed: i64, %m: tensor<1x4x4x48xi32>) {
+  // expected-error @below {{'attn.dropout_mask' op dimension 3 of 'out' must be a multiple of 32 (was 48)}}
+  %0 = attn.dropout_mask columns by(#attn.dropout<p = 0.5, rng = #attn.arx>, %seed, %seed : i64, i64)
+      outs(%m : tensor<1x4x4x48xi32>) -> tensor<1x4x4x48xi32>
+  return
+}
+
+// -----
+
+func.func @mask_op_key_words(%seed: i64, %m: tensor<1x4x32x6xi32>) {
+  // expected-error @below {{'attn.dropout_mask' op dimension 3 of 'out' must be a multiple of 4 (was 6)}}
+  %0 = attn.dropout_mask rows by(#attn.dropout<p = 0.5, rng = #attn.arx>, %seed, %seed : i64, i64)
+      outs(%m : tensor<1x4x32x6xi32>) -> tensor<1x4x32x6xi32>
+  return
+}
+
+// -----
+
+func.func @overlap_of_one() {
+  // expected-error @below {{'attn.overlap' op must have at least two regions (has 1)}}
+  attn.overlap {
+    attn.overlap_yield
+  }
+  return
+}
+
+// -----
+
+func.func @overlap_terminator() {
+  // expected-error @below {{'attn.overlap' op region #1 must end with 'attn.overlap_yield' (was 'llvm.unreachable')}}
+  "attn.overlap"() ({
+    attn.overlap_yield
+  }, {
+    llvm.unreachable
+  }) : () -> ()
+  return
+}
+
+// -----
+
+func.func @overlap_results(%x: f32) {
+  // expected-error @below {{'attn.overlap' op results must be what the regions yield, 'f32' (was )}}
+  attn.overlap {
+    attn.overlap_yield %x : f32
+  } and {
+    attn.overlap_yield
+  }
+  return
+}
+
+// -----
+
+func.func @overlap_conflict(%m: memref<4xf32>, %x: f32, %i: index) {
+  // expected-error @below {{'attn.overlap' op region #0 writes memory that region #1 reads or writes}}
+  attn.overlap {
+    memref.store %x, %m[%i] : memref<4xf32>
+    attn.overlap_yield
+  } and {
+    %y = memref.load %m[%i] : memref<4xf32>
+    attn.overlap_yield
+  }
   return
 }

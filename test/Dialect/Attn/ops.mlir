@@ -177,6 +177,52 @@ func.func @dropout(%q: tensor<?x4x?x16xf32>, %seed: i64, %offset: tensor<i64>) -
   return %0 : tensor<?x4x?x16xf32>
 }
 
+// CHECK-LABEL: func @dropout_mask
+// CHECK: %[[BITS:.*]] = attn.dropout_mask columns by(<p = 1.250000e-01, rng = #attn.arx>, %{{.*}}, %{{.*}} : i64, tensor<i64>) outs(%{{.*}} : tensor<?x4x?x?xi32>) -> tensor<?x4x?x?xi32>
+// CHECK: attn.attention {{.*}} dropout_mask columns(%[[BITS]] : tensor<?x4x?x?xi32>) p(1.250000e-01) -> tensor<?x4x?x16xf32>
+func.func @dropout_mask(%q: tensor<?x4x?x16xf32>, %m: tensor<?x4x?x?xi32>, %seed: i64, %offset: tensor<i64>) -> tensor<?x4x?x16xf32> {
+  %bits = attn.dropout_mask columns by(#attn.dropout<p = 0.125, rng = #attn.arx>, %seed, %offset : i64, tensor<i64>)
+      outs(%m : tensor<?x4x?x?xi32>) -> tensor<?x4x?x?xi32>
+  %0 = attn.attention
+      ins(%q, %q, %q : tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>,
+          tensor<?x4x?x16xf32>)
+      outs(%q : tensor<?x4x?x16xf32>)
+      dropout_mask columns(%bits : tensor<?x4x?x?xi32>) p(0.125)
+      -> tensor<?x4x?x16xf32>
+  return %0 : tensor<?x4x?x16xf32>
+}
+
+// The words of 4000 queries and 1000 keys are those of 4032 and 1024.
+// CHECK-LABEL: func @dropout_mask_sizes
+// CHECK: dropout_mask rows(%{{.*}} : tensor<1x4x2016x64xi32>)
+func.func @dropout_mask_sizes(%q: tensor<1x4x4000x16xf32>, %k: tensor<1x4x1000x16xf32>, %m: tensor<1x4x2016x64xi32>) -> tensor<1x4x4000x16xf32> {
+  %0 = attn.attention
+      ins(%q, %k, %k : tensor<1x4x4000x16xf32>, tensor<1x4x1000x16xf32>, tensor<1x4x1000x16xf32>)
+      outs(%q : tensor<1x4x4000x16xf32>)
+      dropout_mask rows(%m : tensor<1x4x2016x64xi32>) p(0.5)
+      -> tensor<1x4x4000x16xf32>
+  return %0 : tensor<1x4x4000x16xf32>
+}
+
+// CHECK-LABEL: func @overlap
+// CHECK:      %[[R:.*]]:3 = attn.overlap {
+// CHECK:        attn.overlap_yield %{{.*}} : f32
+// CHECK-NEXT: } and {
+// CHECK:        attn.overlap_yield %{{.*}}, %{{.*}} : f32, i32
+// CHECK-NEXT: } attributes {name = "x"} -> (f32, f32, i32)
+// CHECK:      return %[[R]]#0, %[[R]]#2
+func.func @overlap(%x: f32, %n: i32) -> (f32, i32) {
+  %r:3 = attn.overlap {
+    %0 = arith.addf %x, %x : f32
+    attn.overlap_yield %0 : f32
+  } and {
+    %0 = arith.mulf %x, %x : f32
+    %1 = arith.addi %n, %n : i32
+    attn.overlap_yield %0, %1 : f32, i32
+  } attributes {name = "x"} -> (f32, f32, i32)
+  return %r#0, %r#2 : f32, i32
+}
+
 // Groups of query heads of any size.
 // CHECK-LABEL: func @head_map
 // CHECK: attn.attention {{.*}} sinks(%{{.*}} : memref<4xf32>) heads(%{{.*}} : memref<4xi32>) mask(#attn.causal)

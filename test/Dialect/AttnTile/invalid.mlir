@@ -1267,18 +1267,32 @@ func.func @key_tiles_row(%i: index, %list: memref<?x1x?x?xi32>) {
 
 // -----
 
-func.func @dropout_stream(%p: vector<16x16xf32>, %i: index, %w: i32) {
-  // expected-error @below {{'attn_tile.dropout' op 'stream' must have 4 words (has 3)}}
-  %0 = attn_tile.dropout %p at(%i, %i) stream(%w, %w, %w)
-      by(<p = 0.5, rng = #attn.arx>) : vector<16x16xf32>
+func.func @decisions_stream(%i: index, %w: i32) {
+  // expected-error @below {{'attn_tile.make_decisions' op 'stream' must have 4 words (has 3)}}
+  %0 = attn_tile.make_decisions at(%i, %i) stream(%w, %w, %w)
+      by(<p = 0.5, rng = #attn.arx>) : !attn_tile.decisions<16x16>
   return
 }
 
 // -----
 
-func.func @dropout_tile(%p: vector<16x24xbf16>, %i: index, %w: i32) {
-  // expected-error @below {{'attn_tile.dropout' op sizes of the tile must be multiples of 16 (tile is 'vector<16x24xbf16>')}}
-  %0 = attn_tile.dropout %p at(%i, %i) stream(%w, %w, %w, %w)
-      by(<p = 0.5, rng = #attn.arx>) : vector<16x24xbf16>
+// expected-error @below {{tiles of decisions must have two dimensions}}
+func.func @decisions_rank(%d: !attn_tile.decisions<16>)
+
+// -----
+
+// expected-error @below {{expected 'transposed'}}
+func.func @decisions_keyword(%d: !attn_tile.decisions<16x16, rows>)
+
+// -----
+
+// expected-error @below {{sizes of a tile of decisions must be positive multiples of 16 (was 16x24)}}
+func.func @decisions_size(%d: !attn_tile.decisions<16x24>)
+
+// -----
+
+func.func @dropout_tile(%p: vector<16x32xbf16>, %d: !attn_tile.decisions<16x16>) {
+  // expected-error @below {{'attn_tile.dropout' op decisions must be those of a tile of 16x32 (was '!attn_tile.decisions<16x16>')}}
+  %0 = attn_tile.dropout %p by %d : vector<16x32xbf16>, !attn_tile.decisions<16x16>
   return
 }

@@ -67,6 +67,40 @@ def arx(key, counter, rounds):
     return [x0, x1, x2, x3]
 
 
+def pack(keep, layout="rows"):
+    """Words of decisions, of an array of booleans [.., query, key]."""
+    sq, skv = keep.shape[-2:]
+    padding = [(0, 0)] * (keep.ndim - 2) + [(0, -sq % 64), (0, -skv % 64)]
+    keep = np.pad(keep, padding)
+    sq, skv = keep.shape[-2:]
+    # Query 16 a + 8 s + c and key 16 w + t are bit 16 s + t of word (8 a + c, w).
+    bits = keep.reshape(*keep.shape[:-2], sq // 16, 2, 8, skv // 16, 16)
+    bits = np.moveaxis(bits, -4, -2).reshape(*keep.shape[:-2], sq // 2, skv // 16, 32)
+    words = (bits * (np.uint64(1) << np.arange(32, dtype=np.uint64))).sum(-1).astype(np.uint32)
+    if layout == "columns":
+        words = words.swapaxes(-1, -2)
+    return np.ascontiguousarray(words).view(np.int32)
+
+
+def packed_mask(dropout, layout, batch, heads, queries, keys):
+    """Operations that make the decisions from %seed and %offset, `tensor<i64>`, for
+    sizes that are names of values, and the clause by which attention reads them."""
+    sizes = "%query_words, %key_words" if layout == "rows" else "%key_words, %query_words"
+    words = f"tensor<?x{heads}x?x?xi32>"
+    made = f"""
+  %c4 = arith.constant 4 : index
+  %c32 = arith.constant 32 : index
+  %c64 = arith.constant 64 : index
+  %query_blocks = arith.ceildivui {queries}, %c64 : index
+  %key_blocks = arith.ceildivui {keys}, %c64 : index
+  %query_words = arith.muli %query_blocks, %c32 : index
+  %key_words = arith.muli %key_blocks, %c4 : index
+  %no_bits = tensor.empty({batch}, {sizes}) : {words}
+  %bits = attn.dropout_mask {layout} by({dropout}, %seed, %offset : tensor<i64>, tensor<i64>)
+      outs(%no_bits : {words}) -> {words}"""
+    return made, f" dropout_mask {layout}(%bits : {words}) p({1 - dropout.keep_probability})"
+
+
 class Dropout:
     """`generator` is the name of one of the functions above."""
 

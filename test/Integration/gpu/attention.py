@@ -40,7 +40,7 @@ from typing import Dict, Optional, Tuple
 for folder in (("..", "..", "..", "python"), ("..", "Inputs")):
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *folder))
 
-from dropout import Dropout  # noqa: E402
+from dropout import Dropout, packed_mask  # noqa: E402
 
 # What one rounding to a dtype changes, at most.
 ROUNDING = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24}
@@ -264,6 +264,8 @@ class Variant:
     # The key head of each query head.
     head_map: Optional[Tuple[int, ...]] = None
     dropout: Optional[Dropout] = None
+    # The layout of decisions, if they are made beforehand.
+    bits: str = ""
     # Consumers, key tile, stages, ping-pong, traversal, interleave; none leaves
     # the choice to the compiler.
     schedule: Optional[Tuple[int, int, int, bool, str, int]] = None
@@ -295,6 +297,7 @@ class Variant:
         if self.dropout:
             d = self.dropout
             parts.append(f"{d.generator}{d.rounds}_p{d.threshold}_of_{2**d.bits}")
+            parts.append(self.bits)
         if self.schedule:
             consumers, tile, stages, ping_pong, traversal, interleave = self.schedule
             parts.append(f"c{consumers}_k{tile}_s{stages}_{'turns' if ping_pong else 'free'}_{traversal}{interleave}")
@@ -323,7 +326,12 @@ class Variant:
         options += " heads(%map : tensor<HEADSxi32>)" if self.head_map else ""
         options += f" scale({self.scale!r})" if self.scale is not None else ""
         options += f" mask({MASKS[self.mask][0]})" if MASKS[self.mask][0] else ""
-        if self.dropout:
+        made = ""
+        if self.bits:
+            made, option = packed_mask(self.dropout, self.bits, "%batch", self.heads, "%length", "%keys")
+            made = f"%keys = tensor.dim %key, %c2 : {k}" + made
+            options += option
+        elif self.dropout:
             options += f" dropout({self.dropout}, %seed, %offset : tensor<i64>, tensor<i64>)"
         if self.score:
             options += f"""
@@ -350,6 +358,7 @@ class Variant:
   %batch = tensor.dim %query, %c0 : {q}
   %length = tensor.dim %query, %c2 : {q}
   {empty}
+  {made}
   {results} = attn.attention ins(%query, %key, %value : {q}, {k}, {v})
       outs({outs} : {types}){options} -> {types}
   return {returned} : {types}
@@ -461,6 +470,9 @@ VARIANTS = [
     variant(96, mask="window", dtype="f16", dropout=Dropout(0.5, "philox", 10, bits=4)),
     variant(128, score="alibi", keep="docs", dropout=Dropout(0.125, "arx", 5)),
     variant(192, 128, mask="causal", out="f32", dropout=Dropout(0.9, "arx", 6)),
+    variant(64, dropout=Dropout(0.125, "philox", 7), bits="rows"),
+    variant(128, heads=(8, 2), mask="causal", dropout=Dropout(0.1, "arx", 6), bits="rows"),
+    variant(80, mask="window", dtype="f16", dropout=Dropout(0.3, "threefry", 20, bits=16), bits="columns"),
     variant(128, lse=False, mask="causal"),
     variant(192, dtype="f16", lse=False),
     # Sinks.

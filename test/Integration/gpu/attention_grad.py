@@ -30,7 +30,7 @@ for folder in (("..", "..", "..", "python"), ("..", "Inputs")):
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *folder))
 
 import numpy as np  # noqa: E402
-from dropout import Dropout  # noqa: E402
+from dropout import Dropout, packed_mask  # noqa: E402
 
 ROUNDING = {"bf16": 2.0**-8, "f16": 2.0**-11}
 
@@ -64,6 +64,8 @@ class Variant:
     # Of queries and keys: large ones give a log-sum-exp far from 0.
     spread: float = 1.0
     dropout: Optional[Dropout] = None
+    # The layout of decisions, if they are made beforehand.
+    bits: str = ""
 
     def mlir(self) -> str:
         v_dim = self.v_dim or self.qk_dim
@@ -76,6 +78,11 @@ class Variant:
         state = ""
         if self.dropout:
             state = ", %seed: tensor<i64>, %offset: tensor<i64>"
+        made = ""
+        if self.bits:
+            made, option = packed_mask(self.dropout, self.bits, "%b", self.heads[0], "%s", "%t")
+            options += option
+        elif self.dropout:
             options += f" dropout({self.dropout}, %seed, %offset : tensor<i64>, tensor<i64>)"
         if self.sums:
             options += f" schedule({SUMS.format(tile=self.sums)})"
@@ -90,7 +97,7 @@ class Variant:
   %t = tensor.dim %k, %c2 : {k}
   %dq = tensor.empty(%b, %s) : {q}
   %dk = tensor.empty(%b, %t) : {k}
-  %dv = tensor.empty(%b, %t) : {v}
+  %dv = tensor.empty(%b, %t) : {v}{made}
   %r:3 = attn.attention_grad ins(%q, %k, %v, %o, %lse, %do{dlse} : {q}, {k}, {v}, {o}, {lse}, {o}{dlse_type})
       outs(%dq, %dk, %dv : {q}, {k}, {v}){options} -> {q}, {k}, {v}
   return %r#0, %r#1, %r#2 : {q}, {k}, {v}
@@ -117,6 +124,9 @@ VARIANTS = [
     Variant("d64_dropout", 64, dropout=Dropout(0.125, "philox", 7)),
     Variant("d64_dropout_causal_grouped", 64, heads=(4, 2), mask="causal", dtype="f16", dropout=Dropout(0.3, "arx", 6)),
     Variant("d128_dropout", 128, mask="window", deterministic=True, dlse=True, dropout=Dropout(0.1, "arx", 6)),
+    Variant("d64_bits", 64, mask="causal", heads=(4, 2), dropout=Dropout(0.125, "arx", 6), bits="columns"),
+    Variant("d128_bits", 128, dlse=True, dropout=Dropout(0.3, "philox", 7), bits="columns"),
+    Variant("d128_bits_deterministic", 128, mask="window", deterministic=True, dropout=Dropout(0.1, "arx", 6), bits="rows"),
     Variant("d256_causal_grouped", 256, heads=(4, 2), mask="causal", dtype="f16"),
 ]
 

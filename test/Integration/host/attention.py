@@ -25,7 +25,7 @@ import sys
 import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "Inputs"))
-from dropout import Dropout  # noqa: E402
+from dropout import Dropout, pack  # noqa: E402
 
 F64 = np.float64
 
@@ -430,12 +430,14 @@ KEEPS.update({f"random{seed}": make_random_keep(seed) for seed in range(NUM_RAND
 class Variant:
     def __init__(self, dtype, d, dv=None, hq=2, hkv=2, mask="none", score="none",
                  keep="none", out=None, layout="bhsd", scale=None, tile=(32, 64), sinks=None,
-                 dropout=None, head_map=None):
+                 dropout=None, head_map=None, bits=None, packed=None):
         self.dtype, self.d, self.dv, self.hq, self.hkv = dtype, d, dv or d, hq, hkv
         self.mask, self.score, self.keep = mask, score, keep
         self.out, self.layout, self.tile, self.sinks = out or dtype, layout, tile, sinks
         self.scale_given, self.scale = scale, scale if scale is not None else d**-0.5
         self.dropout, self.head_map = dropout, head_map
+        # The layout of decisions that an operation of their own makes, or that are given.
+        self.bits, self.packed = bits, packed
         self.captures = list(dict.fromkeys(SCORES[score][0] + KEEPS[keep][0]))
 
     def __str__(self):
@@ -456,6 +458,45 @@ class Variant:
         stored = make(tuple(shape[o] for o in order))
         return stored.transpose(np.argsort(order))
 
+    def dropout_text(self):
+        """Parameters, an operation before the attention, and the clause of it."""
+        words = f"memref<?x{self.hq}x?x?xi32>"
+        layout = self.bits or self.packed
+        clause = f"dropout_mask {layout}(%bits : {words}) p({1 - self.keep_probability()})"
+        if self.packed:
+            return f", %bits: {words}", "", clause
+        if not self.dropout:
+            return "", "", ""
+        parameters = ", %seed: memref<i64>, %offset: memref<i64>"
+        state = f"{self.dropout}, %seed, %offset : memref<i64>, memref<i64>"
+        if not self.bits:
+            return parameters, "", f"dropout({state})"
+        before = f"""attn.dropout_mask {layout} by({state}) outs(%bits : {words})
+              schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)"""
+        return parameters + f", %bits: {words}", before, clause
+
+    def keep_probability(self):
+        return self.dropout.keep_probability if self.dropout else 0.75
+
+    def make_decisions(self, shape, rng):
+        """Arrays for the parameters of dropout, what is kept, and the words that must
+        be in the last array afterwards; or nothing and none."""
+        if not self.dropout and not self.packed:
+            return [], None, None
+        where = np.ogrid[: shape.b, : self.hq, : shape.sq, : shape.skv]
+        if self.packed:
+            kept = rng.random((shape.b, self.hq, shape.sq, shape.skv)) < self.keep_probability()
+            return [pack(kept, self.packed)], kept, None
+        state = [int(x) for x in rng.integers(-(2**63), 2**63, 2)]
+        kept = self.dropout.keep(*state, *where)
+        arrays = [np.array(x, np.int64) for x in state]
+        if not self.bits:
+            return arrays, kept, None
+        # Whole blocks of 64 by 64 pairs are decided.
+        where = np.ogrid[: shape.b, : self.hq, : -(-shape.sq // 64) * 64, : -(-shape.skv // 64) * 64]
+        words = pack(self.dropout.keep(*state, *where), self.bits)
+        return [*arrays, np.full_like(words, 7)], kept, words
+
     def module(self):
         q = self.memref(self.hq, self.d, self.dtype)
         k = self.memref(self.hkv, self.d, self.dtype)
@@ -472,10 +513,8 @@ class Variant:
         if self.head_map:
             captures += f", %map: memref<{self.hq}xi32>"
             sinks += f" heads(%map : memref<{self.hq}xi32>)"
-        dropout = ""
-        if self.dropout:
-            captures += ", %seed: memref<i64>, %offset: memref<i64>"
-            dropout = f"dropout({self.dropout}, %seed, %offset : memref<i64>, memref<i64>)"
+        parameters, before, dropout = self.dropout_text()
+        captures += parameters
         regions = ""
         if self.score != "none":
             regions += f"""score {{
@@ -490,6 +529,7 @@ class Variant:
             attn.yield %r : i1
           }}"""
         return f"""func.func @run(%q: {q}, %k: {k}, %v: {v}, %o: {o}, %lse: {lse}{captures}) {{
+          {before}
           attn.attention ins(%q, %k, %v : {q}, {k}, {v}) outs(%o, %lse : {o}, {lse})
               {sinks} {scale} {MASKS[self.mask][0]} {dropout}
               schedule(#attn_tile.sequential<query_tile = {self.tile[0]}, key_tile = {self.tile[1]}>)
@@ -560,6 +600,10 @@ VARIANTS = [
     Variant("f32", 16, mask="window", dropout=Dropout(0.03, "arx", 6, bits=16), tile=(64, 16)),
     Variant("bf16", 64, hq=4, hkv=2, mask="causal", score="alibi", dropout=Dropout(0.125, "arx", 6)),
     Variant("f16", 40, dv=24, keep="docs", layout="bshd", dropout=Dropout(0.9, "threefry", 12)),
+    Variant("f32", 32, hq=4, mask="causal", dropout=Dropout(0.125, "philox", 7), bits="rows"),
+    Variant("f32", 16, tile=(16, 80), dropout=Dropout(0.1, "arx", 6), bits="columns"),
+    Variant("bf16", 64, hq=4, hkv=2, score="alibi", keep="docs", packed="rows"),
+    Variant("f32", 32, mask="window", packed="columns", sinks="f32"),
 ]
 
 
@@ -624,9 +668,9 @@ def descriptor(array):
                       (ctypes.c_int64 * rank)(*strides))
 
 
-def attention(variant, q, k, v, captures, step, sinks=None, rng_state=None, sequence=0):
-    """Attention on arrays, of which `sequence` numbers the first batch entry; `step`
-    rounds after each operation. Gives the output and the log-sum-exp."""
+def attention(variant, q, k, v, captures, step, sinks=None, kept=None):
+    """Attention on arrays; `step` rounds after each operation. `kept` says which
+    weights dropout keeps. Gives the output and the log-sum-exp."""
     if variant.head_map:
         k, v = k[:, variant.head_map], v[:, variant.head_map]
     else:
@@ -650,9 +694,8 @@ def attention(variant, q, k, v, captures, step, sinks=None, rng_state=None, sequ
     with np.errstate(divide="ignore"):
         lse = (m + np.log(total))[..., 0]
     p = step(p / np.where(total == 0, 1, total))
-    if variant.dropout:
-        kept = variant.dropout.keep(*rng_state, b + sequence, h, i, j)
-        p = step(np.where(kept, p / variant.dropout.keep_probability, 0))
+    if kept is not None:
+        p = step(np.where(kept, p / variant.keep_probability(), 0))
     return step(p @ v), lse
 
 
@@ -684,10 +727,8 @@ def run(variant, library, runtime, shape, rng, bad_map=None):
         sinks = from_memory(arrays[-1], variant.sinks).astype(F64)
     if variant.head_map:
         arrays.append(np.array(bad_map or variant.head_map, np.int32))
-    rng_state = None
-    if variant.dropout:
-        rng_state = [int(x) for x in rng.integers(-(2**63), 2**63, 2)]
-        arrays += [np.array(x, np.int64) for x in rng_state]
+    decisions, kept, words = variant.make_decisions(shape, rng)
+    arrays += decisions
     descriptors = [descriptor(array) for array in arrays]
     library._mlir_ciface_run(*(ctypes.byref(d) for d in descriptors))
     fault = runtime.attnrtTakeFault(0)
@@ -698,10 +739,12 @@ def run(variant, library, runtime, shape, rng, bad_map=None):
 
     values = [from_memory(x, variant.dtype) for x in inputs.values()]
     exact, exact_lse = attention(variant, *(x.astype(F64) for x in values), captures, lambda x: x,
-                                 sinks, rng_state)
+                                 sinks, kept)
     with np.errstate(invalid="ignore"):
         rounded, _ = attention(variant, *values, captures,
-                               lambda x: round_to(x, variant.dtype), sinks, rng_state)
+                               lambda x: round_to(x, variant.dtype), sinks, kept)
+    if words is not None and (decisions[-1] != words).any():
+        return f"{(decisions[-1] != words).sum()} of {words.size} words of decisions are wrong"
     result = from_memory(out, variant.out).astype(F64)
     if not np.isfinite(result).all():
         return "output is not finite"

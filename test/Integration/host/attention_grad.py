@@ -84,15 +84,14 @@ class Variant(attention.Variant):
             {SCORE_GRADS[self.score][0]}
             attn.yield %r : f32
           }}"""
-        dropout = ""
-        if self.dropout:
-            captures += ", %seed: memref<i64>, %offset: memref<i64>"
-            dropout = f"dropout({self.dropout}, %seed, %offset : memref<i64>, memref<i64>)"
+        parameters, before, dropout = self.dropout_text()
+        captures += parameters
         dlse, dlse_type = (", %dlse", f", {lse}") if self.dlse else ("", "")
         tiles = f"#attn_tile.sequential<query_tile = {self.tile[0]}, key_tile = {self.tile[1]}>"
         parts = ", ".join(f"{part} = {tiles}" for part in ("rows " + self.parts).split())
         return f"""func.func @run(%q: {q}, %k: {k}, %v: {v}, %o: {o}, %lse: {lse}, %do: {o},
             %dlse: {lse}, %dq: {q}, %dk: {k}, %dv: {v}{captures}) {{
+          {before}
           attn.attention_grad
               ins(%q, %k, %v, %o, %lse, %do{dlse} : {q}, {k}, {v}, {o}, {lse}, {o}{dlse_type})
               outs(%dq, %dk, %dv : {q}, {k}, {v})
@@ -143,10 +142,14 @@ VARIANTS = [
     Variant("f32", 64, score="softcap", parts="keys queries values", dlse=True, tile=(16, 48),
             dropout=Dropout(0.5, "threefry", 20, bits=4)),
     Variant("bf16", 64, hq=4, hkv=2, mask="causal", dropout=Dropout(0.1, "arx", 6)),
+    Variant("f32", 64, mask="causal", hq=4, hkv=2, parts="keys", tile=(32, 64),
+            dropout=Dropout(0.125, "arx", 6), bits="columns"),
+    Variant("f32", 64, score="softcap", dlse=True, tile=(16, 48), dropout=Dropout(0.5, "philox", 7), bits="rows"),
+    Variant("bf16", 64, hq=4, hkv=2, mask="window", packed="columns"),
 ]
 
 
-def gradient(variant, q, k, v, dout, dlse, captures, rng_state, step, results=None):
+def gradient(variant, q, k, v, dout, dlse, captures, kept, step, results=None):
     """Gradients of q, k and v, and out and lse; `step` rounds after each operation.
     `results` are the out and lse that the kernel gets, if they are to be used."""
     group = variant.hq // variant.hkv
@@ -169,9 +172,8 @@ def gradient(variant, q, k, v, dout, dlse, captures, rng_state, step, results=No
         lse = (m + np.log(total))[..., 0]
     p = step(p / np.where(total == 0, 1, total))
     factor = np.ones_like(p)
-    if variant.dropout:
-        factor = variant.dropout.keep(*rng_state, bi, h, i, j) / variant.dropout.keep_probability
-        factor = factor.astype(p.dtype)
+    if kept is not None:
+        factor = (kept / variant.keep_probability()).astype(p.dtype)
     out = step(step(p * factor) @ v)
     if results is not None:
         out, lse = results
@@ -211,17 +213,15 @@ def run(variant, library, shape, rng):
     read = lambda x, dtype=variant.dtype: attention.from_memory(x, dtype)
     values = [read(q), read(k), read(v), read(dout, variant.out), dlse]
     wide = [x.astype(F64) for x in values]
-    rng_state = None
-    if variant.dropout:
-        rng_state = [int(x) for x in rng.integers(-(2**63), 2**63, 2)]
-    exact, exact_out, exact_lse = gradient(variant, *wide, captures, rng_state, lambda x: x)
+    decisions, kept, words = variant.make_decisions(shape, rng)
+    exact, exact_out, exact_lse = gradient(variant, *wide, captures, kept, lambda x: x)
     out = variant.array(shape.b, variant.hq, shape.sq, variant.dv,
                         lambda s: np.zeros(s, to_numpy(variant.out)))
     out[...] = attention.to_memory(exact_out, variant.out)
     lse = exact_lse.astype(np.float32)
     # In f32, the rounding of large scores and of their lse is what counts.
     given = (read(out, variant.out), lse) if variant.dtype == "f32" else None
-    rounded, _, _ = gradient(variant, *values, captures, rng_state,
+    rounded, _, _ = gradient(variant, *values, captures, kept,
                              lambda x: attention.round_to(x, variant.dtype), given)
 
     element = to_numpy(variant.dtype)
@@ -231,10 +231,11 @@ def run(variant, library, shape, rng):
                                           (variant.hkv, shape.skv, variant.dv))]
     arrays = [q, k, v, out, lse, dout, dlse, *results,
               *(captures[c] for c in variant.captures)]
-    if variant.dropout:
-        arrays += [np.array(x, np.int64) for x in rng_state]
+    arrays += decisions
     descriptors = [attention.descriptor(array) for array in arrays]
     library._mlir_ciface_run(*(ctypes.byref(d) for d in descriptors))
+    if words is not None and (decisions[-1] != words).any():
+        return f"{(decisions[-1] != words).sum()} of {words.size} words of decisions are wrong"
 
     # Scores and their lse are rounded to f32, which moves weights in proportion.
     finite = np.abs(np.where(np.isfinite(exact_lse), exact_lse, 0)).max()

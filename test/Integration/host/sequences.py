@@ -79,6 +79,8 @@ VARIANTS = [
     Sequences("padded", "bf16", 64, mask="causal_top_left", hq=4, hkv=2, keep="docs"),
     Sequences("packed", "f32", 32, mask="causal", dropout=Dropout(0.1, "philox", 7)),
     Sequences("padded", "f32", 64, hq=4, hkv=2, dropout=Dropout(0.5, "arx", 6, bits=4)),
+    Sequences("packed", "f32", 32, mask="causal", packed="rows"),
+    Sequences("padded", "f32", 64, hq=4, hkv=2, packed="columns"),
 ]
 
 
@@ -143,10 +145,11 @@ def run(variant, library, batch, rng, runtime):
         _, numpy_type, make = CAPTURES[name]
         captures[name] = np.ascontiguousarray(make(Shape(variant, batch), rng), numpy_type)
     arrays = [*inputs, out, *sequences, lse, *captures.values()]
-    rng_state = None
-    if variant.dropout:
-        rng_state = [int(x) for x in rng.integers(-(2**63), 2**63, 2)]
-        arrays += [np.array(x, np.int64) for x in rng_state]
+    # Decisions are those of the longest sequence.
+    longest = Shape(variant, batch)
+    longest.sq, longest.skv = (max((row[2] for row in rows), default=0) for rows in batch.rows)
+    decisions, kept, _ = variant.make_decisions(longest, rng)
+    arrays += decisions
     library._mlir_ciface_run(*(ctypes.byref(descriptor(a)) for a in arrays))
     if runtime.attnrtTakeFault(0) != 0:
         return "a fault was reported"
@@ -160,7 +163,8 @@ def run(variant, library, batch, rng, runtime):
         values = [from_memory(take(x, batch.rows[min(n, 1)][s]), variant.dtype)
                   for n, x in enumerate(inputs)]
         own = {name: x[s : s + 1] if name == "docs" else x for name, x in captures.items()}
-        message = compare(variant, values, own, rng_state, s, take(out, rows), lse[rows[0] : rows[0] + 1, :, rows[1] : rows[1] + rows[2]])
+        own_kept = None if kept is None else kept[s : s + 1, :, : rows[2], : batch.rows[1][s][2]]
+        message = compare(variant, values, own, own_kept, take(out, rows), lse[rows[0] : rows[0] + 1, :, rows[1] : rows[1] + rows[2]])
         if message:
             return f"sequence {s}: {message}"
     if (out.transpose(0, 2, 1, 3)[free] != 7).any() or (lse.transpose(0, 2, 1)[free] != 7).any():
@@ -168,15 +172,14 @@ def run(variant, library, batch, rng, runtime):
     return None
 
 
-def compare(variant, values, captures, rng_state, sequence, out, lse):
+def compare(variant, values, captures, kept, out, lse):
     if values[1].shape[2] == 0:
         if (from_memory(out, variant.out) != 0).any() or not np.isneginf(lse).all():
             return "rows with nothing to attend"
         return None
     exact, exact_lse = attention(variant, *(x.astype(F64) for x in values), captures, lambda x: x,
-                                 rng_state=rng_state, sequence=sequence)
-    rounded, _ = attention(variant, *values, captures, lambda x: round_to(x, variant.dtype),
-                           rng_state=rng_state, sequence=sequence)
+                                 kept=kept)
+    rounded, _ = attention(variant, *values, captures, lambda x: round_to(x, variant.dtype), kept=kept)
     result = from_memory(out, variant.out).astype(F64)
     if not np.isfinite(result).all():
         return "output is not finite"

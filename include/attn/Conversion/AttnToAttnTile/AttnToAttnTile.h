@@ -35,6 +35,12 @@ LogicalResult lowerAttentionGradToKernels(RewriterBase &rewriter,
                                           AttentionGradOp op,
                                           SymbolTable &symbols);
 
+/// Replaces a bufferised mask of decisions that has a schedule by a launch of a
+/// new kernel. On failure a diagnostic has been emitted and the IR is as it
+/// was.
+LogicalResult lowerDropoutMaskToKernel(RewriterBase &rewriter, DropoutMaskOp op,
+                                       SymbolTable &symbols);
+
 } // namespace mlir::attn
 
 #endif // ATTN_CONVERSION_ATTNTOATTNTILE_ATTNTOATTNTILE_H

@@ -257,9 +257,11 @@ struct DropUnusedCaptures : public OpRewritePattern<AttentionGradOp> {
         op.getQuery(), op.getKey(), op.getValue(), op.getOut(), op.getLse(),
         op.getDout(), op.getDlse(), op.getDquery(), op.getDkey(),
         op.getDvalue(), kept, op.getQuerySequences(), op.getKeySequences(),
-        op.getSeed(), op.getOffset(), op.getSequenceLayoutAttr(),
-        op.getScaleAttr(), op.getMaskAttr(), op.getDropoutAttr(),
-        op.getScheduleAttr(), op.getDeterministicAttr());
+        op.getSeed(), op.getOffset(), op.getDropoutMask(),
+        op.getSequenceLayoutAttr(), op.getScaleAttr(), op.getMaskAttr(),
+        op.getDropoutAttr(), op.getMaskLayoutAttr(),
+        op.getDropProbabilityAttr(), op.getScheduleAttr(),
+        op.getDeterministicAttr());
     replacement->setDiscardableAttrs(op->getDiscardableAttrDictionary());
     for (auto [from, to] :
          llvm::zip_equal(op->getRegions(), replacement->getRegions()))
@@ -293,4 +295,98 @@ struct DropUnusedCaptures : public OpRewritePattern<AttentionGradOp> {
 void AttentionGradOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
                                                   MLIRContext *context) {
   patterns.add<DropIdentityScoreGrad, DropUnusedCaptures>(context);
+}
+
+//===----------------------------------------------------------------------===//
+// Canonicalisation of OverlapOp
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Drops results that are not used, or are defined outside of the operation.
+struct DropOverlapResults : public OpRewritePattern<OverlapOp> {
+  using Base::Base;
+
+  LogicalResult matchAndRewrite(OverlapOp op,
+                                PatternRewriter &rewriter) const override {
+    SmallVector<Value> replacements;
+    SmallVector<Type> types;
+    SmallVector<BitVector> dropped;
+    bool changes = false;
+    for (auto [number, body] : llvm::enumerate(op.getBodies())) {
+      unsigned first = op.getFirstResult(number);
+      OperandRange yielded = op.getYielded(number);
+      BitVector &drops = dropped.emplace_back(yielded.size());
+      for (auto [i, value] : llvm::enumerate(yielded)) {
+        OpResult result = op->getResult(first + i);
+        bool isOutside = !body.isAncestor(value.getParentRegion());
+        if (isOutside || result.use_empty()) {
+          drops.set(i);
+          changes = true;
+          replacements.push_back(isOutside ? value : Value());
+          continue;
+        }
+        types.push_back(value.getType());
+        replacements.push_back(Value());
+      }
+    }
+    if (!changes)
+      return rewriter.notifyMatchFailure(op, "all results are needed");
+    OperationState state(op.getLoc(), op->getName(), ValueRange(), types,
+                         op->getAttrs());
+    for (Region &body : op.getBodies()) {
+      Operation *yield = body.front().getTerminator();
+      rewriter.modifyOpInPlace(yield, [&] {
+        yield->eraseOperands(dropped[body.getRegionNumber()]);
+      });
+      state.addRegion()->takeBody(body);
+    }
+    auto replacement = cast<OverlapOp>(rewriter.create(state));
+    unsigned next = 0;
+    for (auto [value, result] : llvm::zip_equal(replacements, op.getResults()))
+      if (!value && !result.use_empty())
+        value = replacement->getResult(next++);
+    rewriter.replaceOp(op, replacements);
+    return success();
+  }
+};
+
+/// Removes regions that compute nothing, and what is around a single one.
+struct DropEmptyOverlap : public OpRewritePattern<OverlapOp> {
+  using Base::Base;
+
+  LogicalResult matchAndRewrite(OverlapOp op,
+                                PatternRewriter &rewriter) const override {
+    SmallVector<Region *> full;
+    for (Region &body : op.getBodies())
+      if (!body.front().without_terminator().empty() ||
+          !op.getYielded(body.getRegionNumber()).empty())
+        full.push_back(&body);
+    if (full.size() == op.getBodies().size())
+      return rewriter.notifyMatchFailure(op, "all regions compute something");
+    if (full.size() > 1) {
+      OperationState state(op.getLoc(), op->getName(), ValueRange(),
+                           op.getResultTypes(), op->getAttrs());
+      for (Region *body : full)
+        state.addRegion()->takeBody(*body);
+      rewriter.replaceOp(op, rewriter.create(state));
+      return success();
+    }
+    if (full.empty()) {
+      rewriter.eraseOp(op);
+      return success();
+    }
+    Block &block = full.front()->front();
+    Operation *yield = block.getTerminator();
+    SmallVector<Value> values(yield->getOperands());
+    rewriter.eraseOp(yield);
+    rewriter.inlineBlockBefore(&block, op);
+    rewriter.replaceOp(op, values);
+    return success();
+  }
+};
+} // namespace
+
+void OverlapOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
+                                            MLIRContext *context) {
+  patterns.add<DropOverlapResults, DropEmptyOverlap>(context);
 }

@@ -13,6 +13,7 @@
 
 #include "attn/Dialect/Attn/IR/AttnAttrs.h"
 #include "attn/Dialect/Attn/IR/CounterRng.h"
+#include "attn/Dialect/Attn/IR/DecisionWords.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/bit.h"
 #include "llvm/Support/MathExtras.h"
@@ -294,16 +295,27 @@ static Decision<Word> findDecision(Ops ops, Word query, Word key) {
           ops.add(ops.shiftLeft(half, keyBits), lowBits(key, keyBits))};
 }
 
-Value DropoutAttr::emitIsKept(OpBuilder &builder, Location loc,
-                              RngBlock<Value> stream, Value query,
-                              Value key) const {
+DecisionPlace attn::emitDecisionPlace(OpBuilder &builder, Location loc,
+                                      Value query, Value key) {
   Decision<Value> at = findDecision(ValueOps{builder, loc}, query, key);
-  Value word = emitKeepWord(builder, loc, stream, at.queryWord, at.keyWord);
-  Value shifted = arith::ShRUIOp::create(builder, loc, word, at.bit);
+  return {at.queryWord, at.keyWord, at.bit};
+}
+
+Value attn::emitDecision(OpBuilder &builder, Location loc, Value word,
+                         Value bit) {
+  Value shifted = arith::ShRUIOp::create(builder, loc, word, bit);
   Type type = builder.getI1Type();
   if (auto vector = dyn_cast<VectorType>(word.getType()))
     type = vector.clone(type);
   return arith::TruncIOp::create(builder, loc, type, shifted);
+}
+
+Value DropoutAttr::emitIsKept(OpBuilder &builder, Location loc,
+                              RngBlock<Value> stream, Value query,
+                              Value key) const {
+  DecisionPlace at = emitDecisionPlace(builder, loc, query, key);
+  Value word = emitKeepWord(builder, loc, stream, at.queryWord, at.keyWord);
+  return emitDecision(builder, loc, word, at.bit);
 }
 
 bool DropoutAttr::isKept(RngBlock<uint32_t> stream, int64_t query,

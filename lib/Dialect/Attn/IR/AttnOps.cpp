@@ -129,6 +129,56 @@ static LogicalResult verifyHeadOperands(AttentionOpInterface op) {
   return success();
 }
 
+/// Checks that `actual`, if it and `length` are static, is the number of words
+/// of `length` positions.
+static LogicalResult verifyWords(Operation *op, OperandDim dim,
+                                 StringRef lengthOf, int64_t length,
+                                 int64_t (*count)(int64_t)) {
+  int64_t actual = getDimSize(dim.value, dim.dim);
+  if (ShapedType::isDynamic(actual) || ShapedType::isDynamic(length) ||
+      actual == count(length))
+    return success();
+  return op->emitOpError() << "dimension " << dim.dim << " of '" << dim.operand
+                           << "' must have the words of " << length << " "
+                           << lengthOf << ", " << count(length) << " (was "
+                           << actual << ")";
+}
+
+/// Checks the operand that holds decisions of dropout.
+static LogicalResult verifyDropoutMask(AttentionOpInterface op) {
+  Value mask = op.getDropoutMask();
+  if (bool(mask) != op.getMaskLayout().has_value() ||
+      bool(mask) != op.getDropProbability().has_value())
+    return op->emitOpError("needs all or none of 'dropout_mask', 'mask_layout' "
+                           "and 'drop_probability'");
+  if (!mask)
+    return success();
+  if (op.getDropoutAttr())
+    return op->emitOpError(
+        "takes a 'dropout_mask' or makes random numbers, not both");
+  float p = op.getDropProbability()->convertToFloat();
+  // Written so that NaN is an error.
+  if (!(p >= 0 && p < 1))
+    return op->emitOpError("'drop_probability' must lie in [0, 1) (was ")
+           << p << ")";
+  StringRef name = "dropout_mask";
+  if (failed(verifySameContainer(op, {{name, mask}})) ||
+      failed(verifyStaticSize(op, {name, mask, 1})) ||
+      failed(verifySameSize(op, {"query", op.getQuery(), 1}, {name, mask, 1})))
+    return failure();
+  if (op.getSequenceLayout() == SequenceLayout::Packed)
+    return success();
+  bool isByRows = op.getMaskLayout() == MaskLayout::Rows;
+  if (failed(
+          verifySameSize(op, {"query", op.getQuery(), 0}, {name, mask, 0})) ||
+      failed(verifyWords(op, {name, mask, isByRows ? 2u : 3u}, "queries",
+                         getDimSize(op.getQuery(), 2),
+                         DropoutMaskOp::countQueryWords)))
+    return failure();
+  return verifyWords(op, {name, mask, isByRows ? 3u : 2u}, "keys",
+                     getDimSize(op.getKey(), 2), DropoutMaskOp::countKeyWords);
+}
+
 /// Checks the operands of dropout.
 static LogicalResult verifyDropout(AttentionOpInterface op) {
   Value seed = op.getSeed(), offset = op.getOffset();
@@ -140,7 +190,7 @@ static LogicalResult verifyDropout(AttentionOpInterface op) {
     if (value && isa<ShapedType>(value.getType()) &&
         failed(verifySameContainer(op, {{name, value}})))
       return failure();
-  return success();
+  return verifyDropoutMask(op);
 }
 
 /// Checks the sizes of all operands, and the scale.
@@ -519,6 +569,154 @@ LogicalResult AttentionGradOp::verifyRegions() {
           verifyRegion(*this, "score_grad", getScoreGradRegion(), types, f32)))
     return failure();
   return verifyScoreAndKeep(*this);
+}
+
+//===----------------------------------------------------------------------===//
+// DropoutMaskOp
+//===----------------------------------------------------------------------===//
+
+int64_t DropoutMaskOp::countQueryWords(int64_t queries) {
+  return llvm::divideCeil(queries, blockSize) * (blockSize / 2);
+}
+
+int64_t DropoutMaskOp::countKeyWords(int64_t keys) {
+  return llvm::divideCeil(keys, blockSize) *
+         (blockSize / DropoutAttr::keysOfWord);
+}
+
+void DropoutMaskOp::getEffects(EffectList &effects) {
+  for (OpOperand &operand : getOperation()->getOpOperands()) {
+    if (!isa<MemRefType>(operand.get().getType()))
+      continue;
+    if (isDpsInit(&operand))
+      effects.emplace_back(MemoryEffects::Write::get(), &operand,
+                           SideEffects::DefaultResource::get());
+    else
+      effects.emplace_back(MemoryEffects::Read::get(), &operand,
+                           SideEffects::DefaultResource::get());
+  }
+}
+
+Speculation::Speculatability DropoutMaskOp::getSpeculatability() {
+  return isa<MemRefType>(getOut().getType()) ? Speculation::NotSpeculatable
+                                             : Speculation::Speculatable;
+}
+
+LogicalResult
+DropoutMaskOp::reifyResultShapes(OpBuilder &builder,
+                                 ReifiedRankedShapedTypeDims &shapes) {
+  if (!getResult())
+    return failure();
+  shapes.push_back(tensor::getMixedSizes(builder, getLoc(), getOut()));
+  return success();
+}
+
+LogicalResult DropoutMaskOp::verify() {
+  bool isBuffer = isa<MemRefType>(getOut().getType());
+  for (auto [name, state] :
+       {std::pair("seed", getSeed()), std::pair("offset", getOffset())})
+    if (isa<ShapedType>(state.getType()) &&
+        isa<MemRefType>(state.getType()) != isBuffer)
+      return emitOpError()
+             << "operands must be all tensors or all memrefs, but "
+                "'out' is "
+             << getOut().getType() << " and '" << name << "' is "
+             << state.getType();
+  if (failed(verifyStaticSize(*this, {"out", getOut(), 1})))
+    return failure();
+  bool isByRows = getLayout() == MaskLayout::Rows;
+  unsigned queryDim = isByRows ? 2 : 3, keyDim = isByRows ? 3 : 2;
+  for (auto [dim, multiple] : {std::pair(queryDim, countQueryWords(blockSize)),
+                               std::pair(keyDim, countKeyWords(blockSize))}) {
+    int64_t size = getDimSize(getOut(), dim);
+    if (!ShapedType::isDynamic(size) && size % multiple != 0)
+      return emitOpError() << "dimension " << dim
+                           << " of 'out' must be a multiple of " << multiple
+                           << " (was " << size << ")";
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// OverlapOp
+//===----------------------------------------------------------------------===//
+
+ParseResult OverlapOp::parse(OpAsmParser &parser, OperationState &result) {
+  do {
+    if (parser.parseRegion(*result.addRegion(), /*arguments=*/{}))
+      return failure();
+  } while (succeeded(parser.parseOptionalKeyword("and")));
+  return failure(parser.parseOptionalAttrDictWithKeyword(result.attributes) ||
+                 parser.parseOptionalArrowTypeList(result.types));
+}
+
+void OverlapOp::print(OpAsmPrinter &printer) {
+  printer << ' ';
+  llvm::interleave(
+      getBodies(), [&](Region &body) { printer.printRegion(body); },
+      [&] { printer << " and "; });
+  printer.printOptionalAttrDictWithKeyword((*this)->getAttrs());
+  printer.printOptionalArrowTypeList(getResultTypes());
+}
+
+OperandRange OverlapOp::getYielded(unsigned number) {
+  return getBodies()[number].front().getTerminator()->getOperands();
+}
+
+unsigned OverlapOp::getFirstResult(unsigned number) {
+  unsigned first = 0;
+  for (unsigned i = 0; i < number; ++i)
+    first += getYielded(i).size();
+  return first;
+}
+
+/// Adds the memory that `region` writes, or only touches, to the lists.
+static void collectTouched(Region &region, llvm::SmallDenseSet<Value> &written,
+                           llvm::SmallDenseSet<Value> &touched) {
+  region.walk([&](MemoryEffectOpInterface op) {
+    SmallVector<MemoryEffects::EffectInstance> effects;
+    op.getEffects(effects);
+    for (const MemoryEffects::EffectInstance &effect : effects) {
+      if (!effect.getValue() ||
+          !isa<MemoryEffects::Read, MemoryEffects::Write>(effect.getEffect()))
+        continue;
+      touched.insert(effect.getValue());
+      if (isa<MemoryEffects::Write>(effect.getEffect()))
+        written.insert(effect.getValue());
+    }
+  });
+}
+
+LogicalResult OverlapOp::verifyRegions() {
+  if (getBodies().size() < 2)
+    return emitOpError("must have at least two regions (has ")
+           << getBodies().size() << ")";
+  SmallVector<Type> yielded;
+  for (auto [number, body] : llvm::enumerate(getBodies())) {
+    if (!isa<OverlapYieldOp>(body.front().back()))
+      return emitOpError("region #")
+             << number << " must end with 'attn.overlap_yield' (was '"
+             << body.front().back().getName() << "')";
+    llvm::append_range(yielded, getYielded(number).getTypes());
+  }
+  if (TypeRange(yielded) != getResultTypes())
+    return emitOpError("results must be what the regions yield, ")
+           << TypeRange(yielded) << " (was " << getResultTypes() << ")";
+  for (auto [number, body] : llvm::enumerate(getBodies())) {
+    llvm::SmallDenseSet<Value> written, ignored;
+    collectTouched(body, written, ignored);
+    for (auto [other, otherBody] : llvm::enumerate(getBodies())) {
+      llvm::SmallDenseSet<Value> touched;
+      collectTouched(otherBody, ignored, touched);
+      if (other != number && llvm::any_of(written, [&](Value value) {
+            return touched.contains(value);
+          }))
+        return emitOpError("region #")
+               << number << " writes memory that region #" << other
+               << " reads or writes";
+    }
+  }
+  return success();
 }
 
 //===----------------------------------------------------------------------===//

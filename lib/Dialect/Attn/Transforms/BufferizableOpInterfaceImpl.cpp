@@ -155,6 +155,125 @@ struct AccumulateModel
     return success();
   }
 };
+
+/// Overwrites its destination.
+struct DropoutMaskModel
+    : public DstBufferizableOpInterfaceExternalModel<DropoutMaskModel,
+                                                     DropoutMaskOp> {
+  bool bufferizesToMemoryRead(Operation *op, OpOperand &opOperand,
+                              const AnalysisState &) const {
+    return !cast<DropoutMaskOp>(op).isDpsInit(&opOperand);
+  }
+
+  LogicalResult bufferize(Operation *op, RewriterBase &rewriter,
+                          const BufferizationOptions &options,
+                          BufferizationState &state) const {
+    SmallVector<Value> buffers;
+    for (Value operand : op->getOperands()) {
+      if (!isa<TensorType>(operand.getType())) {
+        buffers.push_back(operand);
+        continue;
+      }
+      FailureOr<Value> buffer = getBuffer(rewriter, operand, options, state);
+      if (failed(buffer))
+        return failure();
+      buffers.push_back(*buffer);
+    }
+    auto bufferized = DropoutMaskOp::create(rewriter, op->getLoc(), TypeRange(),
+                                            buffers, op->getAttrs());
+    replaceOpWithBufferizedValues(rewriter, op, bufferized.getOut());
+    return success();
+  }
+};
+
+/// The buffers of results are those of what the regions yield.
+struct OverlapModel
+    : public BufferizableOpInterface::ExternalModel<OverlapModel, OverlapOp> {
+  static OpOperand &getYielded(Operation *op, OpResult result) {
+    auto overlap = cast<OverlapOp>(op);
+    unsigned number = 0, index = result.getResultNumber();
+    while (index >= overlap.getYielded(number).size())
+      index -= overlap.getYielded(number++).size();
+    return overlap.getBodies()[number].front().getTerminator()->getOpOperand(
+        index);
+  }
+
+  AliasingOpOperandList getAliasingOpOperands(Operation *op, Value value,
+                                              const AnalysisState &) const {
+    return {
+        {&getYielded(op, cast<OpResult>(value)), BufferRelation::Equivalent}};
+  }
+
+  FailureOr<BufferLikeType>
+  getBufferType(Operation *op, Value value, const BufferizationOptions &options,
+                const BufferizationState &state,
+                SmallVector<Value> &invocationStack) const {
+    Value yielded = getYielded(op, cast<OpResult>(value)).get();
+    if (auto buffer = dyn_cast<BufferLikeType>(yielded.getType()))
+      return buffer;
+    return bufferization::getBufferType(yielded, options, state,
+                                        invocationStack);
+  }
+
+  LogicalResult bufferize(Operation *op, RewriterBase &rewriter,
+                          const BufferizationOptions &,
+                          BufferizationState &) const {
+    auto overlap = cast<OverlapOp>(op);
+    SmallVector<Type> types;
+    for (unsigned i = 0; i < overlap.getBodies().size(); ++i)
+      llvm::append_range(types, overlap.getYielded(i).getTypes());
+    OperationState newState(op->getLoc(), op->getName(), ValueRange(), types,
+                            op->getAttrs());
+    for (Region &body : overlap.getBodies())
+      newState.addRegion()->takeBody(body);
+    Operation *bufferized = rewriter.create(newState);
+    replaceOpWithBufferizedValues(rewriter, op, bufferized->getResults());
+    return success();
+  }
+};
+
+struct OverlapYieldModel
+    : public BufferizableOpInterface::ExternalModel<OverlapYieldModel,
+                                                    OverlapYieldOp> {
+  bool bufferizesToMemoryRead(Operation *, OpOperand &,
+                              const AnalysisState &) const {
+    return true;
+  }
+  bool bufferizesToMemoryWrite(Operation *, OpOperand &,
+                               const AnalysisState &) const {
+    return false;
+  }
+  AliasingValueList getAliasingValues(Operation *op, OpOperand &operand,
+                                      const AnalysisState &) const {
+    auto overlap = cast<OverlapOp>(op->getParentOp());
+    unsigned number = op->getParentRegion()->getRegionNumber();
+    OpResult result = overlap->getResult(overlap.getFirstResult(number) +
+                                         operand.getOperandNumber());
+    return {{result, BufferRelation::Equivalent}};
+  }
+  bool mustBufferizeInPlace(Operation *, OpOperand &,
+                            const AnalysisState &) const {
+    return true;
+  }
+
+  LogicalResult bufferize(Operation *op, RewriterBase &rewriter,
+                          const BufferizationOptions &options,
+                          BufferizationState &state) const {
+    SmallVector<Value> values;
+    for (Value operand : op->getOperands()) {
+      if (!isa<TensorType>(operand.getType())) {
+        values.push_back(operand);
+        continue;
+      }
+      FailureOr<Value> buffer = getBuffer(rewriter, operand, options, state);
+      if (failed(buffer))
+        return failure();
+      values.push_back(*buffer);
+    }
+    rewriter.replaceOpWithNewOp<OverlapYieldOp>(op, values);
+    return success();
+  }
+};
 } // namespace
 
 void attn::registerBufferizableOpInterfaceExternalModels(
@@ -163,5 +282,8 @@ void attn::registerBufferizableOpInterfaceExternalModels(
     AttentionOp::attachInterface<AttentionModel<AttentionOp>>(*context);
     AttentionGradOp::attachInterface<AttentionModel<AttentionGradOp>>(*context);
     AccumulateOp::attachInterface<AccumulateModel>(*context);
+    DropoutMaskOp::attachInterface<DropoutMaskModel>(*context);
+    OverlapOp::attachInterface<OverlapModel>(*context);
+    OverlapYieldOp::attachInterface<OverlapYieldModel>(*context);
   });
 }

@@ -202,7 +202,7 @@ static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
   bool readsKeep = readsByPosition(op.getKeepRegion());
   int64_t tileRegisters = tileRegistersTwoConsumers - (readsKeep ? 24 : 0);
   // So do decisions of dropout beside a change of scores.
-  if (readsKeep && op.getDropoutAttr() && !op.getScoreRegion().empty())
+  if (readsKeep && op.hasDropout() && !op.getScoreRegion().empty())
     tileRegisters -= 32;
   auto getBounds = [&](int64_t consumers, int64_t maxKeyTile) {
     int64_t registers =
@@ -323,7 +323,7 @@ static std::optional<Choice> chooseMultistage(AttentionOp op) {
 }
 
 /// Tiles of a few registers' width whose operands stay in the first cache.
-static std::optional<Choice> chooseSequential(AttentionOpInterface op) {
+static std::optional<Choice> chooseSequential(Operation *op) {
   constexpr int64_t queryTile = 16, keyTile = 64;
   auto schedule =
       attn_tile::SequentialAttr::get(op->getContext(), queryTile, keyTile);
@@ -385,7 +385,7 @@ static std::optional<Choice> chooseGradientWarpSpecialized(AttentionGradOp op) {
       llvm::alignTo(op.getQueryHeadDim(), channelStep) / 2;
   int64_t valueAccumulators =
       llvm::alignTo(op.getValueHeadDim(), channelStep) / 2;
-  double dropped = op.getDropoutAttr() ? 0.5 : 0;
+  double dropped = op.hasDropout() ? 0.5 : 0;
   double scoresAndGradients = 1.5 + dropped, scoresAlone = 1.0 + dropped;
   int64_t stagedRow = gradStages * bothBytes, fixed = rows * bothBytes;
   WalkedTileBounds together{keyAccumulators + valueAccumulators,
@@ -438,7 +438,7 @@ static std::optional<Choice> chooseGradientWarpSpecialized(AttentionGradOp op) {
     // What regions read and compute, and dropped weights, leave no registers
     // for the next step.
     bool pipelined = op.getScoreRegion().empty() &&
-                     op.getKeepRegion().empty() && !op.getDropoutAttr();
+                     op.getKeepRegion().empty() && !op.hasDropout();
     return Choice{attn_tile::GradientAttr::get(context, ofRows,
                                                makeKeys(tile, pipelined, parts),
                                                /*queries=*/nullptr,
@@ -455,7 +455,7 @@ static std::optional<Choice> chooseGradientWarpSpecialized(AttentionGradOp op) {
   // as many, which are multiplied in two parts. Dropout has not been measured
   // in this form.
   if (!op.getDeterministic() && 2 * keyChannels == rows &&
-      valueChannels <= keyChannels && !op.getDropoutAttr())
+      valueChannels <= keyChannels && !op.hasDropout())
     return chooseSums(rows, /*parts=*/2);
 
   int64_t queryTile = getWalkedTile(together);
@@ -542,6 +542,22 @@ static LogicalResult verifyGivenSchedule(Operation *op, Attribute schedule,
                  succeeded(choice.getFrom().verifyUse(op, target)));
 }
 
+/// Masks of decisions are made by the kernels that prepare the work of others.
+static LogicalResult chooseForMask(DropoutMaskOp mask, StringRef target) {
+  ScheduleAttrInterface expected =
+      target == "host"
+          ? cast<ScheduleAttrInterface>(chooseSequential(mask)->schedule)
+          : cast<ScheduleAttrInterface>(
+                Attribute(attn_tile::ScalarAttr::get(mask.getContext())));
+  if (!mask.getScheduleAttr())
+    mask.setScheduleAttr(expected);
+  if (mask.getScheduleAttr().getTypeID() != expected.getTypeID())
+    return mask.emitOpError("schedule on ")
+           << target << " must be like " << Attribute(expected) << " (was "
+           << Attribute(mask.getScheduleAttr()) << ")";
+  return success();
+}
+
 namespace {
 struct ChooseSchedulePass
     : public attn::impl::ChooseSchedulePassBase<ChooseSchedulePass> {
@@ -550,11 +566,7 @@ struct ChooseSchedulePass
   void runOnOperation() override {
     std::optional<Choice> (*choose)(AttentionOp) =
         llvm::StringSwitch<std::optional<Choice> (*)(AttentionOp)>(target)
-            .Case("host",
-                  [](AttentionOp op) {
-                    return chooseSequential(
-                        cast<AttentionOpInterface>(op.getOperation()));
-                  })
+            .Case("host", [](AttentionOp op) { return chooseSequential(op); })
             .Case("sm_80", chooseMultistage)
             .Case("sm_90a", chooseWarpSpecialized)
             .Default(nullptr);
@@ -593,9 +605,11 @@ struct ChooseSchedulePass
       if (auto gradient = dyn_cast<AttentionGradOp>(op))
         return chooseFor(gradient, [&](AttentionGradOp gradient) {
           if (target == "host")
-            return chooseSequential(cast<AttentionOpInterface>(op));
+            return chooseSequential(op);
           return chooseGradientWarpSpecialized(gradient);
         });
+      if (auto mask = dyn_cast<DropoutMaskOp>(op))
+        return WalkResult(chooseForMask(mask, target));
       return WalkResult::advance();
     });
     if (result.wasInterrupted())

@@ -273,9 +273,10 @@ struct AttentionModel
         attention.getValue(), attention.getOut(), lse, attention.getSinks(),
         attention.getHeadMap(), attention.getQuerySequences(),
         attention.getKeySequences(), attention.getSeed(), attention.getOffset(),
-        attention.getSequenceLayoutAttr(), attention.getScaleAttr(),
-        attention.getMaskAttr(), attention.getDropoutAttr(),
-        attention.getScheduleAttr());
+        attention.getDropoutMask(), attention.getSequenceLayoutAttr(),
+        attention.getScaleAttr(), attention.getMaskAttr(),
+        attention.getDropoutAttr(), attention.getMaskLayoutAttr(),
+        attention.getDropProbabilityAttr(), attention.getScheduleAttr());
     replacement->setDiscardableAttrs(op->getDiscardableAttrDictionary());
     for (auto [from, to] :
          llvm::zip_equal(op->getRegions(), replacement->getRegions()))
@@ -336,8 +337,10 @@ struct AttentionModel
         attention.getValue(), out, lse, dout, dlse, inits[0], inits[1],
         inits[2], destinations, attention.getQuerySequences(),
         attention.getKeySequences(), attention.getSeed(), attention.getOffset(),
-        attention.getSequenceLayoutAttr(), attention.getScaleAttr(),
-        attention.getMaskAttr(), attention.getDropoutAttr(),
+        attention.getDropoutMask(), attention.getSequenceLayoutAttr(),
+        attention.getScaleAttr(), attention.getMaskAttr(),
+        attention.getDropoutAttr(), attention.getMaskLayoutAttr(),
+        attention.getDropProbabilityAttr(),
         /*schedule=*/Attribute(),
         state.isDeterministic() ? builder.getUnitAttr() : UnitAttr());
     IRMapping mapping;

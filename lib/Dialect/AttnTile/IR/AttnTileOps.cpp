@@ -574,17 +574,29 @@ void EachOp::getAsmBlockArgumentNames(Region &region,
   setPositionNames({"i"}, region, setName);
 }
 
-LogicalResult DropoutOp::verify() {
+LogicalResult MakeDecisionsOp::verify() {
   constexpr unsigned numWords = std::tuple_size_v<attn::RngBlock<Value>>;
   if (getStream().size() != numWords)
     return emitOpError("'stream' must have ")
            << numWords << " words (has " << getStream().size() << ")";
+  return success();
+}
+
+void LoadDecisionsOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
+        &effects) {
+  effects.emplace_back(MemoryEffects::Read::get(), &getSourceMutable(),
+                       SideEffects::DefaultResource::get());
+}
+
+LogicalResult DropoutOp::verify() {
   auto type = cast<VectorType>(getSource().getType());
-  int64_t multiple = attn::DropoutAttr::keysOfWord;
-  for (int64_t size : type.getShape())
-    if (size % multiple != 0)
-      return emitOpError("sizes of the tile must be multiples of ")
-             << multiple << " (tile is " << type << ")";
+  DecisionsType decisions = getDecisions().getType();
+  if (type.getShape() !=
+      ArrayRef<int64_t>{decisions.getRows(), decisions.getColumns()})
+    return emitOpError("decisions must be those of a tile of ")
+           << type.getDimSize(0) << "x" << type.getDimSize(1) << " (was "
+           << decisions << ")";
   return success();
 }
 

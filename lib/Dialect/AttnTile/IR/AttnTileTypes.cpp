@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/AttnTile/IR/AttnTileTypes.h"
+#include "attn/Dialect/Attn/IR/AttnAttrs.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -94,6 +95,49 @@ TensorMapType::verify(function_ref<InFlightDiagnostic()> emitError,
   if (!elementType.isIntOrFloat())
     return emitError() << "tensor maps must be of integers or floats (was "
                        << elementType << ")";
+  return success();
+}
+
+Type DecisionsType::parse(AsmParser &parser) {
+  SmallVector<int64_t> shape;
+  bool transposed = false;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseLess() ||
+      parser.parseDimensionList(shape, /*allowDynamic=*/false,
+                                /*withTrailingX=*/false))
+    return {};
+  if (succeeded(parser.parseOptionalComma())) {
+    if (parser.parseKeyword("transposed"))
+      return {};
+    transposed = true;
+  }
+  if (parser.parseGreater())
+    return {};
+  if (shape.size() != 2) {
+    parser.emitError(loc, "tiles of decisions must have two dimensions");
+    return {};
+  }
+  return parser.getChecked<DecisionsType>(loc, parser.getContext(), shape[0],
+                                          shape[1], transposed);
+}
+
+void DecisionsType::print(AsmPrinter &printer) const {
+  printer << '<' << getRows() << 'x' << getColumns();
+  if (getTransposed())
+    printer << ", transposed";
+  printer << '>';
+}
+
+LogicalResult
+DecisionsType::verify(function_ref<InFlightDiagnostic()> emitError,
+                      int64_t rows, int64_t columns, bool) {
+  constexpr int64_t multiple = attn::DropoutAttr::keysOfWord;
+  for (int64_t size : {rows, columns})
+    if (size <= 0 || size % multiple != 0)
+      return emitError() << "sizes of a tile of decisions must be positive "
+                            "multiples of "
+                         << multiple << " (was " << rows << "x" << columns
+                         << ")";
   return success();
 }
 

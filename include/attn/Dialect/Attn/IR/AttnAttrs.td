@@ -52,6 +52,29 @@ def Attn_SequenceLayoutAttr
   let assemblyFormat = "$value";
 }
 
+def Attn_MaskLayout : I32EnumAttr<"MaskLayout",
+    "how words of decisions are stored", [
+      I32EnumAttrCase<"Rows", 0, "rows">,
+      I32EnumAttrCase<"Columns", 1, "columns">]> {
+  let cppNamespace = "::mlir::attn";
+  let genSpecializedAttr = 0;
+}
+
+def Attn_MaskLayoutAttr
+    : EnumAttr<Attn_Dialect, Attn_MaskLayout, "mask_layout"> {
+  let summary = "how words of decisions are stored";
+  let description = [{
+    `rows`: those of the same queries side by side, as attention reads them.
+    `columns`: those of the same keys side by side, as its gradient reads them.
+    `attn.dropout_mask` defines both.
+
+    ```mlir
+    #attn<mask_layout rows>
+    ```
+  }];
+  let assemblyFormat = "$value";
+}
+
 def Attn_CausalAttr : Attn_Attr<"Causal", "causal", [
     DeclareAttrInterfaceMethods<Attn_MaskAttrInterface,
         ["emitQueryRange", "getConstantValue", "simplify", "getIntersection",

@@ -228,6 +228,12 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
       "::mlir::MutableOperandRange", "getSeedMutable">,
     InterfaceMethod<"The offset as a range of at most one operand.",
       "::mlir::MutableOperandRange", "getOffsetMutable">,
+    InterfaceMethod<"Packed decisions of dropout, or null.",
+      "::mlir::Value", "getDropoutMask">,
+    InterfaceMethod<"The layout of the packed decisions, if there are any.",
+      "::std::optional<::mlir::attn::MaskLayout>", "getMaskLayout">,
+    InterfaceMethod<"The probability with which packed decisions drop a weight.",
+      "::std::optional<::llvm::APFloat>", "getDropProbability">,
     InterfaceMethod<"How kernels of the operation are built, or null.",
       "::mlir::Attribute", "getScheduleAttr">,
     InterfaceMethod<"Sets how kernels of the operation are built.",
@@ -307,6 +313,19 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
                                              : length;
       };
       return {getLength($_op.getQuery()), getLength($_op.getKey())};
+    }
+
+    /// Whether weights are dropped.
+    bool hasDropout() {
+      return $_op.getDropoutAttr() || $_op.getDropoutMask();
+    }
+    /// The probability to keep a weight: what kept ones are divided by.
+    double getKeepProbability() {
+      if (::mlir::attn::DropoutAttr dropout = $_op.getDropoutAttr())
+        return dropout.getKeepProbability();
+      if (std::optional<::llvm::APFloat> p = $_op.getDropProbability())
+        return 1 - static_cast<double>(p->convertToFloat());
+      return 1;
     }
 
     /// Whether the lengths of sequences are given.

@@ -72,6 +72,14 @@ def Attn_RngState
                       "::llvm::cast<::mlir::ShapedType>($_self).getRank() == 0">]>,
            "i64, or 0-D tensor or memref of i64">;
 
+/// i32, four dimensions: batch, head, and words of decisions in both directions.
+def Attn_MaskTensor
+    : Type<And<[Or<[AnyRankedTensor.predicate, AnyMemRef.predicate]>,
+                CPred<"::llvm::cast<::mlir::ShapedType>($_self).getRank() == 4">,
+                CPred<"::llvm::cast<::mlir::ShapedType>($_self).getElementType()"
+                      ".isSignlessInteger(32)">]>,
+           "4-D tensor or memref of i32 values">;
+
 /// f32, any number of dimensions.
 def Attn_GradTensor
     : Type<And<[Or<[AnyRankedTensor.predicate, AnyMemRef.predicate]>,
@@ -196,6 +204,22 @@ def Attn_AttentionOp : Attn_Op<"attention", [
         -> tensor<?x32x?x128xbf16>
     ```
 
+    Instead of making random numbers, the operation can read the decisions of a
+    `dropout_mask`, packed in the given layout (see `attn.dropout_mask`), whether
+    that operation or a user has made it. Dropped pairs have a bit of zero; the
+    weights of others are divided by one minus `p`. With packed `sequences`, the
+    first dimension of the mask counts sequences; a sequence uses the beginning
+    of the other two, which are large enough for the longest one.
+
+    ```mlir
+    %out = attn.attention
+        ins(%q, %k, %v : tensor<1x32x4096x128xbf16>, tensor<1x8x4096x128xbf16>,
+            tensor<1x8x4096x128xbf16>)
+        outs(%init : tensor<1x32x4096x128xbf16>)
+        dropout_mask rows(%bits : tensor<1x32x2048x256xi32>) p(0.125)
+        -> tensor<1x32x4096x128xbf16>
+    ```
+
     `schedule` says how the operation is to be compiled: an attribute of
     `ScheduleAttrInterface`, or a choice of two by length. It has no influence on
     the meaning.
@@ -228,10 +252,13 @@ def Attn_AttentionOp : Attn_Op<"attention", [
                        Optional<Attn_SequenceTensor>:$key_sequences,
                        Optional<Attn_RngState>:$seed,
                        Optional<Attn_RngState>:$offset,
+                       Optional<Attn_MaskTensor>:$dropout_mask,
                        OptionalAttr<Attn_SequenceLayoutAttr>:$sequence_layout,
                        OptionalAttr<F32Attr>:$scale,
                        OptionalAttr<Attn_MaskAttrInterface>:$mask,
                        OptionalAttr<Attn_DropoutAttr>:$dropout,
+                       OptionalAttr<Attn_MaskLayoutAttr>:$mask_layout,
+                       OptionalAttr<F32Attr>:$drop_probability,
                        OptionalAttr<Attn_AnyScheduleAttr>:$schedule);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let regions = (region MaxSizedRegion<1>:$score_region,
@@ -245,6 +272,8 @@ def Attn_AttentionOp : Attn_Op<"attention", [
         `:` type($query_sequences) `,` type($key_sequences) `)`)?
     (`scale` `(` $scale^ `)`)? (`mask` `(` $mask^ `)`)?
     (`dropout` `(` $dropout^ `,` $seed `,` $offset `:` type($seed) `,` type($offset) `)`)?
+    (`dropout_mask` $mask_layout `(` $dropout_mask^ `:` type($dropout_mask) `)`
+        `p` `(` $drop_probability `)`)?
     (`schedule` `(` $schedule^ `)`)?
     attr-dict-with-keyword
     (`score` $score_region^)? (`keep` $keep_region^)? (`->` type($results)^)?
@@ -315,9 +344,9 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
     is run with the same operands on the same device; without it the order of
     additions may change from run to run.
 
-    With `dropout`, which is as of `attn.attention`, dropped pairs have
-    `dp[i,j] = 0` and contribute nothing to `dvalue`; for others both are divided
-    by one minus the effective p.
+    With `dropout` or a `dropout_mask`, which are as of `attn.attention`, dropped
+    pairs have `dp[i,j] = 0` and contribute nothing to `dvalue`; for others both
+    are divided by one minus the effective p.
 
     `sequences` is as of `attn.attention`. Rows of `dquery`, `dkey` and `dvalue`
     that belong to no sequence keep their contents; such rows of the inputs have
@@ -363,10 +392,13 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
                        Optional<Attn_SequenceTensor>:$key_sequences,
                        Optional<Attn_RngState>:$seed,
                        Optional<Attn_RngState>:$offset,
+                       Optional<Attn_MaskTensor>:$dropout_mask,
                        OptionalAttr<Attn_SequenceLayoutAttr>:$sequence_layout,
                        OptionalAttr<F32Attr>:$scale,
                        OptionalAttr<Attn_MaskAttrInterface>:$mask,
                        OptionalAttr<Attn_DropoutAttr>:$dropout,
+                       OptionalAttr<Attn_MaskLayoutAttr>:$mask_layout,
+                       OptionalAttr<F32Attr>:$drop_probability,
                        OptionalAttr<Attn_AnyScheduleAttr>:$schedule,
                        UnitAttr:$deterministic);
   let results = (outs Variadic<AnyRankedTensor>:$results);
@@ -384,6 +416,8 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
         `:` type($query_sequences) `,` type($key_sequences) `)`)?
     (`scale` `(` $scale^ `)`)? (`mask` `(` $mask^ `)`)?
     (`dropout` `(` $dropout^ `,` $seed `,` $offset `:` type($seed) `,` type($offset) `)`)?
+    (`dropout_mask` $mask_layout `(` $dropout_mask^ `:` type($dropout_mask) `)`
+        `p` `(` $drop_probability `)`)?
     (`schedule` `(` $schedule^ `)`)?
     (`deterministic` $deterministic^)?
     attr-dict-with-keyword
@@ -397,6 +431,108 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
     /// DestinationStyleOpInterface: the gradients.
     ::mlir::MutableOperandRange getDpsInitsMutable();
   }];
+}
+
+def Attn_DropoutMaskOp : Attn_Op<"dropout_mask", [
+    DestinationStyleOpInterface,
+    DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>,
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
+    DeclareOpInterfaceMethods<ConditionallySpeculatable>]> {
+  let summary = "decisions of dropout, one bit for each pair";
+  let description = [{
+    Makes the decisions that `attn.attention` with the same dropout, seed and
+    offset would make, so that it can read them instead.
+
+    Decisions are packed into words of 32 bits as docs/rng.md defines: word
+    `(u, w)` holds those of queries `u / 8 * 16 + u mod 8` and the one 8 after
+    it, and of keys `16 w .. 16 w + 15`. A bit is set where a weight is kept.
+
+    | layout | shape of `out` | made for |
+    |---|---|---|
+    | `rows` | `[B, Hq, U, W]` | `attn.attention`: the words of a row of queries lie side by side |
+    | `columns` | `[B, Hq, W, U]` | `attn.attention_grad`: those of the same keys lie side by side |
+
+    Each operation reads either. For `Sq` queries and `Skv` keys,
+    `U = 32 * ceil(Sq / 64)` and `W = 4 * ceil(Skv / 64)`: whole blocks of 64 by
+    64 pairs, in which rows of words begin at multiples of 16 bytes.
+
+    ```mlir
+    %bits = attn.dropout_mask rows
+        by(#attn.dropout<p = 0.125, rng = #attn.arx>, %seed, %offset : i64, i64)
+        outs(%init : tensor<1x32x2048x256xi32>)
+        -> tensor<1x32x2048x256xi32>
+    ```
+  }];
+  let arguments = (ins Attn_RngState:$seed, Attn_RngState:$offset,
+                       Attn_MaskTensor:$out, Attn_DropoutAttr:$dropout,
+                       Attn_MaskLayoutAttr:$layout,
+                       OptionalAttr<Attn_ScheduleAttrInterface>:$schedule);
+  let results = (outs Optional<AnyRankedTensor>:$result);
+  let assemblyFormat = [{
+    $layout `by` `(` $dropout `,` $seed `,` $offset `:` type($seed) `,` type($offset) `)`
+    `outs` `(` $out `:` type($out) `)`
+    (`schedule` `(` $schedule^ `)`)? attr-dict (`->` type($result)^)?
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Queries and keys of the blocks that a mask consists of.
+    static constexpr int64_t blockSize = 64;
+    /// Words of `queries` queries of one key, and of `keys` keys of one query.
+    static int64_t countQueryWords(int64_t queries);
+    static int64_t countKeyWords(int64_t keys);
+
+    /// DestinationStyleOpInterface: `out`.
+    ::mlir::MutableOperandRange getDpsInitsMutable() { return getOutMutable(); }
+  }];
+}
+
+def Attn_OverlapOp : Attn_Op<"overlap", [
+    RecursiveMemoryEffects, RecursivelySpeculatable, NoRegionArguments]> {
+  let summary = "computations that may run at the same time";
+  let description = [{
+    Runs each of its regions once, in any order or at the same time, and returns
+    what they yield, one after another. No region writes memory that another one
+    reads or writes.
+
+    Where what a region computes leaves units of the device idle that another
+    one needs, running them at the same time takes less than running one after
+    the other; `attn-lower-overlap` says which ways there are.
+
+    ```mlir
+    %product, %bits = attn.overlap {
+      %0 = linalg.matmul ins(%x, %w : tensor<8192x4096xbf16>, tensor<4096x6144xbf16>)
+          outs(%y : tensor<8192x6144xbf16>) -> tensor<8192x6144xbf16>
+      attn.overlap_yield %0 : tensor<8192x6144xbf16>
+    } and {
+      %1 = attn.dropout_mask rows by(#attn.dropout<p = 0.125, rng = #attn.arx>, %seed, %offset : i64, i64)
+          outs(%init : tensor<1x32x4096x512xi32>) -> tensor<1x32x4096x512xi32>
+      attn.overlap_yield %1 : tensor<1x32x4096x512xi32>
+    } -> (tensor<8192x6144xbf16>, tensor<1x32x4096x512xi32>)
+    ```
+  }];
+  let results = (outs Variadic<AnyType>:$results);
+  let regions = (region VariadicRegion<SizedRegion<1>>:$bodies);
+  let hasCustomAssemblyFormat = 1;
+  let hasRegionVerifier = 1;
+  let hasCanonicalizer = 1;
+  let extraClassDeclaration = [{
+    /// What region `number` yields, and the first of its results.
+    ::mlir::OperandRange getYielded(unsigned number);
+    unsigned getFirstResult(unsigned number);
+  }];
+}
+
+def Attn_OverlapYieldOp : Attn_Op<"overlap_yield", [
+    Pure, ReturnLike, Terminator, HasParent<"OverlapOp">]> {
+  let summary = "results of a region of attn.overlap";
+  let description = [{
+    ```mlir
+    attn.overlap_yield %product : tensor<8192x6144xbf16>
+    ```
+  }];
+  let arguments = (ins Variadic<AnyType>:$values);
+  let builders = [OpBuilder<(ins), [{ /* nothing */ }]>];
+  let assemblyFormat = "($values^ `:` type($values))? attr-dict";
 }
 
 def Attn_AccumulateOp : Attn_Op<"accumulate", [

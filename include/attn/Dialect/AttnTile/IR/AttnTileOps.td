@@ -616,30 +616,80 @@ def AttnTile_MaskOp : AttnTile_Op<"mask", [
   let hasRegionVerifier = 1;
 }
 
+def AttnTile_MakeDecisionsOp : AttnTile_Op<"make_decisions", [Pure]> {
+  let summary = "decides which weights dropout keeps";
+  let description = [{
+    Makes the decisions of the tile whose first element is the weight of query
+    `first_query` and key `first_key`, with the random numbers of `stream`, those
+    of a batch entry and head. Both positions are multiples of 16.
+
+    ```mlir
+    %d = attn_tile.make_decisions at(%i, %j) stream(%y0, %y1, %y2, %y3)
+        by(#attn.dropout<p = 0.125, rng = #attn.philox>)
+        : !attn_tile.decisions<64x176>
+    ```
+  }];
+  let arguments = (ins Index:$first_query, Index:$first_key,
+                       Variadic<I32>:$stream, Attn_DropoutAttr:$dropout);
+  let results = (outs AttnTile_DecisionsType:$result);
+  let assemblyFormat = [{
+    `at` `(` $first_query `,` $first_key `)` `stream` `(` $stream `)`
+    `by` `(` $dropout `)` attr-dict `:` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+/// Not by its own definition, whose enumerations would be defined once more.
+def AttnTile_MaskLayoutAttr
+    : Attr<CPred<"::llvm::isa<::mlir::attn::MaskLayoutAttr>($_self)">,
+           "#attn<mask_layout> attribute"> {
+  let storageType = "::mlir::attn::MaskLayoutAttr";
+  let returnType = "::mlir::attn::MaskLayout";
+  let convertFromStorage = "$_self.getValue()";
+  let constBuilderCall = "::mlir::attn::MaskLayoutAttr::get($_builder.getContext(), $0)";
+}
+
+def AttnTile_LoadDecisionsOp : AttnTile_Op<"load_decisions", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "reads which weights dropout keeps";
+  let description = [{
+    Reads the decisions of the tile whose first element is the weight of query
+    `first_query` and key `first_key`, of a batch entry and head, from a mask
+    with the layout of `attn.dropout_mask`. Both positions are multiples of 16.
+    Those of positions beyond the mask are any.
+
+    ```mlir
+    %d = attn_tile.load_decisions %mask[%b, %h] rows at(%i, %j)
+        : memref<?x32x?x?xi32> -> !attn_tile.decisions<64x176>
+    ```
+  }];
+  let arguments = (ins MemRefRankOf<[I32], [4]>:$source, Index:$batch, Index:$head,
+                       AttnTile_MaskLayoutAttr:$layout,
+                       Index:$first_query, Index:$first_key);
+  let results = (outs AttnTile_DecisionsType:$result);
+  let assemblyFormat = [{
+    $source `[` $batch `,` $head `]` $layout
+    `at` `(` $first_query `,` $first_key `)` attr-dict
+    `:` type($source) `->` type($result)
+  }];
+}
+
 def AttnTile_DropoutOp : AttnTile_Op<"dropout", [
     Pure, AllTypesMatch<["source", "result"]>]> {
   let summary = "sets dropped weights to zero";
   let description = [{
-    Element `(i, j)` of the tile is the weight of query `first_query + i` and key
-    `first_key + j`; with `transposed`, of query `first_query + j` and key
-    `first_key + i`. It becomes zero if the dropout attribute drops it with the
-    random numbers of `stream`, those of a batch entry and head. Positions of
-    the first element are multiples of 16, and so are the sizes of the tile.
+    Keeps the elements of a tile that `decisions` keeps; others become zero.
 
     ```mlir
-    %r = attn_tile.dropout %p at(%i, %j) stream(%y0, %y1, %y2, %y3)
-        by(#attn.dropout<p = 0.125, rng = #attn.philox>) : vector<64x176xbf16>
+    %r = attn_tile.dropout %p by %d
+        : vector<64x176xbf16>, !attn_tile.decisions<64x176>
     ```
   }];
   let arguments = (ins VectorOfRankAndType<[2], [BF16, F16, F32]>:$source,
-                       Index:$first_query, Index:$first_key,
-                       Variadic<I32>:$stream, Attn_DropoutAttr:$dropout,
-                       UnitAttr:$transposed);
+                       AttnTile_DecisionsType:$decisions);
   let results = (outs VectorOfRankAndType<[2], [BF16, F16, F32]>:$result);
   let assemblyFormat = [{
-    $source `at` `(` $first_query `,` $first_key `)` `stream` `(` $stream `)`
-    `by` `(` $dropout `)` (`transposed` $transposed^)? attr-dict
-    `:` type($source)
+    $source `by` $decisions attr-dict `:` type($source) `,` type($decisions)
   }];
   let hasVerifier = 1;
 }

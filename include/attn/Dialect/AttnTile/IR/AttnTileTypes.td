@@ -93,6 +93,24 @@ def AttnTile_TensorMapType : AttnTile_Type<"TensorMap", "tensor_map"> {
   let genVerifyDecl = 1;
 }
 
+def AttnTile_DecisionsType : AttnTile_Type<"Decisions", "decisions"> {
+  let summary = "which weights of a tile dropout keeps";
+  let description = [{
+    A decision for each element of a tile of weights, packed as the threads that
+    hold the tile want them. Rows are queries and columns are keys, or with
+    `transposed` the other way round. Both sizes are multiples of 16.
+
+    ```mlir
+    !attn_tile.decisions<64x176>
+    !attn_tile.decisions<64x48, transposed>
+    ```
+  }];
+  let parameters = (ins "int64_t":$rows, "int64_t":$columns,
+                        "bool":$transposed);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+
 def AttnTile_TileWalkType : AttnTile_Type<"TileWalk", "tile_walk"> {
   let summary = "the tiles that the steps of a loop visit";
   let description = [{
