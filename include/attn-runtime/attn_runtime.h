@@ -280,7 +280,9 @@ typedef enum attnrt_fault {
   ATTNRT_FAULT_NONE = 0,
   /* Lengths or boundaries of sequences; nothing is computed. */
   ATTNRT_FAULT_SEQUENCES = 1,
-  ATTNRT_FAULT_HEADS = 2 /* key heads of query heads */
+  ATTNRT_FAULT_HEADS = 2, /* key heads of query heads */
+  /* Block lists, boundaries of documents or parents of nodes. */
+  ATTNRT_FAULT_MASKS = 3
 } attnrt_fault;
 
 /** Where kernels of the given kind write faults: for ATTNRT_KIND_CUDA host

@@ -43,6 +43,7 @@ static void addCleanup(OpPassManager &pm) {
 
 void attn::buildSchedulePipeline(OpPassManager &pm,
                                  const TargetPipelineOptions &options) {
+  pm.addPass(createAttnExpandMasksPass());
   pm.addPass(createAttnCheckRegionsPass());
   pm.addPass(createAttnSimplifyMasksPass());
   ChooseSchedulePassOptions choose;

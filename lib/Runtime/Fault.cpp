@@ -31,6 +31,13 @@ static int32_t setFaultError(int32_t fault) {
     return attnrtSetError(ATTN_INVALID_ARGUMENT,
                           "a call was given a map of heads with an entry that "
                           "is no key head");
+  if (fault == ATTNRT_FAULT_MASKS)
+    return attnrtSetError(ATTN_INVALID_ARGUMENT,
+                          "a call was given a mask that is not valid: block "
+                          "lists that name a column twice or one that does "
+                          "not exist, offsets or boundaries that are not "
+                          "sorted or not within their tensors, or parents "
+                          "that do not come before their children");
   return attnrtSetError(ATTN_INTERNAL, "a kernel reported the unknown fault %d",
                         fault);
 }

@@ -796,6 +796,9 @@ LogicalResult GradLowering::lower() {
   if (!schedule)
     return op.emitOpError("has a choice of schedules, which "
                           "attn-dispatch-schedules must resolve");
+  if (!op.getMaskReads().empty())
+    return op.emitOpError("has a mask that reads operands, which "
+                          "attn-expand-masks must expand");
   if (op.hasSequences())
     return op.emitOpError("with sequences has no tiled program yet");
   GradSchedules parts = schedule.getGradSchedules();

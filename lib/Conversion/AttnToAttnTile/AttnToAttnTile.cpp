@@ -16,6 +16,7 @@
 #include "CheckHeadMap.h"
 #include "ClassifyTiles.h"
 #include "KernelDropout.h"
+#include "MaskTables.h"
 #include "PlanSequences.h"
 #include "attn/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -636,6 +637,9 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
   if (!schedule)
     return attention.emitOpError("has a choice of schedules, which "
                                  "attn-dispatch-schedules must resolve");
+  if (!attention.getMaskReads().empty())
+    return attention.emitOpError("has a mask that reads operands, which "
+                                 "attn-expand-masks must expand");
   if (schedule.getKeyTile() % numPartialSums != 0)
     return attention.emitOpError("key tile must be a multiple of ")
            << numPartialSums << " (was " << schedule.getKeyTile() << ")";
@@ -673,17 +677,17 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
   if (Value sinks = attention.getSinks())
     operands.push_back(sinks);
   if (Value map = attention.getHeadMap()) {
-    checkHeadMap(rewriter, attention, place, symbols);
+    checkHeadMap(rewriter, attention, symbols);
     operands.push_back(map);
   }
   Value plan;
   if (attention.hasSequences()) {
-    plan = planSequences(rewriter, attention, place, symbols);
+    plan = planSequences(rewriter, attention, symbols);
     operands.push_back(plan);
   }
   ClassifiedTiles classified;
   if (needsClassification(attention)) {
-    classified = classifyTiles(rewriter, attention, place, symbols);
+    classified = classifyTiles(rewriter, attention, symbols);
     operands.append({classified.lists, classified.order});
   }
   llvm::append_range(operands, captures);
@@ -716,6 +720,7 @@ struct ConvertAttnToAttnTile
     SmallVector<AttentionOp> attentions;
     SmallVector<AttentionGradOp> gradients;
     SmallVector<DropoutMaskOp> masks;
+    SmallVector<MaskTableOpInterface> tables;
     getOperation().walk([&](Operation *op) {
       if (auto attention = dyn_cast<AttentionOp>(op))
         attentions.push_back(attention);
@@ -723,25 +728,32 @@ struct ConvertAttnToAttnTile
         gradients.push_back(gradient);
       else if (auto mask = dyn_cast<DropoutMaskOp>(op))
         masks.push_back(mask);
+      else if (auto table = dyn_cast<MaskTableOpInterface>(op))
+        tables.push_back(table);
     });
-    SymbolTableCollection tables;
+    SymbolTableCollection symbolTables;
     IRRewriter rewriter(&getContext());
     bool failedAny = false;
     for (AttentionOp attention : attentions) {
-      SymbolTable &symbols =
-          tables.getSymbolTable(SymbolTable::getNearestSymbolTable(attention));
+      SymbolTable &symbols = symbolTables.getSymbolTable(
+          SymbolTable::getNearestSymbolTable(attention));
       failedAny |= failed(lowerAttentionToKernel(rewriter, attention, symbols));
     }
     for (AttentionGradOp gradient : gradients) {
-      SymbolTable &symbols =
-          tables.getSymbolTable(SymbolTable::getNearestSymbolTable(gradient));
+      SymbolTable &symbols = symbolTables.getSymbolTable(
+          SymbolTable::getNearestSymbolTable(gradient));
       failedAny |=
           failed(lowerAttentionGradToKernels(rewriter, gradient, symbols));
     }
     for (DropoutMaskOp mask : masks) {
       SymbolTable &symbols =
-          tables.getSymbolTable(SymbolTable::getNearestSymbolTable(mask));
+          symbolTables.getSymbolTable(SymbolTable::getNearestSymbolTable(mask));
       failedAny |= failed(lowerDropoutMaskToKernel(rewriter, mask, symbols));
+    }
+    for (MaskTableOpInterface table : tables) {
+      SymbolTable &symbols = symbolTables.getSymbolTable(
+          SymbolTable::getNearestSymbolTable(table));
+      failedAny |= failed(lowerMaskTableToKernel(rewriter, table, symbols));
     }
     if (failedAny)
       signalPassFailure();

@@ -19,10 +19,10 @@
 
 namespace mlir::attn {
 
-/// Writes the kernel that checks the map of heads of `attention` before
-/// `place`, and its launch before the attention.
+/// Writes the kernel that checks the map of heads of `attention`, and its
+/// launch before the attention.
 void checkHeadMap(RewriterBase &rewriter, AttentionOp attention,
-                  Operation *place, SymbolTable &symbols);
+                  SymbolTable &symbols);
 
 } // namespace mlir::attn
 

@@ -14,13 +14,13 @@
 
 #include "ClassifyTiles.h"
 #include "PredicateBounds.h"
+#include "ScalarKernelBuilder.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
-#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -34,68 +34,6 @@ static constexpr int64_t countedKeys = 32;
 namespace {
 /// What a tile is.
 enum TileClass : int64_t { Empty = 0, Masked = 1, Full = 2 };
-
-struct ClassBuilder : ImplicitLocOpBuilder {
-  using ImplicitLocOpBuilder::ImplicitLocOpBuilder;
-
-  Value constant(int64_t value) {
-    return arith::ConstantIndexOp::create(*this, value);
-  }
-  Value add(Value lhs, Value rhs) {
-    return arith::AddIOp::create(*this, lhs, rhs);
-  }
-  Value sub(Value lhs, Value rhs) {
-    return arith::SubIOp::create(*this, lhs, rhs);
-  }
-  Value compare(arith::CmpIPredicate predicate, Value lhs, Value rhs) {
-    return arith::CmpIOp::create(*this, predicate, lhs, rhs);
-  }
-  Value both(Value lhs, Value rhs) {
-    return arith::AndIOp::create(*this, lhs, rhs);
-  }
-  Value select(Value condition, Value yes, Value no) {
-    return arith::SelectOp::create(*this, condition, yes, no);
-  }
-  /// 1 or 0.
-  Value toIndex(Value condition) {
-    return select(condition, constant(1), constant(0));
-  }
-  Value invert(Value condition) {
-    return arith::XOrIOp::create(
-        *this, condition,
-        arith::ConstantIntOp::create(*this, 1, 1).getResult());
-  }
-  Value size(Value memref, int64_t dim) {
-    return createOrFold<memref::DimOp>(memref, dim);
-  }
-  /// The number of tiles that cover `length`.
-  Value tiles(Value length, int64_t tile) {
-    return arith::DivUIOp::create(*this, add(length, constant(tile - 1)),
-                                  constant(tile));
-  }
-  Value loadIndex(Value memref, ValueRange indices) {
-    Value element = memref::LoadOp::create(*this, memref, indices);
-    return arith::IndexCastOp::create(*this, getIndexType(), element);
-  }
-  void storeIndex(Value value, Value memref, ValueRange indices) {
-    value = arith::IndexCastOp::create(*this, getI32Type(), value);
-    memref::StoreOp::create(*this, value, memref, indices);
-  }
-  /// Runs `body` once for each number below `count`.
-  void each(Value count, function_ref<void(Value)> body) {
-    auto op = attn_tile::EachOp::create(*this, count);
-    OpBuilder::InsertionGuard guard(*this);
-    Block *block = createBlock(&op.getBody(), {}, getIndexType(), getLoc());
-    body(block->getArgument(0));
-    attn_tile::YieldOp::create(*this, ValueRange());
-  }
-  scf::ForallOp forall(Value memref, int64_t dims) {
-    SmallVector<OpFoldResult> bounds;
-    for (int64_t dim = 0; dim < dims; ++dim)
-      bounds.push_back(size(memref, dim));
-    return scf::ForallOp::create(*this, bounds, ValueRange(), std::nullopt);
-  }
-};
 } // namespace
 
 bool attn::needsClassification(AttentionOp attention) {
@@ -107,28 +45,24 @@ bool attn::isMaskedByHead(AttentionOp attention) {
   return !attention.getKeepRegion().getArgument(1).use_empty();
 }
 
-/// Creates a kernel before `place` that prepares the work of `attention`, and
-/// its launch before the attention.
-static attn_tile::KernelOp createKernel(RewriterBase &rewriter,
-                                        AttentionOp attention, Operation *place,
-                                        SymbolTable &symbols, StringRef suffix,
-                                        ValueRange operands) {
-  Location loc = attention.getLoc();
-  OpBuilder::InsertionGuard guard(rewriter);
-  std::string name = "attention";
-  if (auto function = attention->getParentOfType<FunctionOpInterface>())
-    name = function.getName().str();
-  rewriter.setInsertionPoint(place);
-  auto kernel = attn_tile::KernelOp::create(
-      rewriter, loc, name + suffix.str(),
-      rewriter.getFunctionType(TypeRange(operands), {}));
-  kernel.setScheduleAttr(attention.getChosenSchedule().getPreparation());
-  symbols.insert(kernel);
-  rewriter.setInsertionPoint(attention);
-  attn_tile::LaunchOp::create(rewriter, loc, SymbolRefAttr::get(kernel),
-                              /*grid=*/ValueRange(), operands,
-                              /*groups_per_multiprocessor=*/IntegerAttr());
-  return kernel;
+/// Bounds the indices of reads of `captures`: a mask may be evaluated for pairs
+/// that another part of it leaves out. An empty array is read nowhere, whatever
+/// the index.
+static void boundReads(ScalarKernelBuilder &b, attn_tile::KernelOp kernel,
+                       ValueRange captures) {
+  kernel.walk([&](memref::LoadOp load) {
+    if (!llvm::is_contained(captures, load.getMemRef()))
+      return;
+    b.setInsertionPoint(load);
+    for (auto [dim, operand] : llvm::enumerate(load.getIndicesMutable())) {
+      Value one = b.constant(1);
+      Value size =
+          arith::MaxUIOp::create(b, b.size(load.getMemRef(), dim), one);
+      // A negative index is a large one.
+      operand.set(
+          b.createOrFold<arith::MinUIOp>(operand.get(), b.sub(size, one)));
+    }
+  });
 }
 
 /// Writes the kernel that finds the class of each tile: of arguments `classes`,
@@ -136,7 +70,7 @@ static attn_tile::KernelOp createKernel(RewriterBase &rewriter,
 static void writeClasses(RewriterBase &rewriter, AttentionOp attention,
                          attn_tile::KernelOp kernel, ValueRange captures) {
   using arith::CmpIPredicate;
-  ClassBuilder b(attention.getLoc(), rewriter);
+  ScalarKernelBuilder b(attention.getLoc(), rewriter);
   Block *entry = &kernel.getBody().front();
   b.setInsertionPointToEnd(entry);
   Value classes = entry->getArgument(0);
@@ -176,8 +110,11 @@ static void writeClasses(RewriterBase &rewriter, AttentionOp attention,
   auto [all, any] = bounds.emit();
 
   // Where the bounds do not say, pairs are counted, some keys at a time, until
-  // there is a pair of each kind. Zero if there is nothing to count.
-  Value isOpen = b.both(any, b.invert(all));
+  // there is a pair of each kind. Zero if there is nothing to count. Bounds of
+  // blocks leave open what a count would take longer for than the attention.
+  Value isOpen = bounds.hasCells()
+                     ? arith::ConstantIntOp::create(b, 0, 1).getResult()
+                     : b.both(any, b.invert(all));
   Value chunk = b.constant(countedKeys);
   auto loop = scf::ForOp::create(b, zero, b.select(isOpen, keys.count, zero),
                                  chunk, zero);
@@ -212,6 +149,7 @@ static void writeClasses(RewriterBase &rewriter, AttentionOp attention,
       b.select(isWhole, b.constant(Full),
                b.select(isKept, b.constant(Masked), b.constant(Empty)));
   b.each(one, [&](Value) { b.storeIndex(tileClass, classes, ids); });
+  boundReads(b, kernel, ValueRange(entry->getArguments().drop_front(3)));
 }
 
 /// Writes the kernel that lists the tiles of each row, of arguments `classes`
@@ -219,7 +157,7 @@ static void writeClasses(RewriterBase &rewriter, AttentionOp attention,
 static void writeLists(RewriterBase &rewriter, AttentionOp attention,
                        attn_tile::KernelOp kernel) {
   using arith::CmpIPredicate;
-  ClassBuilder b(attention.getLoc(), rewriter);
+  ScalarKernelBuilder b(attention.getLoc(), rewriter);
   Block *entry = &kernel.getBody().front();
   b.setInsertionPointToEnd(entry);
   Value classes = entry->getArgument(0), lists = entry->getArgument(1);
@@ -268,7 +206,7 @@ static void writeLists(RewriterBase &rewriter, AttentionOp attention,
 static void writeOrder(RewriterBase &rewriter, AttentionOp attention,
                        attn_tile::KernelOp kernel) {
   using arith::CmpIPredicate;
-  ClassBuilder b(attention.getLoc(), rewriter);
+  ScalarKernelBuilder b(attention.getLoc(), rewriter);
   Block *entry = &kernel.getBody().front();
   b.setInsertionPointToEnd(entry);
   Value lists = entry->getArgument(0), order = entry->getArgument(1);
@@ -300,10 +238,10 @@ static void writeOrder(RewriterBase &rewriter, AttentionOp attention,
 }
 
 ClassifiedTiles attn::classifyTiles(RewriterBase &rewriter,
-                                    AttentionOp attention, Operation *place,
+                                    AttentionOp attention,
                                     SymbolTable &symbols) {
   ScheduleAttrInterface schedule = attention.getChosenSchedule();
-  ClassBuilder b(attention.getLoc(), rewriter);
+  ScalarKernelBuilder b(attention.getLoc(), rewriter);
   b.setInsertionPoint(attention);
   Value queryLength = b.size(attention.getQuery(), 2);
   Value keyLength = b.size(attention.getKey(), 2);
@@ -332,16 +270,14 @@ ClassifiedTiles attn::classifyTiles(RewriterBase &rewriter,
     if (!matchPattern(value, m_Constant()))
       captures.push_back(value);
   llvm::append_range(operands, captures);
-  writeClasses(
-      rewriter, attention,
-      createKernel(rewriter, attention, place, symbols, "_classes", operands),
-      captures);
-  writeLists(rewriter, attention,
-             createKernel(rewriter, attention, place, symbols, "_lists",
-                          {classes, lists}));
-  writeOrder(rewriter, attention,
-             createKernel(rewriter, attention, place, symbols, "_order",
-                          {lists, order}));
+  auto createKernel = [&](StringRef suffix, ValueRange operands) {
+    return createScalarKernel(rewriter, attention, schedule.getPreparation(),
+                              symbols, suffix, operands);
+  };
+  writeClasses(rewriter, attention, createKernel("_classes", operands),
+               captures);
+  writeLists(rewriter, attention, createKernel("_lists", {classes, lists}));
+  writeOrder(rewriter, attention, createKernel("_order", {lists, order}));
   b.setInsertionPoint(attention);
   memref::DeallocOp::create(b, classes);
   return {lists, order};

@@ -35,10 +35,10 @@ struct ClassifiedTiles {
   Value order;
 };
 
-/// Writes the kernels that classify the tiles of `attention` before `place`,
-/// and their launches before the attention. The caller frees the results.
+/// Writes the kernels that classify the tiles of `attention`, and their
+/// launches before the attention. The caller frees the results.
 ClassifiedTiles classifyTiles(RewriterBase &rewriter, AttentionOp attention,
-                              Operation *place, SymbolTable &symbols);
+                              SymbolTable &symbols);
 
 } // namespace mlir::attn
 

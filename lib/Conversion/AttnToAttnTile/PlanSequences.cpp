@@ -24,12 +24,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "PlanSequences.h"
-#include "attn-runtime/attn_runtime.h"
-#include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "ScalarKernelBuilder.h"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -50,51 +45,6 @@ enum Field : int64_t {
 static constexpr int64_t numColumns = 8;
 
 namespace {
-/// Index arithmetic of the kernel and of its launch.
-struct PlanBuilder : ImplicitLocOpBuilder {
-  using ImplicitLocOpBuilder::ImplicitLocOpBuilder;
-
-  Value constant(int64_t value) {
-    return arith::ConstantIndexOp::create(*this, value);
-  }
-  Value add(Value lhs, Value rhs) {
-    return arith::AddIOp::create(*this, lhs, rhs);
-  }
-  Value mul(Value lhs, Value rhs) {
-    return arith::MulIOp::create(*this, lhs, rhs);
-  }
-  Value sub(Value lhs, Value rhs) {
-    return arith::SubIOp::create(*this, lhs, rhs);
-  }
-  Value compare(arith::CmpIPredicate predicate, Value lhs, Value rhs) {
-    return arith::CmpIOp::create(*this, predicate, lhs, rhs);
-  }
-  Value both(Value lhs, Value rhs) {
-    return arith::AndIOp::create(*this, lhs, rhs);
-  }
-  Value select(Value condition, Value yes, Value no) {
-    return arith::SelectOp::create(*this, condition, yes, no);
-  }
-  /// 1 or 0.
-  Value toIndex(Value condition) {
-    return select(condition, constant(1), constant(0));
-  }
-  Value size(Value memref, int64_t dim) {
-    return createOrFold<memref::DimOp>(memref, dim);
-  }
-  Value loadIndex(Value memref, ValueRange indices) {
-    Value element = memref::LoadOp::create(*this, memref, indices);
-    return arith::IndexCastOp::create(*this, getIndexType(), element);
-  }
-  void storeIndex(Value value, Value memref, ValueRange indices) {
-    value = arith::IndexCastOp::create(*this, getI32Type(), value);
-    memref::StoreOp::create(*this, value, memref, indices);
-  }
-  SmallVector<Value> sum(Value count, unsigned numResults,
-                         function_ref<SmallVector<Value>(Value)> body);
-  void each(Value count, function_ref<void(Value)> body);
-};
-
 /// Where the rows of a sequence are in one tensor.
 struct Rows {
   Value first, length;
@@ -115,7 +65,7 @@ private:
   Value countTiles(Value queryLength);
   void writeSequence(Value sequence);
 
-  PlanBuilder b;
+  ScalarKernelBuilder b;
   SequenceLayout layout;
   int64_t queryTile;
   Block *entry;
@@ -124,26 +74,6 @@ private:
   Value numSequences;
 };
 } // namespace
-
-SmallVector<Value>
-PlanBuilder::sum(Value count, unsigned numResults,
-                 function_ref<SmallVector<Value>(Value)> body) {
-  SmallVector<vector::CombiningKind> kinds(numResults,
-                                           vector::CombiningKind::ADD);
-  auto op = attn_tile::ReduceOp::create(*this, count, kinds);
-  OpBuilder::InsertionGuard guard(*this);
-  Block *block = createBlock(&op.getBody(), {}, getIndexType(), getLoc());
-  attn_tile::YieldOp::create(*this, body(block->getArgument(0)));
-  return op.getResults();
-}
-
-void PlanBuilder::each(Value count, function_ref<void(Value)> body) {
-  auto op = attn_tile::EachOp::create(*this, count);
-  OpBuilder::InsertionGuard guard(*this);
-  Block *block = createBlock(&op.getBody(), {}, getIndexType(), getLoc());
-  body(block->getArgument(0));
-  attn_tile::YieldOp::create(*this, ValueRange());
-}
 
 PlanWriter::PlanWriter(OpBuilder &builder, AttentionOp attention,
                        attn_tile::KernelOp kernel)
@@ -195,8 +125,7 @@ Rows PlanWriter::readRows(Value sequences, Value stored, Value sequence) {
 }
 
 Value PlanWriter::countTiles(Value queryLength) {
-  Value rounded = b.add(queryLength, b.constant(queryTile - 1));
-  return arith::DivUIOp::create(b, rounded, b.constant(queryTile));
+  return b.tiles(queryLength, queryTile);
 }
 
 void PlanWriter::writeSequence(Value sequence) {
@@ -207,9 +136,7 @@ void PlanWriter::writeSequence(Value sequence) {
     Rows queries = readRows(querySequences, storedQueries, s);
     Rows keys = readRows(keySequences, storedKeys, s);
     Value isOwn = b.compare(CmpIPredicate::eq, s, sequence);
-    Value isBad = arith::XOrIOp::create(
-        b, b.both(queries.exist, keys.exist),
-        arith::ConstantIntOp::create(b, 1, 1).getResult());
+    Value isBad = b.invert(b.both(queries.exist, keys.exist));
     SmallVector<Value> sums;
     for (Value value : {queries.first, queries.length, keys.first, keys.length})
       sums.push_back(b.select(isOwn, value, zero));
@@ -268,15 +195,12 @@ void PlanWriter::writeSequence(Value sequence) {
     Value count = b.select(isBad, zero, b.add(places[1], isOdd));
     b.storeIndex(count, plan, {zero, zero});
   });
-  b.each(b.toIndex(b.both(isLast, isBad)), [&](Value) {
-    Value code = arith::ConstantIntOp::create(b, ATTNRT_FAULT_SEQUENCES, 32);
-    memref::StoreOp::create(b, code, fault, zero);
-  });
+  b.report(b.both(isLast, isBad), ATTNRT_FAULT_SEQUENCES, fault);
 }
 
 /// Emits the most items that sequences can have: one more than they have tiles,
 /// so that their number can be even.
-static Value emitCapacity(PlanBuilder &b, AttentionOp attention) {
+static Value emitCapacity(ScalarKernelBuilder &b, AttentionOp attention) {
   Value entries = b.size(attention.getQuerySequences(), 0);
   Value stored = b.size(attention.getQuery(), 2);
   Value tile = b.constant(attention.getChosenSchedule().getQueryTile());
@@ -296,9 +220,9 @@ static Value emitCapacity(PlanBuilder &b, AttentionOp attention) {
 }
 
 Value attn::planSequences(RewriterBase &rewriter, AttentionOp attention,
-                          Operation *place, SymbolTable &symbols) {
+                          SymbolTable &symbols) {
   Location loc = attention.getLoc();
-  PlanBuilder b(loc, rewriter);
+  ScalarKernelBuilder b(loc, rewriter);
   b.setInsertionPoint(attention);
   Value rows = b.add(emitCapacity(b, attention), b.constant(1));
   auto planType =
@@ -313,26 +237,15 @@ Value attn::planSequences(RewriterBase &rewriter, AttentionOp attention,
                                  b.size(attention.getQuery(), 2),
                                  b.size(attention.getKey(), 2)};
 
-  std::string name = "attention_plan";
-  if (auto function = attention->getParentOfType<FunctionOpInterface>())
-    name = (function.getName() + "_plan").str();
-  rewriter.setInsertionPoint(place);
-  auto kernel = attn_tile::KernelOp::create(
-      rewriter, loc, name,
-      rewriter.getFunctionType(TypeRange(ValueRange(operands)), {}));
-  kernel.setScheduleAttr(attention.getChosenSchedule().getPreparation());
-  symbols.insert(kernel);
+  attn_tile::KernelOp kernel = createScalarKernel(
+      rewriter, attention, attention.getChosenSchedule().getPreparation(),
+      symbols, "_plan", operands);
   PlanWriter(rewriter, attention, kernel).write();
-
-  b.setInsertionPoint(attention);
-  attn_tile::LaunchOp::create(b, SymbolRefAttr::get(kernel),
-                              /*grid=*/ValueRange(), operands,
-                              /*groups_per_multiprocessor=*/IntegerAttr());
   return plan;
 }
 
 Value attn::emitPlannedItems(ImplicitLocOpBuilder &builder, Value plan) {
-  PlanBuilder b(builder.getLoc(), builder);
+  ScalarKernelBuilder b(builder.getLoc(), builder);
   Value zero = b.constant(0);
   Value rows = b.size(plan, 0);
   return attn_tile::AtMostOp::create(b, b.loadIndex(plan, {zero, zero}),
@@ -341,7 +254,7 @@ Value attn::emitPlannedItems(ImplicitLocOpBuilder &builder, Value plan) {
 
 PlannedItem attn::emitPlannedItem(ImplicitLocOpBuilder &builder, Value plan,
                                   Value number) {
-  PlanBuilder b(builder.getLoc(), builder);
+  ScalarKernelBuilder b(builder.getLoc(), builder);
   Value row = b.add(number, b.constant(1));
   auto load = [&](Field field) {
     return b.loadIndex(plan, {row, b.constant(field)});

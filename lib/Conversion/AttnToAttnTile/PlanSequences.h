@@ -28,11 +28,10 @@ struct PlannedItem {
   Value firstQueryRow, firstKeyRow;
 };
 
-/// Writes the kernel that plans the sequences of `attention` before `place`,
-/// and its launch before the attention. Returns the list, to be freed by the
-/// caller.
+/// Writes the kernel that plans the sequences of `attention`, and its launch
+/// before the attention. Returns the list, to be freed by the caller.
 Value planSequences(RewriterBase &rewriter, AttentionOp attention,
-                    Operation *place, SymbolTable &symbols);
+                    SymbolTable &symbols);
 
 /// Emits the number of items in a list.
 Value emitPlannedItems(ImplicitLocOpBuilder &builder, Value plan);

@@ -15,12 +15,15 @@
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <limits>
+#include <numeric>
 
 using namespace mlir;
 using namespace mlir::attn;
 using arith::CmpIPredicate;
 
 static constexpr int64_t least = std::numeric_limits<int32_t>::min();
+/// The smallest blocks of positions that are worth an evaluation of their own.
+static constexpr int64_t minCellSize = 16;
 static constexpr int64_t most = std::numeric_limits<int32_t>::max();
 
 /// The width of an integer or index type; nothing for other types.
@@ -118,14 +121,19 @@ PredicateBounds::PredicateBounds(ImplicitLocOpBuilder &builder,
     : b(builder), block(block), uniform(mapping), queries(queries), keys(keys) {
   dependences[block.getPositions().query] = Query;
   dependences[block.getPositions().key] = Key;
+  cellSizes[block.getPositions().query] = {1, 0};
+  cellSizes[block.getPositions().key] = {0, 1};
   for (Operation &op : *block.getBlock()) {
     unsigned dependence = Nothing;
     op.walk([&](Operation *nested) {
       for (Value operand : nested->getOperands())
         dependence |= dependences.lookup(operand);
     });
-    for (Value result : op.getResults())
+    CellSize size = getCellSize(&op);
+    for (Value result : op.getResults()) {
       dependences[result] = dependence;
+      cellSizes[result] = size;
+    }
   }
   clone(Nothing, uniform);
 }
@@ -162,6 +170,100 @@ Value PredicateBounds::emitCount(Value firstKey, Value count) {
 }
 
 //===----------------------------------------------------------------------===//
+// Blocks of positions
+//===----------------------------------------------------------------------===//
+
+PredicateBounds::CellSize PredicateBounds::getCellSize(Operation *op) {
+  // A quotient of a position, which is not negative.
+  APInt divisor;
+  if (isa<arith::DivSIOp, arith::DivUIOp, arith::FloorDivSIOp>(op) &&
+      isa<BlockArgument>(op->getOperand(0)) &&
+      matchPattern(op->getOperand(1), m_ConstantInt(&divisor)) &&
+      divisor.isStrictlyPositive()) {
+    CellSize size = cellSizes.lookup(op->getOperand(0));
+    return {size.query * divisor.getSExtValue(),
+            size.key * divisor.getSExtValue()};
+  }
+  CellSize size;
+  op->walk([&](Operation *nested) {
+    for (Value operand : nested->getOperands()) {
+      CellSize other = cellSizes.lookup(operand);
+      size = {std::gcd(size.query, other.query), std::gcd(size.key, other.key)};
+    }
+  });
+  return size;
+}
+
+/// Whether a value that depends on both is the same for blocks of positions.
+bool PredicateBounds::isCell(Value value) {
+  CellSize size = cellSizes.lookup(value);
+  return canBeBounded(value.getType()) && size.query >= minCellSize &&
+         size.key >= minCellSize;
+}
+
+/// Whether bounds of operands say too little of a value that depends on both.
+bool PredicateBounds::needsCells(Value value) {
+  if (dependences.lookup(value) != Both)
+    return false;
+  Operation *op = value.getDefiningOp();
+  return !isBounded(op) || llvm::any_of(op->getOperands(), [&](Value operand) {
+    return needsCells(operand);
+  });
+}
+
+/// Emits the smallest and the largest value of `value` in the blocks that the
+/// tile meets.
+void PredicateBounds::emitCells(Value value) {
+  Value one = arith::ConstantIndexOp::create(b, 1);
+  CellSize size = cellSizes.lookup(value);
+  struct Side {
+    Value first, count, size;
+  };
+  auto getSide = [&](const Positions &positions, int64_t size) {
+    Value divisor = arith::ConstantIndexOp::create(b, size);
+    Value first = arith::DivUIOp::create(b, positions.first, divisor);
+    Value last = arith::DivUIOp::create(b, positions.last, divisor);
+    Value count = arith::AddIOp::create(
+        b, arith::SubIOp::create(b, last, first).getResult(), one);
+    return Side{first, count, divisor};
+  };
+  Side rows = getSide(queries, size.query), columns = getSide(keys, size.key);
+  Value count = arith::MulIOp::create(b, rows.count, columns.count);
+  SmallVector<vector::CombiningKind> kinds;
+  addKinds(value, kinds);
+  auto reduce = attn_tile::ReduceOp::create(b, count, kinds);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    Block *body =
+        b.createBlock(&reduce.getBody(), {}, b.getIndexType(), b.getLoc());
+    // A position of the block that is in the tile.
+    auto getPosition = [&](const Side &side, const Positions &positions,
+                           Value number) -> Value {
+      Value cell = arith::AddIOp::create(b, side.first, number);
+      Value position = arith::MulIOp::create(b, cell, side.size);
+      return arith::MaxSIOp::create(b, position, positions.first);
+    };
+    Value number = body->getArgument(0);
+    IRMapping mapping = uniform;
+    mapping.map(block.getPositions().query,
+                getPosition(rows, queries,
+                            arith::DivUIOp::create(b, number, columns.count)));
+    mapping.map(block.getPositions().key,
+                getPosition(columns, keys,
+                            arith::RemUIOp::create(b, number, columns.count)));
+    // What others need is left to those who remove dead code.
+    clone(Query, mapping);
+    clone(Key, mapping);
+    clone(Both, mapping);
+    SmallVector<Value> yielded;
+    yieldBounds(value, mapping.lookup(value), yielded);
+    attn_tile::YieldOp::create(b, yielded);
+  }
+  auto next = reduce.result_begin();
+  takeBounds(value, next);
+}
+
+//===----------------------------------------------------------------------===//
 // Bounds
 //===----------------------------------------------------------------------===//
 
@@ -169,6 +271,8 @@ PredicateBounds::Result PredicateBounds::emit() {
   addLeaves(block.getPredicate());
   emitLeaves(Query);
   emitLeaves(Key);
+  for (Value cell : cells)
+    emitCells(cell);
   Bounds result = get(block.getPredicate());
   return {result.low, result.high};
 }
@@ -183,6 +287,10 @@ void PredicateBounds::addLeaves(Value value) {
       leaves.insert(value);
     return;
   }
+  if (isCell(value) && needsCells(value)) {
+    cells.insert(value);
+    return;
+  }
   Operation *op = value.getDefiningOp();
   if (!isBounded(op))
     return;
@@ -193,16 +301,13 @@ void PredicateBounds::addLeaves(Value value) {
 /// Emits the smallest and the largest value of each leaf that depends on
 /// `side`.
 void PredicateBounds::emitLeaves(Dependence side) {
-  using vector::CombiningKind;
   SmallVector<Value> values;
-  SmallVector<CombiningKind> kinds;
+  SmallVector<vector::CombiningKind> kinds;
   for (Value leaf : leaves) {
     if (dependences.lookup(leaf) != side)
       continue;
     values.push_back(leaf);
-    kinds.append({CombiningKind::MINSI, CombiningKind::MAXSI});
-    if (*getWidth(leaf.getType()) > 32)
-      kinds.push_back(CombiningKind::MINSI);
+    addKinds(leaf, kinds);
   }
   if (values.empty())
     return;
@@ -221,48 +326,62 @@ void PredicateBounds::emitLeaves(Dependence side) {
                 position);
     clone(side, mapping);
     SmallVector<Value> yielded;
-    for (Value leaf : values) {
-      Value value = mapping.lookup(leaf);
-      Value fits;
-      if (*getWidth(leaf.getType()) > 32) {
-        if (value.getType().isIndex())
-          value = arith::IndexCastOp::create(b, b.getI64Type(), value);
-        else if (value.getType() != b.getI64Type())
-          value = arith::ExtSIOp::create(b, b.getI64Type(), value);
-        Value narrow = arith::TruncIOp::create(b, b.getI32Type(), value);
-        Value wide = arith::ExtSIOp::create(b, b.getI64Type(), narrow);
-        fits = arith::CmpIOp::create(b, CmpIPredicate::eq, value, wide);
-        value = narrow;
-      }
-      Type index = b.getIndexType();
-      if (value.getType().isInteger(1))
-        value = arith::IndexCastUIOp::create(b, index, value);
-      else
-        value = arith::IndexCastOp::create(b, index, value);
-      yielded.append({value, value});
-      if (fits)
-        yielded.push_back(arith::IndexCastUIOp::create(b, index, fits));
-    }
+    for (Value leaf : values)
+      yieldBounds(leaf, mapping.lookup(leaf), yielded);
     attn_tile::YieldOp::create(b, yielded);
   }
 
+  auto next = reduce.result_begin();
+  for (Value leaf : values)
+    takeBounds(leaf, next);
+}
+
+void PredicateBounds::addKinds(Value leaf,
+                               SmallVectorImpl<vector::CombiningKind> &kinds) {
+  using vector::CombiningKind;
+  kinds.append({CombiningKind::MINSI, CombiningKind::MAXSI});
+  if (*getWidth(leaf.getType()) > 32)
+    kinds.push_back(CombiningKind::MINSI);
+}
+
+void PredicateBounds::yieldBounds(Value leaf, Value value,
+                                  SmallVectorImpl<Value> &yielded) {
+  Value fits;
+  if (*getWidth(leaf.getType()) > 32) {
+    if (value.getType().isIndex())
+      value = arith::IndexCastOp::create(b, b.getI64Type(), value);
+    else if (value.getType() != b.getI64Type())
+      value = arith::ExtSIOp::create(b, b.getI64Type(), value);
+    Value narrow = arith::TruncIOp::create(b, b.getI32Type(), value);
+    Value wide = arith::ExtSIOp::create(b, b.getI64Type(), narrow);
+    fits = arith::CmpIOp::create(b, CmpIPredicate::eq, value, wide);
+    value = narrow;
+  }
+  Type index = b.getIndexType();
+  if (value.getType().isInteger(1))
+    value = arith::IndexCastUIOp::create(b, index, value);
+  else
+    value = arith::IndexCastOp::create(b, index, value);
+  yielded.append({value, value});
+  if (fits)
+    yielded.push_back(arith::IndexCastUIOp::create(b, index, fits));
+}
+
+void PredicateBounds::takeBounds(Value leaf, ResultRange::iterator &next) {
   Value zero = arith::ConstantIndexOp::create(b, 0);
   auto isSet = [&](Value value) -> Value {
     return arith::CmpIOp::create(b, CmpIPredicate::ne, value, zero);
   };
-  auto next = reduce.result_begin();
-  for (Value leaf : values) {
-    Value low = *next++, high = *next++;
-    if (leaf.getType().isInteger(1)) {
-      bounds[leaf] = {isSet(low), isSet(high), Value()};
-      continue;
-    }
-    low = arith::IndexCastOp::create(b, b.getI64Type(), low);
-    high = arith::IndexCastOp::create(b, b.getI64Type(), high);
-    bounds[leaf] = {low, high, Value()};
-    if (*getWidth(leaf.getType()) > 32)
-      bounds[leaf].isKnown = isSet(*next++);
+  Value low = *next++, high = *next++;
+  if (leaf.getType().isInteger(1)) {
+    bounds[leaf] = {isSet(low), isSet(high), Value()};
+    return;
   }
+  low = arith::IndexCastOp::create(b, b.getI64Type(), low);
+  high = arith::IndexCastOp::create(b, b.getI64Type(), high);
+  bounds[leaf] = {low, high, Value()};
+  if (*getWidth(leaf.getType()) > 32)
+    bounds[leaf].isKnown = isSet(*next++);
 }
 
 PredicateBounds::Bounds PredicateBounds::getUnknown(Type type) {

@@ -10,7 +10,8 @@
 // alone or on the key alone is evaluated for each row and each column; what
 // depends on both follows from the smallest and largest of these values by
 // interval arithmetic. So a tile takes as many evaluations as it has rows and
-// columns, not as many as it has pairs.
+// columns, not as many as it has pairs. What is read for each pair of blocks of
+// positions is evaluated for each pair of blocks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,6 +20,7 @@
 
 #include "attn/Analysis/MaskTiles.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "llvm/ADT/SetVector.h"
@@ -52,7 +54,16 @@ public:
   /// and of `count` keys from `firstKey` on.
   Value emitCount(Value firstKey, Value count);
 
+  /// Whether pairs of blocks are evaluated. Then bounds leave little open.
+  bool hasCells() const { return !cells.empty(); }
+
 private:
+  /// Positions whose values are the same: the value depends on the quotients of
+  /// the query and the key by these; 0 for a value that does not depend on one.
+  struct CellSize {
+    int64_t query = 0, key = 0;
+  };
+
   /// What a value depends on, as a set.
   enum Dependence : unsigned { Nothing = 0, Query = 1, Key = 2, Both = 3 };
 
@@ -66,8 +77,18 @@ private:
   /// Clones those operations that depend on `dependence` alone.
   void clone(unsigned dependence, IRMapping &mapping);
   bool isMonotonic(Value value);
+  CellSize getCellSize(Operation *op);
+  bool isCell(Value value);
+  bool needsCells(Value value);
   void addLeaves(Value value);
   void emitLeaves(Dependence side);
+  void emitCells(Value value);
+  /// Adds the numbers whose smallest and largest values are bounds of `leaf`.
+  void yieldBounds(Value leaf, Value value, SmallVectorImpl<Value> &yielded);
+  static void addKinds(Value leaf,
+                       SmallVectorImpl<vector::CombiningKind> &kinds);
+  /// Takes the bounds of `leaf` from the next of the results.
+  void takeBounds(Value leaf, ResultRange::iterator &next);
 
   Bounds get(Value value);
   Bounds getUncached(Value value);
@@ -103,6 +124,9 @@ private:
   DenseMap<Value, unsigned> dependences;
   /// Values that depend on one side, of which bounds are needed.
   SetVector<Value> leaves;
+  /// Values that depend on both and are evaluated for pairs of blocks.
+  SetVector<Value> cells;
+  DenseMap<Value, CellSize> cellSizes;
   DenseMap<Value, Bounds> bounds;
 };
 

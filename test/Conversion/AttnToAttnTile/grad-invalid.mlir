@@ -103,3 +103,15 @@ func.func @dcaptures(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>, %x: memr
       }
   return
 }
+
+// -----
+
+func.func @mask_that_reads(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>, %x: memref<1x?xi32>) {
+  // expected-error @below {{'attn.attention_grad' op has a mask that reads operands, which attn-expand-masks must expand}}
+  attn.attention_grad ins(%q, %q, %q, %q, %lse, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>,
+          memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?xf32>, memref<1x1x?x64xf32>)
+      outs(%q, %q, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>)
+      mask(#attn.tree<parents = 0>) reads(%x : memref<1x?xi32>)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
+  return
+}

@@ -58,3 +58,30 @@ func.func @dropout_tiles(%q: memref<1x1x?x64xf32>, %o: memref<1x1x?x64xf32>, %se
       schedule(#attn_tile.sequential<query_tile = 16, key_tile = 40>)
   return
 }
+
+// -----
+
+func.func @mask_that_reads(%q: memref<1x1x?x64xf32>, %x: memref<1x?xi32>) {
+  // expected-error @below {{'attn.attention' op has a mask that reads operands, which attn-expand-masks must expand}}
+  attn.attention ins(%q, %q, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>)
+      outs(%q : memref<1x1x?x64xf32>) mask(#attn.tree<parents = 0>) reads(%x : memref<1x?xi32>)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
+  return
+}
+
+// -----
+
+func.func @table_on_tensors(%x: tensor<1x?xi32>, %t: tensor<1x?xi32>) -> tensor<1x?xi32> {
+  // expected-error @below {{'attn.sequence_ids' op must be bufferised}}
+  %0 = attn.sequence_ids ins(%x : tensor<1x?xi32>) outs(%t : tensor<1x?xi32>) otherwise(-1)
+      schedule(#attn_tile.scalar) -> tensor<1x?xi32>
+  return %0 : tensor<1x?xi32>
+}
+
+// -----
+
+func.func @table_without_schedule(%x: memref<1x?xi32>, %t: memref<1x?xi32>) {
+  // expected-error @below {{'attn.sequence_ids' op needs a schedule}}
+  attn.sequence_ids ins(%x : memref<1x?xi32>) outs(%t : memref<1x?xi32>) otherwise(-1)
+  return
+}

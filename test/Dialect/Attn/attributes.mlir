@@ -23,7 +23,8 @@ func.func private @masks() attributes {
 // CHECK-SAME: m5 = #attn.and<#attn.causal, #attn.not<#attn.global_tokens<count = 1>>>,
 // CHECK-SAME: m6 = #attn.or<#attn.causal, #attn.and<#attn.causal>>,
 // CHECK-SAME: m7 = #attn.local_blocks<size = 64, before = 2>,
-// CHECK-SAME: m8 = #attn.none
+// CHECK-SAME: m8 = #attn.none,
+// CHECK-SAME: m9 = #attn.documents<queries = 0, keys = 1>
 func.func private @more_masks() attributes {
   m0 = #attn.prefix_lm<length = 4096>,
   m1 = #attn.dilated_window<left = 8, right = 0, dilation = 4, alignment = top_left>,
@@ -33,8 +34,30 @@ func.func private @more_masks() attributes {
   m5 = #attn.and<#attn.causal, #attn.not<#attn.global_tokens<count = 1>>>,
   m6 = #attn.or<#attn.causal, #attn.and<#attn.causal>>,
   m7 = #attn.local_blocks<size = 64, before = 2>,
-  m8 = #attn.none
+  m8 = #attn.none,
+  m9 = #attn.documents<queries = 0, keys = 1>
 }
+
+// -----
+
+// CHECK: m0 = #attn.and<#attn.causal, #attn.packed_documents<queries = 1, keys = 1>>,
+// CHECK-SAME: m1 = #attn.tree<parents = 0>,
+// CHECK-SAME: m2 = #attn.block_mask<rows = 128, columns = 64, offsets = 0, indices = 1>
+func.func private @masks_that_read() attributes {
+  m0 = #attn.and<#attn.causal, #attn.packed_documents<queries = 1, keys = 1>>,
+  m1 = #attn.tree<parents = 0>,
+  m2 = #attn.block_mask<rows = 128, columns = 64, offsets = 0, indices = 1>
+}
+
+// -----
+
+// expected-error @below {{block mask needs rows that are a positive multiple of 16 (was 0)}}
+func.func private @block_rows() attributes {m = #attn.block_mask<rows = 0, columns = 64, offsets = 0, indices = 1>}
+
+// -----
+
+// expected-error @below {{block mask needs columns that are a positive multiple of 16 (was 40)}}
+func.func private @block_columns() attributes {m = #attn.block_mask<rows = 16, columns = 40, offsets = 0, indices = 1>}
 
 // -----
 

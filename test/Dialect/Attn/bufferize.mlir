@@ -211,3 +211,17 @@ func.func @overlap(%q: tensor<1x4x64x16xf32>, %seed: i64) -> tensor<1x4x64x16xf3
       -> tensor<1x4x64x16xf32>
   return %2 : tensor<1x4x64x16xf32>
 }
+
+// -----
+
+// CHECK-LABEL: func @table
+// CHECK: %[[TABLE:.*]] = memref.alloc({{.*}}) {{.*}} : memref<1x?xi32>
+// CHECK: attn.sequence_ids ins(%{{.*}} : memref<1x?xi32, {{.*}}>) outs(%[[TABLE]] : memref<1x?xi32>) otherwise(-1) schedule(#attn_tile.scalar){{$}}
+// CHECK-NOT: memref.copy
+// CHECK: return %[[TABLE]]
+func.func @table(%x: tensor<1x?xi32>, %n: index) -> tensor<1x?xi32> {
+  %init = tensor.empty(%n) : tensor<1x?xi32>
+  %0 = attn.sequence_ids ins(%x : tensor<1x?xi32>) outs(%init : tensor<1x?xi32>) otherwise(-1)
+      schedule(#attn_tile.scalar) -> tensor<1x?xi32>
+  return %0 : tensor<1x?xi32>
+}

@@ -641,7 +641,7 @@ func.func @yield_outside() {
 func.func @empty_block(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
                        %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>) {
   // expected-error @below {{'attn.attention' op expects a non-empty block}}
-  %r = "attn.attention"(%q, %k, %v, %o) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0>}> ({
+  %r = "attn.attention"(%q, %k, %v, %o) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0>}> ({
   ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
   }, {
   }) : (tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
@@ -653,7 +653,7 @@ func.func @empty_block(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
 func.func @two_blocks(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
                       %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>) {
   // expected-error @below {{'attn.attention' op expects region #0 to have 0 or 1 blocks}}
-  %r = "attn.attention"(%q, %k, %v, %o) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0>}> ({
+  %r = "attn.attention"(%q, %k, %v, %o) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0>}> ({
   ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
     cf.br ^bb1
   ^bb1:
@@ -667,7 +667,7 @@ func.func @two_blocks(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
 
 func.func @sequences_without_layout(%q: memref<1x4x8x16xf32>, %cu: memref<?xi32>) {
   // expected-error @below {{'attn.attention' op needs all or none of 'sequence_layout', 'query_sequences' and 'key_sequences'}}
-  "attn.attention"(%q, %q, %q, %q, %cu, %cu) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 1, 1, 0, 0, 0>}> ({}, {})
+  "attn.attention"(%q, %q, %q, %q, %cu, %cu) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 1, 1, 0, 0, 0, 0>}> ({}, {})
       : (memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<?xi32>, memref<?xi32>) -> ()
   return
 }
@@ -676,7 +676,7 @@ func.func @sequences_without_layout(%q: memref<1x4x8x16xf32>, %cu: memref<?xi32>
 
 func.func @sequences_of_one_side(%q: memref<1x4x8x16xf32>, %cu: memref<?xi32>) {
   // expected-error @below {{'attn.attention' op needs all or none of 'sequence_layout', 'query_sequences' and 'key_sequences'}}
-  "attn.attention"(%q, %q, %q, %q, %cu) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0>, sequence_layout = #attn<sequence_layout packed>}> ({}, {})
+  "attn.attention"(%q, %q, %q, %q, %cu) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0>, sequence_layout = #attn<sequence_layout packed>}> ({}, {})
       : (memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<?xi32>) -> ()
   return
 }
@@ -790,7 +790,7 @@ func.func @dropout_without_offset(%q: tensor<1x4x8x16xf32>, %seed: i64) {
   // expected-error @below {{'attn.attention' op needs all or none of 'dropout', 'seed' and 'offset'}}
   %0 = "attn.attention"(%q, %q, %q, %q, %seed) <{
     dropout = #attn.dropout<p = 0.5, rng = #attn.arx>,
-    operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 0, 0>}> ({}, {})
+    operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0>}> ({}, {})
     : (tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, i64) -> tensor<1x4x8x16xf32>
   return
 }
@@ -800,7 +800,7 @@ func.func @dropout_without_offset(%q: tensor<1x4x8x16xf32>, %seed: i64) {
 func.func @seed_without_dropout(%q: tensor<1x4x8x16xf32>, %seed: i64) {
   // expected-error @below {{'attn.attention' op needs all or none of 'dropout', 'seed' and 'offset'}}
   %0 = "attn.attention"(%q, %q, %q, %q, %seed, %seed) <{
-    operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 0>}> ({}, {})
+    operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 0>}> ({}, {})
     : (tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, i64, i64) -> tensor<1x4x8x16xf32>
   return
 }
@@ -872,7 +872,7 @@ func.func @dynamic_head_map(%q: tensor<2x4x8x16xf32>, %k: tensor<2x3x32x16xf32>,
 func.func @dropout_mask_without_layout(%q: tensor<1x4x8x16xf32>, %m: tensor<1x4x32x4xi32>) {
   // expected-error @below {{'attn.attention' op needs all or none of 'dropout_mask', 'mask_layout' and 'drop_probability'}}
   %0 = "attn.attention"(%q, %q, %q, %q, %m) <{drop_probability = 0.5 : f32,
-    operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 1>}> ({}, {})
+    operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1>}> ({}, {})
     : (tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x32x4xi32>) -> tensor<1x4x8x16xf32>
   return
 }
@@ -882,7 +882,7 @@ func.func @dropout_mask_without_layout(%q: tensor<1x4x8x16xf32>, %m: tensor<1x4x
 func.func @dropout_probability_without_mask(%q: tensor<1x4x8x16xf32>) {
   // expected-error @below {{'attn.attention' op needs all or none of 'dropout_mask', 'mask_layout' and 'drop_probability'}}
   %0 = "attn.attention"(%q, %q, %q, %q) <{drop_probability = 0.5 : f32,
-    operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0>}> ({}, {})
+    operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0>}> ({}, {})
     : (tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>) -> tensor<1x4x8x16xf32>
   return
 }
@@ -1068,5 +1068,174 @@ func.func @overlap_conflict(%m: memref<4xf32>, %x: f32, %i: index) {
     %y = memref.load %m[%i] : memref<4xf32>
     attn.overlap_yield
   }
+  return
+}
+
+// -----
+
+func.func @read_of_no_operand(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x32x16xf32>, %x: tensor<2x8xi32>) {
+  // expected-error @below {{'attn.attention' op mask reads operand 1, but has 1 of 'reads'}}
+  %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>)
+      outs(%q : tensor<2x4x8x16xf32>)  mask(#attn.documents<queries = 0, keys = 1>) reads(%x : tensor<2x8xi32>) -> tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @read_of_negative_operand(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x32x16xf32>, %x: tensor<2x8xi32>) {
+  // expected-error @below {{'attn.attention' op mask reads operand -1, but has 1 of 'reads'}}
+  %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>)
+      outs(%q : tensor<2x4x8x16xf32>)  mask(#attn.not<#attn.tree<parents = -1>>) reads(%x : tensor<2x8xi32>) -> tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @unread_operand(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x32x16xf32>, %x: tensor<2x8xi32>) {
+  // expected-error @below {{'attn.attention' op operand 0 of 'reads' is not read by the mask}}
+  %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>)
+      outs(%q : tensor<2x4x8x16xf32>)  mask(#attn.or<#attn.causal, #attn.tree<parents = 1>>) reads(%x, %x : tensor<2x8xi32>, tensor<2x8xi32>) -> tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @reads_without_mask(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x32x16xf32>, %x: tensor<2x8xi32>) {
+  // expected-error @below {{'attn.attention' op operand 0 of 'reads' is not read by the mask}}
+  %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>)
+      outs(%q : tensor<2x4x8x16xf32>)   reads(%x : tensor<2x8xi32>) -> tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @type_of_read(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x32x16xf32>, %x: tensor<2x8xi64>) {
+  // expected-error @below {{'attn.attention' op operand #4 must be variadic of ranked tensor or memref of i32 values, but got 'tensor<2x8xi64>'}}
+  %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>)
+      outs(%q : tensor<2x4x8x16xf32>)  mask(#attn.tree<parents = 0>) reads(%x : tensor<2x8xi64>) -> tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @container_of_read(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x32x16xf32>, %x: memref<2x8xi32>) {
+  // expected-error @below {{'attn.attention' op operands must be all tensors or all memrefs, but 'query' is 'tensor<2x4x8x16xf32>' and 'reads' is 'memref<2x8xi32>'}}
+  %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>)
+      outs(%q : tensor<2x4x8x16xf32>)  mask(#attn.tree<parents = 0>) reads(%x : memref<2x8xi32>) -> tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @reads_beside_sequences(%q: tensor<2x4x8x16xf32>, %n: tensor<2xi32>, %x: tensor<2x8xi32>) {
+  // expected-error @below {{'attn.attention' op mask must not read operands beside 'sequences'}}
+  %r = attn.attention ins(%q, %q, %q : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>)
+      outs(%q : tensor<2x4x8x16xf32>) sequences padded(%n, %n : tensor<2xi32>, tensor<2xi32>)
+      mask(#attn.tree<parents = 0>) reads(%x : tensor<2x8xi32>) -> tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @rank_of_read(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x32x16xf32>, %x: tensor<8xi32>) {
+  // expected-error @below {{'attn.attention' op mask operand 0 of 'reads', 'parents', must have 2 dimensions (was 1)}}
+  %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>)
+      outs(%q : tensor<2x4x8x16xf32>)  mask(#attn.and<#attn.causal, #attn.tree<parents = 0>>) reads(%x : tensor<8xi32>) -> tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @batch_of_read(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x32x16xf32>, %x: tensor<3x8xi32>, %y: tensor<2x32xi32>) {
+  // expected-error @below {{'attn.attention' op mask dimension 0 of operand 0 of 'reads', 'queries', must be 1 or 2 (was 3)}}
+  %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>)
+      outs(%q : tensor<2x4x8x16xf32>)  mask(#attn.documents<queries = 0, keys = 1>) reads(%x, %y : tensor<3x8xi32>, tensor<2x32xi32>) -> tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @documents_of_keys(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x32x16xf32>, %x: tensor<2x8xi32>, %y: tensor<2x8xi32>) {
+  // expected-error @below {{'attn.attention' op mask dimension 1 of operand 1 of 'reads', 'keys', must be 32 (was 8)}}
+  %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>)
+      outs(%q : tensor<2x4x8x16xf32>)  mask(#attn.documents<queries = 0, keys = 1>) reads(%x, %y : tensor<2x8xi32>, tensor<2x8xi32>) -> tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @number_of_boundaries(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x32x16xf32>, %x: tensor<2x3xi32>, %y: tensor<1x4xi32>) {
+  // expected-error @below {{'attn.attention' op mask dimension 1 of operand 1 of 'reads', 'keys', must be 3 (was 4)}}
+  %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>)
+      outs(%q : tensor<2x4x8x16xf32>)  mask(#attn.packed_documents<queries = 0, keys = 1>) reads(%x, %y : tensor<2x3xi32>, tensor<1x4xi32>) -> tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @no_boundaries(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x32x16xf32>, %x: tensor<2x0xi32>) {
+  // expected-error @below {{'attn.attention' op mask operand 0 of 'reads', 'queries', must have a boundary}}
+  %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>)
+      outs(%q : tensor<2x4x8x16xf32>)  mask(#attn.packed_documents<queries = 0, keys = 0>) reads(%x : tensor<2x0xi32>) -> tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @number_of_parents(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x32x16xf32>, %x: tensor<1x7xi32>) {
+  // expected-error @below {{'attn.attention' op mask dimension 1 of operand 0 of 'reads', 'parents', must be 8 (was 7)}}
+  %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>)
+      outs(%q : tensor<2x4x8x16xf32>)  mask(#attn.not<#attn.tree<parents = 0>>) reads(%x : tensor<1x7xi32>) -> tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @heads_of_blocks(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x32x16xf32>, %x: tensor<2x2x2xi32>, %y: tensor<2x4x9xi32>) {
+  // expected-error @below {{'attn.attention' op mask dimension 1 of operand 0 of 'reads', 'offsets', must be 1 or 4 (was 2)}}
+  %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>)
+      outs(%q : tensor<2x4x8x16xf32>)  mask(#attn.block_mask<rows = 16, columns = 32, offsets = 0, indices = 1>) reads(%x, %y : tensor<2x2x2xi32>, tensor<2x4x9xi32>) -> tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @lists_of_blocks(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x32x16xf32>, %x: tensor<2x1x2xi32>, %y: tensor<2x4x9xi32>) {
+  // expected-error @below {{'attn.attention' op mask 'offsets' and 'indices' must agree in dimension 1 (was 'tensor<2x1x2xi32>' and 'tensor<2x4x9xi32>')}}
+  %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>)
+      outs(%q : tensor<2x4x8x16xf32>)  mask(#attn.block_mask<rows = 16, columns = 32, offsets = 0, indices = 1>) reads(%x, %y : tensor<2x1x2xi32>, tensor<2x4x9xi32>) -> tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @rows_of_blocks(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x32x16xf32>, %x: tensor<2x4x3xi32>, %y: tensor<2x4x9xi32>) {
+  // expected-error @below {{'attn.attention' op mask dimension 2 of operand 0 of 'reads', 'offsets', must be 2 (was 3)}}
+  %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>)
+      outs(%q : tensor<2x4x8x16xf32>)  mask(#attn.block_mask<rows = 16, columns = 32, offsets = 0, indices = 1>) reads(%x, %y : tensor<2x4x3xi32>, tensor<2x4x9xi32>) -> tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @container_of_table(%x: tensor<1x8xi32>, %t: memref<1x8xi32>) {
+  // expected-error @below {{'attn.sequence_ids' op operands must be all tensors or all memrefs, but 'table' is 'memref<1x8xi32>' and 'boundaries' is 'tensor<1x8xi32>'}}
+  attn.sequence_ids ins(%x : tensor<1x8xi32>) outs(%t : memref<1x8xi32>) otherwise(-1)
+  return
+}
+
+// -----
+
+func.func @size_of_table(%x: memref<1x8xi32>, %t: memref<1x9x1xi32>) {
+  // expected-error @below {{'attn.ancestor_map' op dimension 1 of 'table' must match dimension 1 of 'parents', 8 (was 9)}}
+  attn.ancestor_map ins(%x : memref<1x8xi32>) outs(%t : memref<1x9x1xi32>)
+  return
+}
+
+// -----
+
+func.func @heads_of_table(%x: memref<1x2x8xi32>, %y: memref<1x4x8xi32>, %n: index, %t: memref<1x2x7x?xi32>) {
+  // expected-error @below {{'attn.block_map' op dimension 1 of 'table' must match dimension 1 of 'indices', 4 (was 2)}}
+  attn.block_map ins(%x, %y : memref<1x2x8xi32>, memref<1x4x8xi32>) columns(%n) outs(%t : memref<1x2x7x?xi32>)
   return
 }

@@ -107,3 +107,13 @@ func.func @sequences(%q: memref<1x4x?x16xf32>, %lse: memref<1x4x?xf32>,
       mask(#attn.causal)
   return
 }
+
+// CHECK-LABEL: func @mask_that_reads
+// CHECK: attn.attention_grad ins({{.*}}) outs({{.*}}) mask(#attn.tree<parents = 0>) reads(%{{.*}} : memref<1x?xi32>)
+func.func @mask_that_reads(%q: memref<?x8x?x64xbf16>, %lse: memref<?x8x?xf32>, %x: memref<1x?xi32>) {
+  attn.attention_grad ins(%q, %q, %q, %q, %lse, %q : memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>,
+          memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>, memref<?x8x?xf32>, memref<?x8x?x64xbf16>)
+      outs(%q, %q, %q : memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>)
+      mask(#attn.tree<parents = 0>) reads(%x : memref<1x?xi32>)
+  return
+}

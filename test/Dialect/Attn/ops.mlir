@@ -236,3 +236,25 @@ func.func @head_map(%q: memref<1x4x?x16xf32>, %k: memref<1x3x?x16xf32>,
       heads(%map : memref<4xi32>) mask(#attn.causal)
   return
 }
+
+// CHECK-LABEL: func @mask_that_reads
+// CHECK: attn.attention ins({{.*}}) outs({{.*}}) mask(#attn.documents<queries = 0, keys = 1>) reads(%{{.*}}, %{{.*}} : memref<?x?xi32>, memref<1x?xi32>)
+func.func @mask_that_reads(%q: memref<?x8x?x64xbf16>, %x: memref<?x?xi32>, %y: memref<1x?xi32>) {
+  attn.attention ins(%q, %q, %q : memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>)
+      outs(%q : memref<?x8x?x64xbf16>)
+      mask(#attn.documents<queries = 0, keys = 1>) reads(%x, %y : memref<?x?xi32>, memref<1x?xi32>)
+  return
+}
+
+// CHECK-LABEL: func @tables
+// CHECK: attn.sequence_ids ins(%{{.*}} : memref<?x?xi32>) outs(%{{.*}} : memref<?x?xi32>) otherwise(-1)
+// CHECK: attn.ancestor_map ins(%{{.*}} : memref<?x?xi32>) outs(%{{.*}} : memref<?x?x?xi32>) schedule(#attn_tile.scalar)
+// CHECK: %{{.*}} = attn.block_map ins(%{{.*}}, %{{.*}} : tensor<1x8x?xi32>, tensor<1x8x?xi32>) columns(%{{.*}}) outs(%{{.*}} : tensor<1x8x?x?xi32>) -> tensor<1x8x?x?xi32>
+func.func @tables(%x: memref<?x?xi32>, %y: memref<?x?x?xi32>, %z: tensor<1x8x?xi32>, %n: index,
+                  %t: tensor<1x8x?x?xi32>) -> tensor<1x8x?x?xi32> {
+  attn.sequence_ids ins(%x : memref<?x?xi32>) outs(%x : memref<?x?xi32>) otherwise(-1)
+  attn.ancestor_map ins(%x : memref<?x?xi32>) outs(%y : memref<?x?x?xi32>) schedule(#attn_tile.scalar)
+  %0 = attn.block_map ins(%z, %z : tensor<1x8x?xi32>, tensor<1x8x?xi32>) columns(%n)
+      outs(%t : tensor<1x8x?x?xi32>) -> tensor<1x8x?x?xi32>
+  return %0 : tensor<1x8x?x?xi32>
+}

@@ -25,6 +25,7 @@ import sys
 import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "Inputs"))
+from data_masks import DATA_MASKS  # noqa: E402
 from dropout import Dropout, pack  # noqa: E402
 
 F64 = np.float64
@@ -430,7 +431,7 @@ KEEPS.update({f"random{seed}": make_random_keep(seed) for seed in range(NUM_RAND
 class Variant:
     def __init__(self, dtype, d, dv=None, hq=2, hkv=2, mask="none", score="none",
                  keep="none", out=None, layout="bhsd", scale=None, tile=(32, 64), sinks=None,
-                 dropout=None, head_map=None, bits=None, packed=None):
+                 dropout=None, head_map=None, bits=None, packed=None, data=None):
         self.dtype, self.d, self.dv, self.hq, self.hkv = dtype, d, dv or d, hq, hkv
         self.mask, self.score, self.keep = mask, score, keep
         self.out, self.layout, self.tile, self.sinks = out or dtype, layout, tile, sinks
@@ -438,6 +439,8 @@ class Variant:
         self.dropout, self.head_map = dropout, head_map
         # The layout of decisions that an operation of their own makes, or that are given.
         self.bits, self.packed = bits, packed
+        # `data` names a mask that takes the place of `mask`.
+        self.data = data
         self.captures = list(dict.fromkeys(SCORES[score][0] + KEEPS[keep][0]))
 
     def __str__(self):
@@ -515,6 +518,12 @@ class Variant:
             sinks += f" heads(%map : memref<{self.hq}xi32>)"
         parameters, before, dropout = self.dropout_text()
         captures += parameters
+        mask = MASKS[self.mask][0]
+        if self.data:
+            types = DATA_MASKS[self.data].types(self.hq, "memref")
+            names = [f"%read{n}" for n in range(len(types))]
+            captures += "".join(f", {name}: {type}" for name, type in zip(names, types))
+            mask = f"mask({DATA_MASKS[self.data].text}) reads({', '.join(names)} : {', '.join(types)})"
         regions = ""
         if self.score != "none":
             regions += f"""score {{
@@ -531,7 +540,7 @@ class Variant:
         return f"""func.func @run(%q: {q}, %k: {k}, %v: {v}, %o: {o}, %lse: {lse}{captures}) {{
           {before}
           attn.attention ins(%q, %k, %v : {q}, {k}, {v}) outs(%o, %lse : {o}, {lse})
-              {sinks} {scale} {MASKS[self.mask][0]} {dropout}
+              {sinks} {scale} {mask} {dropout}
               schedule(#attn_tile.sequential<query_tile = {self.tile[0]}, key_tile = {self.tile[1]}>)
               {regions}
           return
@@ -593,6 +602,16 @@ VARIANTS = [
     # Groups of 1, 0 and 4 heads, not in order; fewer and more heads than keys have.
     Variant("f32", 64, mask="causal", hq=5, hkv=3, head_map=[2, 2, 0, 2, 2]),
     Variant("bf16", 64, hq=2, hkv=6, head_map=[5, 1], sinks="f32", layout="bshd"),
+    Variant("f32", 32, data="documents", tile=(16, 32)),
+    Variant("f32", 16, data="packed_documents", keep="affine", tile=(16, 16)),
+    Variant("bf16", 64, data="causal_packed_documents", hq=4, hkv=2),
+    Variant("f32", 32, data="tree", tile=(16, 16)),
+    Variant("f16", 64, data="shared_tree", score="alibi", tile=(16, 64)),
+    Variant("f32", 16, data="blocks16", tile=(16, 32)),
+    # Tiles that are no multiple of a block, and no whole number of them.
+    Variant("f32", 16, data="blocks16", tile=(40, 24), sinks="f32"),
+    Variant("f32", 32, data="causal_blocks", tile=(32, 64)),
+    Variant("f32", 16, data="blocks_or_first", keep="docs", tile=(16, 16)),
     *(Variant("f32", 16, keep=f"random{seed}", tile=(8, 8)) for seed in range(NUM_RANDOM_KEEPS)),
     Variant("f32", 32, dropout=Dropout(0.125, "philox", 7)),
     Variant("f32", 64, mask="causal", dropout=Dropout(0.1, "philox", 10), tile=(16, 80)),
@@ -629,7 +648,7 @@ def make_shapes(variant, rng, count):
 # ===----------------------------------------------------------------------===#
 
 PIPELINE = (
-    "builtin.module(func.func(llvm-request-c-wrappers),attn-simplify-masks,"
+    "builtin.module(func.func(llvm-request-c-wrappers),attn-expand-masks,attn-simplify-masks,"
     "convert-attn-to-attn-tile,"
     "attn_tile.kernel(attn-tile-peel-masks),"
     "attn-host-lowering-pipeline{vector-bits=256 num-registers=16})"
@@ -668,7 +687,7 @@ def descriptor(array):
                       (ctypes.c_int64 * rank)(*strides))
 
 
-def attention(variant, q, k, v, captures, step, sinks=None, kept=None):
+def attention(variant, q, k, v, captures, step, sinks=None, kept=None, reads=()):
     """Attention on arrays; `step` rounds after each operation. `kept` says which
     weights dropout keeps. Gives the output and the log-sum-exp."""
     if variant.head_map:
@@ -683,6 +702,8 @@ def attention(variant, q, k, v, captures, step, sinks=None, kept=None):
     keep = MASKS[variant.mask][1](i, j, q.shape[2], k.shape[2])
     if variant.keep != "none":
         keep = keep & KEEPS[variant.keep][2](b, h, i, j, captures)
+    if variant.data:
+        keep = DATA_MASKS[variant.data].keep(b, h, i, j, q.shape[2], k.shape[2], reads) & keep
     s = np.where(keep, s, -np.inf)
     m = s.max(-1, keepdims=True)
     sink = np.full(variant.hq, -np.inf) if sinks is None else sinks
@@ -699,9 +720,9 @@ def attention(variant, q, k, v, captures, step, sinks=None, kept=None):
     return step(p @ v), lse
 
 
-def run(variant, library, runtime, shape, rng, bad_map=None):
+def run(variant, library, runtime, shape, rng, bad_map=None, bad_reads=None):
     """Returns a message if the results are wrong, or with `bad_map`, a map of
-    heads, if no fault is reported."""
+    heads, or with `bad_reads`, what the mask reads, if no fault is reported."""
     names = {"q": (variant.hq, shape.sq, variant.d), "k": (variant.hkv, shape.skv, variant.d),
              "v": (variant.hkv, shape.skv, variant.dv)}
     inputs = {
@@ -727,22 +748,27 @@ def run(variant, library, runtime, shape, rng, bad_map=None):
         sinks = from_memory(arrays[-1], variant.sinks).astype(F64)
     if variant.head_map:
         arrays.append(np.array(bad_map or variant.head_map, np.int32))
+    reads = ()
+    if variant.data:
+        reads = bad_reads or DATA_MASKS[variant.data].make(shape, rng)
+        arrays += [np.ascontiguousarray(x, np.int32) for x in reads]
     decisions, kept, words = variant.make_decisions(shape, rng)
     arrays += decisions
     descriptors = [descriptor(array) for array in arrays]
     library._mlir_ciface_run(*(ctypes.byref(d) for d in descriptors))
     fault = runtime.attnrtTakeFault(0)
-    if fault != (1 if bad_map else 0) or runtime.attnrtTakeFault(0) != 0:
+    is_bad = bad_map is not None or bad_reads is not None
+    if fault != (1 if is_bad else 0) or runtime.attnrtTakeFault(0) != 0:
         return f"status {fault} is reported"
-    if bad_map:
+    if is_bad:
         return None
 
     values = [from_memory(x, variant.dtype) for x in inputs.values()]
     exact, exact_lse = attention(variant, *(x.astype(F64) for x in values), captures, lambda x: x,
-                                 sinks, kept)
+                                 sinks, kept, reads)
     with np.errstate(invalid="ignore"):
         rounded, _ = attention(variant, *values, captures,
-                               lambda x: round_to(x, variant.dtype), sinks, kept)
+                               lambda x: round_to(x, variant.dtype), sinks, kept, reads)
     if words is not None and (decisions[-1] != words).any():
         return f"{(decisions[-1] != words).sum()} of {words.size} words of decisions are wrong"
     result = from_memory(out, variant.out).astype(F64)
@@ -782,17 +808,22 @@ def main():
     for variant, library in zip(VARIANTS, libraries):
         # What one variant draws does not depend on the others.
         rng = np.random.default_rng([args.seed, *str(variant).encode()])
-        maps = [None]
+        faults = [{}]
         if variant.head_map:
             # The first and the last head leave the keys, on either side.
-            maps += [[-1] + variant.head_map[1:], variant.head_map[:-1] + [variant.hkv]]
+            faults += [{"bad_map": [-1] + variant.head_map[1:]},
+                       {"bad_map": variant.head_map[:-1] + [variant.hkv]}]
         for shape in make_shapes(variant, rng, args.shapes):
-            for bad_map in maps:
+            spoilt = []
+            if variant.data:
+                mask = DATA_MASKS[variant.data]
+                spoilt = [{"bad_reads": x} for x in mask.spoil(shape, rng, mask.make(shape, rng))]
+            for fault in faults + spoilt:
                 cases += 1
-                message = run(variant, library, runtime, shape, rng, bad_map)
+                message = run(variant, library, runtime, shape, rng, **fault)
                 if message:
                     failures += 1
-                    print(f"{variant}\n  b={shape.b} sq={shape.sq} skv={shape.skv}, map {bad_map}: {message}")
+                    print(f"{variant}\n  b={shape.b} sq={shape.sq} skv={shape.skv}, {fault}: {message}")
     print(f"{cases} cases, {failures} failures")
     return failures != 0
 

@@ -308,6 +308,12 @@ TEST_F(Launch, FaultsOfTheDevice) {
   EXPECT_ERROR(attnrtTakeFault(ATTNRT_KIND_CUDA), ATTN_INVALID_ARGUMENT,
                "a call was given a map of heads with an entry that is no key "
                "head");
+  *static_cast<int32_t *>(word) = ATTNRT_FAULT_MASKS;
+  EXPECT_ERROR(attnrtTakeFault(ATTNRT_KIND_CUDA), ATTN_INVALID_ARGUMENT,
+               "a call was given a mask that is not valid: block lists that "
+               "name a column twice or one that does not exist, offsets or "
+               "boundaries that are not sorted or not within their tensors, or "
+               "parents that do not come before their children");
   *static_cast<int32_t *>(word) = 99;
   EXPECT_ERROR(attnrtTakeFault(ATTNRT_KIND_CUDA), ATTN_INTERNAL,
                "a kernel reported the unknown fault 99");

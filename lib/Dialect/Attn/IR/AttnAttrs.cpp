@@ -715,6 +715,22 @@ LogicalResult OrAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return verifyComposite(emitError, masks);
 }
 
+/// The operands that parts of a composite read.
+static SmallVector<int64_t> getReadsOf(ArrayRef<MaskAttrInterface> masks) {
+  SmallVector<int64_t> reads;
+  for (MaskAttrInterface mask : masks)
+    llvm::append_range(reads, mask.getReads());
+  return reads;
+}
+
+static LogicalResult verifyReadsOf(ArrayRef<MaskAttrInterface> masks,
+                                   function_ref<InFlightDiagnostic()> emitError,
+                                   const MaskReads &reads) {
+  return success(llvm::all_of(masks, [&](MaskAttrInterface mask) {
+    return succeeded(mask.verifyReads(emitError, reads));
+  }));
+}
+
 template <typename OpTy>
 static Value emitComposite(OpBuilder &builder, Location loc,
                            const MaskPosition &at,
@@ -742,6 +758,15 @@ getCompositeConstant(ArrayRef<MaskAttrInterface> masks, bool absorbing,
   return result;
 }
 
+SmallVector<int64_t> AndAttr::getReads() const {
+  return getReadsOf(getMasks());
+}
+
+LogicalResult AndAttr::verifyReads(function_ref<InFlightDiagnostic()> emitError,
+                                   const MaskReads &reads) const {
+  return verifyReadsOf(getMasks(), emitError, reads);
+}
+
 Value AndAttr::emitPredicate(OpBuilder &builder, Location loc,
                              const MaskPosition &at) const {
   return emitComposite<arith::AndIOp>(builder, loc, at, getMasks());
@@ -758,6 +783,13 @@ std::optional<bool> AndAttr::getConstantValue(int64_t queryLength,
                                               int64_t keyLength) const {
   return getCompositeConstant(getMasks(), /*absorbing=*/false, queryLength,
                               keyLength);
+}
+
+SmallVector<int64_t> OrAttr::getReads() const { return getReadsOf(getMasks()); }
+
+LogicalResult OrAttr::verifyReads(function_ref<InFlightDiagnostic()> emitError,
+                                  const MaskReads &reads) const {
+  return verifyReadsOf(getMasks(), emitError, reads);
 }
 
 Value OrAttr::emitPredicate(OpBuilder &builder, Location loc,
@@ -778,6 +810,13 @@ std::optional<bool> OrAttr::getConstantValue(int64_t queryLength,
                               keyLength);
 }
 
+SmallVector<int64_t> NotAttr::getReads() const { return getMask().getReads(); }
+
+LogicalResult NotAttr::verifyReads(function_ref<InFlightDiagnostic()> emitError,
+                                   const MaskReads &reads) const {
+  return getMask().verifyReads(emitError, reads);
+}
+
 Value NotAttr::emitPredicate(OpBuilder &builder, Location loc,
                              const MaskPosition &at) const {
   Value kept = getMask().emitPredicate(builder, loc, at);
@@ -787,7 +826,9 @@ Value NotAttr::emitPredicate(OpBuilder &builder, Location loc,
 
 bool NotAttr::isAttended(int64_t query, int64_t key, int64_t queryLength,
                          int64_t keyLength) const {
-  return !getMask().isAttended(query, key, queryLength, keyLength);
+  // Of pairs that a mask of operands may keep, it may keep none.
+  return !getMask().getReads().empty() ||
+         !getMask().isAttended(query, key, queryLength, keyLength);
 }
 
 std::optional<bool> NotAttr::getConstantValue(int64_t queryLength,

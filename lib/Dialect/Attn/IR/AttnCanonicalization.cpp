@@ -257,7 +257,7 @@ struct DropUnusedCaptures : public OpRewritePattern<AttentionGradOp> {
         op.getQuery(), op.getKey(), op.getValue(), op.getOut(), op.getLse(),
         op.getDout(), op.getDlse(), op.getDquery(), op.getDkey(),
         op.getDvalue(), kept, op.getQuerySequences(), op.getKeySequences(),
-        op.getSeed(), op.getOffset(), op.getDropoutMask(),
+        op.getMaskReads(), op.getSeed(), op.getOffset(), op.getDropoutMask(),
         op.getSequenceLayoutAttr(), op.getScaleAttr(), op.getMaskAttr(),
         op.getDropoutAttr(), op.getMaskLayoutAttr(),
         op.getDropProbabilityAttr(), op.getScheduleAttr(),

@@ -193,6 +193,31 @@ static LogicalResult verifyDropout(AttentionOpInterface op) {
   return verifyDropoutMask(op);
 }
 
+/// Checks the operands that the named mask reads.
+static LogicalResult verifyMaskReads(AttentionOpInterface op) {
+  OperandRange operands = op.getMaskReads();
+  MaskAttrInterface mask = op.getMaskAttr();
+  SmallVector<int64_t> reads = mask ? mask.getReads() : SmallVector<int64_t>();
+  int64_t count = operands.size();
+  for (int64_t read : reads)
+    if (read < 0 || read >= count)
+      return op->emitOpError() << "mask reads operand " << read << ", but has "
+                               << count << " of 'reads'";
+  for (int64_t i = 0; i < count; ++i) {
+    if (!llvm::is_contained(reads, i))
+      return op->emitOpError()
+             << "operand " << i << " of 'reads' is not read by the mask";
+    if (failed(verifySameContainer(op, {{"reads", operands[i]}})))
+      return failure();
+  }
+  if (count == 0)
+    return success();
+  if (op.hasSequences())
+    return op->emitOpError("mask must not read operands beside 'sequences'");
+  MaskReads scope{operands, op.getQuery(), op.getKey(), {}, {}, {}};
+  return mask.verifyReads([&] { return op->emitOpError("mask "); }, scope);
+}
+
 /// Checks the sizes of all operands, and the scale.
 static LogicalResult verifySizes(AttentionOpInterface op) {
   SmallVector<AttentionOperand> operands = op.getShapedOperands();
@@ -441,6 +466,7 @@ LogicalResult AttentionOp::verify() {
   for (const AttentionOperand &operand : getShapedOperands())
     operands.emplace_back(operand.name, operand.value);
   if (failed(verifySequences(*this)) || failed(verifyDropout(*this)) ||
+      failed(verifyMaskReads(*this)) ||
       failed(verifySameContainer(*this, operands)) ||
       failed(verifyElementType(*this, "key", getKey(), false)) ||
       failed(verifyElementType(*this, "value", getValue(), false)) ||
@@ -540,6 +566,7 @@ LogicalResult AttentionGradOp::verify() {
   for (Value capture : getDcaptures())
     operands.emplace_back("dcaptures", capture);
   if (failed(verifySequences(*this)) || failed(verifyDropout(*this)) ||
+      failed(verifyMaskReads(*this)) ||
       failed(verifySameContainer(*this, operands)) ||
       failed(verifyElementType(*this, "key", getKey(), false)) ||
       failed(verifyElementType(*this, "value", getValue(), false)) ||

@@ -22,6 +22,25 @@ using namespace mlir;
 using namespace mlir::attn;
 using namespace mlir::bufferization;
 
+/// The buffers of the operands of `op` that are tensors, and its other
+/// operands.
+static FailureOr<SmallVector<Value>>
+getBuffers(Operation *op, RewriterBase &rewriter,
+           const BufferizationOptions &options, BufferizationState &state) {
+  SmallVector<Value> buffers;
+  for (Value operand : op->getOperands()) {
+    if (!isa<TensorType>(operand.getType())) {
+      buffers.push_back(operand);
+      continue;
+    }
+    FailureOr<Value> buffer = getBuffer(rewriter, operand, options, state);
+    if (failed(buffer))
+      return failure();
+    buffers.push_back(*buffer);
+  }
+  return buffers;
+}
+
 namespace {
 /// Attention and its gradient read their inputs and overwrite their inits, but
 /// those that regions add to. What regions read is reported by the operations
@@ -82,19 +101,12 @@ struct AttentionModel
     if (attention.isBufferized())
       return success();
 
-    SmallVector<Value> buffers;
-    for (Value operand : op->getOperands()) {
-      if (!isa<TensorType>(operand.getType())) {
-        buffers.push_back(operand);
-        continue;
-      }
-      FailureOr<Value> buffer = getBuffer(rewriter, operand, options, state);
-      if (failed(buffer))
-        return failure();
-      buffers.push_back(*buffer);
-    }
+    FailureOr<SmallVector<Value>> buffers =
+        getBuffers(op, rewriter, options, state);
+    if (failed(buffers))
+      return failure();
     for (const RegionDestination &entry : attention.getRegionDestinations()) {
-      Value buffer = buffers[entry.destination->getOperandNumber()];
+      Value buffer = (*buffers)[entry.destination->getOperandNumber()];
       BlockArgument argument = entry.argument;
       rewriter.setInsertionPointToStart(argument.getOwner());
       Type type = argument.getType();
@@ -104,7 +116,7 @@ struct AttentionModel
       rewriter.replaceAllUsesExcept(argument, tensor, tensor);
     }
     rewriter.setInsertionPoint(op);
-    OperationState newState(op->getLoc(), op->getName(), buffers, TypeRange(),
+    OperationState newState(op->getLoc(), op->getName(), *buffers, TypeRange(),
                             op->getAttrs());
     for (unsigned i = 0, e = op->getNumRegions(); i < e; ++i)
       newState.addRegion();
@@ -114,6 +126,34 @@ struct AttentionModel
       rewriter.inlineRegionBefore(oldRegion, newRegion, newRegion.begin());
     replaceOpWithBufferizedValues(rewriter, op,
                                   ValueRange(bufferized.getDpsInits()));
+    return success();
+  }
+};
+
+/// Operations that make tables overwrite them.
+template <typename OpTy>
+struct MaskTableModel
+    : public DstBufferizableOpInterfaceExternalModel<MaskTableModel<OpTy>,
+                                                     OpTy> {
+  bool bufferizesToMemoryRead(Operation *op, OpOperand &opOperand,
+                              const AnalysisState &) const {
+    return !cast<DestinationStyleOpInterface>(op).isDpsInit(&opOperand);
+  }
+
+  LogicalResult bufferize(Operation *op, RewriterBase &rewriter,
+                          const BufferizationOptions &options,
+                          BufferizationState &state) const {
+    if (op->getNumResults() == 0)
+      return success();
+    rewriter.setInsertionPoint(op);
+    FailureOr<SmallVector<Value>> buffers =
+        getBuffers(op, rewriter, options, state);
+    if (failed(buffers))
+      return failure();
+    OperationState newState(op->getLoc(), op->getName(), *buffers, TypeRange(),
+                            op->getAttrs());
+    auto table = cast<MaskTableOpInterface>(rewriter.create(newState));
+    replaceOpWithBufferizedValues(rewriter, op, table.getTable());
     return success();
   }
 };
@@ -285,5 +325,8 @@ void attn::registerBufferizableOpInterfaceExternalModels(
     DropoutMaskOp::attachInterface<DropoutMaskModel>(*context);
     OverlapOp::attachInterface<OverlapModel>(*context);
     OverlapYieldOp::attachInterface<OverlapYieldModel>(*context);
+    SequenceIdsOp::attachInterface<MaskTableModel<SequenceIdsOp>>(*context);
+    AncestorMapOp::attachInterface<MaskTableModel<AncestorMapOp>>(*context);
+    BlockMapOp::attachInterface<MaskTableModel<BlockMapOp>>(*context);
   });
 }

@@ -529,6 +529,18 @@ static LogicalResult verifyForHost(AttentionOpInterface op) {
   return success();
 }
 
+/// The schedule of kernels that make tables.
+static ScheduleAttrInterface chooseForTable(MLIRContext *context,
+                                            StringRef target) {
+  Attribute schedule;
+  if (target == "host")
+    schedule = attn_tile::SequentialAttr::get(context, /*query_tile=*/1,
+                                              /*key_tile=*/8);
+  else
+    schedule = attn_tile::ScalarAttr::get(context);
+  return cast<ScheduleAttrInterface>(schedule).getPreparation();
+}
+
 /// Checks that `op` can have `schedule`, which may be a choice, on `target`.
 static LogicalResult verifyGivenSchedule(Operation *op, Attribute schedule,
                                          StringRef target) {
@@ -610,6 +622,9 @@ struct ChooseSchedulePass
         });
       if (auto mask = dyn_cast<DropoutMaskOp>(op))
         return WalkResult(chooseForMask(mask, target));
+      if (auto table = dyn_cast<MaskTableOpInterface>(op);
+          table && !table.getScheduleAttr())
+        table.setScheduleAttr(chooseForTable(op->getContext(), target));
       return WalkResult::advance();
     });
     if (result.wasInterrupted())

@@ -272,11 +272,12 @@ struct AttentionModel
         rewriter, loc, types, attention.getQuery(), attention.getKey(),
         attention.getValue(), attention.getOut(), lse, attention.getSinks(),
         attention.getHeadMap(), attention.getQuerySequences(),
-        attention.getKeySequences(), attention.getSeed(), attention.getOffset(),
-        attention.getDropoutMask(), attention.getSequenceLayoutAttr(),
-        attention.getScaleAttr(), attention.getMaskAttr(),
-        attention.getDropoutAttr(), attention.getMaskLayoutAttr(),
-        attention.getDropProbabilityAttr(), attention.getScheduleAttr());
+        attention.getKeySequences(), attention.getMaskReads(),
+        attention.getSeed(), attention.getOffset(), attention.getDropoutMask(),
+        attention.getSequenceLayoutAttr(), attention.getScaleAttr(),
+        attention.getMaskAttr(), attention.getDropoutAttr(),
+        attention.getMaskLayoutAttr(), attention.getDropProbabilityAttr(),
+        attention.getScheduleAttr());
     replacement->setDiscardableAttrs(op->getDiscardableAttrDictionary());
     for (auto [from, to] :
          llvm::zip_equal(op->getRegions(), replacement->getRegions()))
@@ -336,11 +337,11 @@ struct AttentionModel
         builder, loc, types, attention.getQuery(), attention.getKey(),
         attention.getValue(), out, lse, dout, dlse, inits[0], inits[1],
         inits[2], destinations, attention.getQuerySequences(),
-        attention.getKeySequences(), attention.getSeed(), attention.getOffset(),
-        attention.getDropoutMask(), attention.getSequenceLayoutAttr(),
-        attention.getScaleAttr(), attention.getMaskAttr(),
-        attention.getDropoutAttr(), attention.getMaskLayoutAttr(),
-        attention.getDropProbabilityAttr(),
+        attention.getKeySequences(), attention.getMaskReads(),
+        attention.getSeed(), attention.getOffset(), attention.getDropoutMask(),
+        attention.getSequenceLayoutAttr(), attention.getScaleAttr(),
+        attention.getMaskAttr(), attention.getDropoutAttr(),
+        attention.getMaskLayoutAttr(), attention.getDropProbabilityAttr(),
         /*schedule=*/Attribute(),
         state.isDeterministic() ? builder.getUnitAttr() : UnitAttr());
     IRMapping mapping;

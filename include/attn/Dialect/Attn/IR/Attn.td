@@ -15,6 +15,7 @@
 
 include "attn/Dialect/Attn/IR/AttnDialect.td"
 include "attn/Dialect/Attn/IR/AttnAttrs.td"
+include "attn/Dialect/Attn/IR/AttnDataMasks.td"
 include "attn/Dialect/Attn/IR/AttnOps.td"
 
 #endif // ATTN_DIALECT_ATTN_IR_ATTN_TD

@@ -215,7 +215,7 @@ def Attn_GlobalTokensAttr : Attn_MaskAttr<"GlobalTokens", "global_tokens",
 }
 
 class Attn_CompositeMaskAttr<string name, string mnemonicName>
-    : Attn_MaskAttr<name, mnemonicName> {
+    : Attn_MaskAttr<name, mnemonicName, ["getReads", "verifyReads"]> {
   let parameters = (ins
       ArrayRefParameter<"::mlir::attn::MaskAttrInterface">:$masks);
   let assemblyFormat = "`<` $masks `>`";
@@ -241,7 +241,7 @@ def Attn_OrAttr : Attn_CompositeMaskAttr<"Or", "or"> {
 }
 
 def Attn_NotAttr : Attn_MaskAttr<"Not", "not",
-    ["getIntersection", "getUnion"]> {
+    ["getIntersection", "getUnion", "getReads", "verifyReads"]> {
   let summary = "pairs that a mask does not keep";
   let description = [{
     ```mlir

@@ -20,8 +20,10 @@
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/Value.h"
+#include "mlir/IR/ValueRange.h"
 #include "mlir/Interfaces/DestinationStyleOpInterface.h"
 #include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 #include <array>
 #include <cmath>
@@ -32,6 +34,7 @@
 namespace mlir::attn {
 
 struct DeviceFigures;
+struct MaskReads;
 class VisitedTiles;
 
 /// One (query, key) pair and what a mask may depend on. All values have type
@@ -43,6 +46,20 @@ struct MaskPosition {
   Value key;
   Value queryLength;
   Value keyLength;
+  /// What `emitTables` gave for a mask that reads operands. Without it, such a
+  /// mask emits a value of which nothing is known.
+  llvm::function_ref<ValueRange(Attribute)> getTables = nullptr;
+};
+
+/// The operands that masks of an attention read, and what tables of them
+/// depend on. Lengths have type `index`.
+struct MaskReads {
+  ValueRange operands;
+  Value query, key;
+  /// The lengths; null if only types are of interest.
+  Value queryLength, keyLength;
+  /// Of the kernels that make tables: with `ScheduleAttrInterface`, or null.
+  Attribute schedule;
 };
 
 /// The keys `[first, last]`, both inclusive, of one tile. All values have type

@@ -86,6 +86,30 @@ def Attn_MaskAttrInterface : AttrInterface<"MaskAttrInterface"> {
       "::mlir::attn::MaskAttrInterface", "getUnion",
       (ins "::mlir::attn::MaskAttrInterface":$other),
       /*methodBody=*/"", /*defaultImplementation=*/"return nullptr;">,
+    InterfaceMethod<[{
+        The numbers of the operands that the mask reads; none for a mask of
+        positions alone. What a mask with operands keeps is known to its emitted
+        predicate only: `isAttended` says for which pairs that may hold.
+      }],
+      "::llvm::SmallVector<int64_t>", "getReads", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return {};">,
+    InterfaceMethod<[{
+        Checks the operands that the mask reads; `reads` holds at least as many
+        as `getReads` refers to.
+      }],
+      "::llvm::LogicalResult", "verifyReads",
+      (ins "::llvm::function_ref<::mlir::InFlightDiagnostic()>":$emitError,
+           "const ::mlir::attn::MaskReads &":$reads), /*methodBody=*/"",
+      /*defaultImplementation=*/"return ::mlir::success();">,
+    InterfaceMethod<[{
+        Emits, before the attention, what the predicate of a mask with operands
+        reads: operands, and tables that are made of them. `emitPredicate` gets
+        them back by `MaskPosition::getTables`.
+      }],
+      "::llvm::SmallVector<::mlir::Value>", "emitTables",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc,
+           "const ::mlir::attn::MaskReads &":$reads), /*methodBody=*/"",
+      /*defaultImplementation=*/"return {};">,
   ];
 }
 
@@ -216,6 +240,10 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
       "void", "setMaskAttr", (ins "::mlir::attn::MaskAttrInterface":$mask)>,
     InterfaceMethod<"Removes the named mask.",
       "::mlir::Attribute", "removeMaskAttr">,
+    InterfaceMethod<"Operands that the named mask reads.",
+      "::mlir::OperandRange", "getMaskReads">,
+    InterfaceMethod<"The operands that the named mask reads, to be changed.",
+      "::mlir::MutableOperandRange", "getMaskReadsMutable">,
     InterfaceMethod<"Which weights are dropped, or null.",
       "::mlir::attn::DropoutAttr", "getDropoutAttr">,
     InterfaceMethod<"Removes the dropout; its operands stay.",
@@ -336,6 +364,23 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
       return ::llvm::isa<::mlir::MemRefType>($_op.getQuery().getType());
     }
   }];
+}
+
+def Attn_MaskTableOpInterface : OpInterface<"MaskTableOpInterface"> {
+  let cppNamespace = "::mlir::attn";
+  let description = [{
+    An operation that makes a table of `i32` that masks read. It becomes a kernel
+    of its own, with a schedule of kernels that prepare the work of others.
+  }];
+  let methods = [
+    InterfaceMethod<"How the kernel is built, or null.",
+      "::mlir::attn::ScheduleAttrInterface", "getScheduleAttr">,
+    InterfaceMethod<"Sets how the kernel is built.",
+      "void", "setScheduleAttr",
+      (ins "::mlir::attn::ScheduleAttrInterface":$schedule)>,
+    InterfaceMethod<"The table: the destination.",
+      "::mlir::Value", "getTable">,
+  ];
 }
 
 #endif // ATTN_DIALECT_ATTN_IR_ATTNINTERFACES_TD

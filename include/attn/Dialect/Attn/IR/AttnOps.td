@@ -13,7 +13,7 @@
 #ifndef ATTN_DIALECT_ATTN_IR_ATTNOPS_TD
 #define ATTN_DIALECT_ATTN_IR_ATTNOPS_TD
 
-include "attn/Dialect/Attn/IR/AttnAttrs.td"
+include "attn/Dialect/Attn/IR/AttnDataMasks.td"
 include "mlir/IR/OpAsmInterface.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"
 include "mlir/Interfaces/DestinationStyleOpInterface.td"
@@ -80,6 +80,13 @@ def Attn_MaskTensor
                       ".isSignlessInteger(32)">]>,
            "4-D tensor or memref of i32 values">;
 
+/// i32, any number of dimensions.
+def Attn_MaskRead
+    : Type<And<[Or<[AnyRankedTensor.predicate, AnyMemRef.predicate]>,
+                CPred<"::llvm::cast<::mlir::ShapedType>($_self).getElementType()"
+                      ".isSignlessInteger(32)">]>,
+           "ranked tensor or memref of i32 values">;
+
 /// f32, any number of dimensions.
 def Attn_GradTensor
     : Type<And<[Or<[AnyRankedTensor.predicate, AnyMemRef.predicate]>,
@@ -131,6 +138,10 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     `tensor.extract`. They may read memory but have no other effect, and do not
     read the buffers that the operation writes. Index arithmetic in them is done
     with at least 32 bits, and positions are less than 2^31.
+
+    Masks that data decides, such as `#attn.documents`, refer to operands of
+    `reads` by their number. They are read when the operation runs, on the device
+    that runs it. They cannot be used with `sequences`.
 
     `sinks` holds a logit for each query head that takes part in the softmax
     beside the scores and has no value, so that a row may attend to nothing:
@@ -250,6 +261,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
                        Optional<Attn_HeadMapTensor>:$head_map,
                        Optional<Attn_SequenceTensor>:$query_sequences,
                        Optional<Attn_SequenceTensor>:$key_sequences,
+                       Variadic<Attn_MaskRead>:$mask_reads,
                        Optional<Attn_RngState>:$seed,
                        Optional<Attn_RngState>:$offset,
                        Optional<Attn_MaskTensor>:$dropout_mask,
@@ -271,6 +283,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     (`sequences` $sequence_layout `(` $query_sequences^ `,` $key_sequences
         `:` type($query_sequences) `,` type($key_sequences) `)`)?
     (`scale` `(` $scale^ `)`)? (`mask` `(` $mask^ `)`)?
+    (`reads` `(` $mask_reads^ `:` type($mask_reads) `)`)?
     (`dropout` `(` $dropout^ `,` $seed `,` $offset `:` type($seed) `,` type($offset) `)`)?
     (`dropout_mask` $mask_layout `(` $dropout_mask^ `:` type($dropout_mask) `)`
         `p` `(` $drop_probability `)`)?
@@ -390,6 +403,7 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
                        Variadic<Attn_GradTensor>:$dcaptures,
                        Optional<Attn_SequenceTensor>:$query_sequences,
                        Optional<Attn_SequenceTensor>:$key_sequences,
+                       Variadic<Attn_MaskRead>:$mask_reads,
                        Optional<Attn_RngState>:$seed,
                        Optional<Attn_RngState>:$offset,
                        Optional<Attn_MaskTensor>:$dropout_mask,
@@ -415,6 +429,7 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
     (`sequences` $sequence_layout `(` $query_sequences^ `,` $key_sequences
         `:` type($query_sequences) `,` type($key_sequences) `)`)?
     (`scale` `(` $scale^ `)`)? (`mask` `(` $mask^ `)`)?
+    (`reads` `(` $mask_reads^ `:` type($mask_reads) `)`)?
     (`dropout` `(` $dropout^ `,` $seed `,` $offset `:` type($seed) `,` type($offset) `)`)?
     (`dropout_mask` $mask_layout `(` $dropout_mask^ `:` type($dropout_mask) `)`
         `p` `(` $drop_probability `)`)?

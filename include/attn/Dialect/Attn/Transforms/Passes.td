@@ -189,6 +189,37 @@ def AttnPlanRecomputePass : Pass<"attn-plan-recompute", "::mlir::ModuleOp"> {
   ];
 }
 
+def AttnExpandMasksPass : Pass<"attn-expand-masks"> {
+  let summary = "state masks that read operands as regions";
+  let description = [{
+    Named masks that data decides become code of the keep region, and the tables
+    that this reads are made before the attention. Parts of a conjunction that
+    read no operands stay named.
+
+    ```mlir
+    attn.attention ... mask(#attn.and<#attn.causal, #attn.tree<parents = 0>>)
+        reads(%parents : tensor<1x?xi32>)
+    ```
+
+    becomes
+
+    ```mlir
+    %map = attn.ancestor_map ins(%parents : tensor<1x?xi32>)
+        outs(%init : tensor<1x?x?xi32>) -> tensor<1x?x?xi32>
+    attn.attention ... mask(#attn.causal) keep {
+    ^bb0(%b: index, %h: index, %i: index, %j: index):
+      ...
+      %word = tensor.extract %map[%c0, %i, %place] : tensor<1x?x?xi32>
+      ...
+      attn.yield %keep : i1
+    }
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::memref::MemRefDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
 def AttnSimplifyMasksPass : Pass<"attn-simplify-masks"> {
   let summary = "simplify the masks of attention";
   let description = [{

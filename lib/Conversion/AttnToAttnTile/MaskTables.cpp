@@ -1,0 +1,221 @@
+//===- MaskTables.cpp - Kernels that make tables of masks -----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A word of a map of bits is made by one thread, which goes over all entries of
+// the row: nothing is added to memory, and threads read the same entries at the
+// same time. What is wrong with the inputs is reported; no entry leads out of
+// the table or of the inputs.
+//
+//===----------------------------------------------------------------------===//
+
+#include "MaskTables.h"
+#include "ScalarKernelBuilder.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+using arith::CmpIPredicate;
+
+/// Bits of a word of a map.
+static constexpr int64_t wordBits = 32;
+/// Positions of one work item.
+static constexpr int64_t positionsOfItem = 128;
+
+/// Runs `body` for each number below `count`, with and for carried values.
+static SmallVector<Value>
+loop(ScalarKernelBuilder &b, Value count, ValueRange init,
+     function_ref<SmallVector<Value>(Value, ValueRange)> body) {
+  auto op = scf::ForOp::create(b, b.constant(0), count, b.constant(1), init);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(op.getBody());
+  scf::YieldOp::create(b, body(op.getInductionVar(), op.getRegionIterArgs()));
+  return op.getResults();
+}
+
+/// The bit of the word for `number`, an `i32`.
+static Value emitBit(ScalarKernelBuilder &b, Value number) {
+  Value rest = arith::RemUIOp::create(b, number, b.constant(wordBits));
+  Value shift = arith::IndexCastOp::create(b, b.getI32Type(), rest);
+  Value one = arith::ConstantIntOp::create(b, 1, 32);
+  return arith::ShLIOp::create(b, one, shift);
+}
+
+/// Whether `number` has its bit in word `word`.
+static Value emitIsIn(ScalarKernelBuilder &b, Value number, Value word) {
+  Value place = arith::DivUIOp::create(b, number, b.constant(wordBits));
+  return b.compare(CmpIPredicate::eq, place, word);
+}
+
+/// Reports a fault from within a region that runs for single numbers.
+static void reportHere(ScalarKernelBuilder &b, Value condition, Value fault) {
+  auto ifOp = scf::IfOp::create(b, condition, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(ifOp.thenBlock());
+  Value code = arith::ConstantIntOp::create(b, ATTNRT_FAULT_MASKS, 32);
+  memref::StoreOp::create(b, code, fault, b.constant(0));
+}
+
+/// Positions are counted among the boundaries that are not behind them.
+static void write(ScalarKernelBuilder &b, SequenceIdsOp op,
+                  ValueRange arguments) {
+  Value boundaries = arguments[0], table = arguments[1], fault = arguments[2];
+  Value length = b.size(table, 1), entries = b.size(boundaries, 1);
+  auto forall = scf::ForallOp::create(
+      b,
+      ArrayRef<OpFoldResult>{b.size(table, 0),
+                             b.tiles(length, positionsOfItem)},
+      ValueRange(), std::nullopt);
+  attn_tile::ReturnOp::create(b);
+  b.setInsertionPointToStart(forall.getBody());
+  Value batch = forall.getInductionVar(0), item = forall.getInductionVar(1);
+  Value zero = b.constant(0), one = b.constant(1);
+  auto read = [&](Value number) {
+    return b.loadIndex(boundaries, {batch, number});
+  };
+  Value bad = b.sum(entries, 1, [&](Value number) -> SmallVector<Value> {
+    Value boundary = read(number);
+    Value before =
+        read(arith::MaxSIOp::create(b, b.sub(number, one), zero).getResult());
+    Value isGood =
+        b.both(b.both(b.compare(CmpIPredicate::sle, zero, boundary),
+                      b.compare(CmpIPredicate::sle, boundary, length)),
+               b.compare(CmpIPredicate::sle, before, boundary));
+    return {b.toIndex(b.invert(isGood))};
+  })[0];
+  Value isBad = b.compare(CmpIPredicate::ne, bad, zero);
+  Value first = b.mul(item, b.constant(positionsOfItem));
+  Value count = arith::MinSIOp::create(b, b.sub(length, first),
+                                       b.constant(positionsOfItem));
+  Value otherwise = b.constant(static_cast<int32_t>(op.getOtherwise()));
+  b.each(count, [&](Value number) {
+    Value position = b.add(first, number);
+    Value begun = loop(b, entries, zero, [&](Value entry, ValueRange carried) {
+      Value isBegun = b.compare(CmpIPredicate::sle, read(entry), position);
+      return SmallVector<Value>{b.add(carried[0], b.toIndex(isBegun))};
+    })[0];
+    Value isInside = b.both(b.compare(CmpIPredicate::sge, begun, one),
+                            b.compare(CmpIPredicate::slt, begun, entries));
+    Value isKnown = b.both(isInside, b.invert(isBad));
+    b.storeIndex(b.select(isKnown, b.sub(begun, one), otherwise), table,
+                 {batch, position});
+  });
+  b.report(b.both(isBad, b.compare(CmpIPredicate::eq, item, zero)),
+           ATTNRT_FAULT_MASKS, fault);
+}
+
+/// From the node itself to the root: a parent has a smaller number than its
+/// children.
+static void write(ScalarKernelBuilder &b, AncestorMapOp, ValueRange arguments) {
+  Value parents = arguments[0], table = arguments[1], fault = arguments[2];
+  scf::ForallOp forall = b.forall(table, 2);
+  attn_tile::ReturnOp::create(b);
+  b.setInsertionPointToStart(forall.getBody());
+  Value batch = forall.getInductionVar(0), node = forall.getInductionVar(1);
+  Value zero = b.constant(0), one = b.constant(1), none = b.constant(-1);
+  Value isSized =
+      b.compare(CmpIPredicate::eq, b.size(parents, 1), b.size(table, 1));
+  Value isFirst = b.compare(CmpIPredicate::eq, node, zero);
+  b.report(b.both(isFirst, b.invert(isSized)), ATTNRT_FAULT_MASKS, fault);
+  b.each(b.toIndex(isSized), [&](Value) {
+    Value parent = b.loadIndex(parents, {batch, node});
+    Value isGood = b.both(b.compare(CmpIPredicate::sle, none, parent),
+                          b.compare(CmpIPredicate::slt, parent, node));
+    reportHere(b, b.invert(isGood), fault);
+  });
+  Value count = b.select(isSized, b.add(node, one), zero);
+  b.each(b.size(table, 2), [&](Value word) {
+    Value empty = arith::ConstantIntOp::create(b, 0, 32);
+    SmallVector<Value> bits =
+        loop(b, count, {empty, node}, [&](Value step, ValueRange carried) {
+          Value candidate = b.sub(node, step);
+          Value isAbove = b.compare(CmpIPredicate::eq, candidate, carried[1]);
+          Value isSet = b.both(isAbove, emitIsIn(b, candidate, word));
+          Value set = b.either(carried[0], emitBit(b, candidate));
+          Value parent = b.loadIndex(parents, {batch, candidate});
+          return SmallVector<Value>{b.select(isSet, set, carried[0]),
+                                    b.select(isAbove, parent, carried[1])};
+        });
+    memref::StoreOp::create(b, bits[0], table, ValueRange{batch, node, word});
+  });
+}
+
+static void write(ScalarKernelBuilder &b, BlockMapOp, ValueRange arguments) {
+  Value offsets = arguments[0], indices = arguments[1];
+  Value columns = arguments[2], table = arguments[3], fault = arguments[4];
+  scf::ForallOp forall = b.forall(table, 3);
+  attn_tile::ReturnOp::create(b);
+  b.setInsertionPointToStart(forall.getBody());
+  SmallVector<Value> ids(forall.getInductionVars());
+  Value zero = b.constant(0), one = b.constant(1);
+  Value isSized = b.compare(CmpIPredicate::eq, b.size(offsets, 2),
+                            b.add(b.size(table, 2), one));
+  // Of offsets of another number, none is read.
+  SmallVector<Value> ends =
+      b.sum(b.toIndex(isSized), 2, [&](Value) -> SmallVector<Value> {
+        return {b.loadIndex(offsets, ids),
+                b.loadIndex(offsets, {ids[0], ids[1], b.add(ids[2], one)})};
+      });
+  Value isGood =
+      b.both(b.both(b.compare(CmpIPredicate::sle, zero, ends[0]),
+                    b.compare(CmpIPredicate::sle, ends[0], ends[1])),
+             b.both(b.compare(CmpIPredicate::sle, ends[1], b.size(indices, 2)),
+                    isSized));
+  b.report(b.invert(isGood), ATTNRT_FAULT_MASKS, fault);
+  Value count = b.select(isGood, b.sub(ends[1], ends[0]), zero);
+  b.each(b.size(table, 3), [&](Value word) {
+    Value empty = arith::ConstantIntOp::create(b, 0, 32);
+    Value never = arith::ConstantIntOp::create(b, 0, 1);
+    SmallVector<Value> bits =
+        loop(b, count, {empty, never}, [&](Value number, ValueRange carried) {
+          Value entry = memref::LoadOp::create(
+              b, indices, ValueRange{ids[0], ids[1], b.add(ends[0], number)});
+          // A negative number is a large one.
+          Value column =
+              arith::IndexCastUIOp::create(b, b.getIndexType(), entry);
+          Value exists = b.compare(CmpIPredicate::ult, column, columns);
+          Value isIn = b.both(exists, emitIsIn(b, column, word));
+          Value bit = emitBit(b, column);
+          Value known = arith::AndIOp::create(b, carried[0], bit);
+          Value isTwice =
+              b.both(isIn, b.compare(CmpIPredicate::ne, known, empty));
+          Value isBad = b.either(isTwice, b.invert(exists));
+          return SmallVector<Value>{
+              b.select(isIn, b.either(carried[0], bit), carried[0]),
+              b.either(carried[1], isBad)};
+        });
+    memref::StoreOp::create(b, bits[0], table,
+                            ValueRange{ids[0], ids[1], ids[2], word});
+    reportHere(b, bits[1], fault);
+  });
+}
+
+LogicalResult attn::lowerMaskTableToKernel(RewriterBase &rewriter,
+                                           MaskTableOpInterface op,
+                                           SymbolTable &symbols) {
+  if (!isa<MemRefType>(op.getTable().getType()))
+    return op.emitOpError("must be bufferised");
+  ScheduleAttrInterface schedule = op.getScheduleAttr();
+  if (!schedule)
+    return op.emitOpError("needs a schedule");
+  OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPoint(op);
+  SmallVector<Value> operands(op->getOperands());
+  operands.push_back(attn_tile::FaultWordOp::create(
+      rewriter, op.getLoc(), MemRefType::get({1}, rewriter.getI32Type())));
+  std::string suffix = ("_" + op->getName().stripDialect()).str();
+  attn_tile::KernelOp kernel =
+      createScalarKernel(rewriter, op, schedule, symbols, suffix, operands);
+  ScalarKernelBuilder b(op.getLoc(), rewriter);
+  Block *entry = &kernel.getBody().front();
+  b.setInsertionPointToEnd(entry);
+  llvm::TypeSwitch<Operation *>(op)
+      .Case<SequenceIdsOp, AncestorMapOp, BlockMapOp>(
+          [&](auto table) { write(b, table, entry->getArguments()); });
+  rewriter.eraseOp(op);
+  return success();
+}

@@ -1,0 +1,39 @@
+//===- ScalarKernelBuilder.cpp - Kernels of scalars -----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ScalarKernelBuilder.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+
+attn_tile::KernelOp
+attn::createScalarKernel(RewriterBase &rewriter, Operation *user,
+                         ScheduleAttrInterface schedule, SymbolTable &symbols,
+                         StringRef suffix, ValueRange operands) {
+  Location loc = user->getLoc();
+  OpBuilder::InsertionGuard guard(rewriter);
+  Operation *place = user;
+  while (place->getParentOp() != symbols.getOp())
+    place = place->getParentOp();
+  std::string name = "attention";
+  if (auto function = user->getParentOfType<FunctionOpInterface>())
+    name = function.getName().str();
+  rewriter.setInsertionPoint(place);
+  auto kernel = attn_tile::KernelOp::create(
+      rewriter, loc, name + suffix.str(),
+      rewriter.getFunctionType(TypeRange(operands), {}));
+  kernel.setScheduleAttr(schedule);
+  // Only makes the name unique: the kernel has its place already.
+  symbols.insert(kernel);
+  rewriter.setInsertionPoint(user);
+  attn_tile::LaunchOp::create(rewriter, loc, SymbolRefAttr::get(kernel),
+                              /*grid=*/ValueRange(), operands,
+                              /*groups_per_multiprocessor=*/IntegerAttr());
+  return kernel;
+}

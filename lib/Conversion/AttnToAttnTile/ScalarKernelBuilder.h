@@ -1,0 +1,124 @@
+//===- ScalarKernelBuilder.h - Kernels of scalars ------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Index arithmetic, and loops that the threads of a group share, for kernels
+// that prepare the work of others.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_LIB_CONVERSION_ATTNTOATTNTILE_SCALARKERNELBUILDER_H
+#define ATTN_LIB_CONVERSION_ATTNTOATTNTILE_SCALARKERNELBUILDER_H
+
+#include "attn-runtime/attn_runtime.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/IR/SymbolTable.h"
+
+namespace mlir::attn {
+
+struct ScalarKernelBuilder : ImplicitLocOpBuilder {
+  using ImplicitLocOpBuilder::ImplicitLocOpBuilder;
+
+  Value constant(int64_t value) {
+    return arith::ConstantIndexOp::create(*this, value);
+  }
+  Value add(Value lhs, Value rhs) {
+    return arith::AddIOp::create(*this, lhs, rhs);
+  }
+  Value sub(Value lhs, Value rhs) {
+    return arith::SubIOp::create(*this, lhs, rhs);
+  }
+  Value mul(Value lhs, Value rhs) {
+    return arith::MulIOp::create(*this, lhs, rhs);
+  }
+  Value compare(arith::CmpIPredicate predicate, Value lhs, Value rhs) {
+    return arith::CmpIOp::create(*this, predicate, lhs, rhs);
+  }
+  Value both(Value lhs, Value rhs) {
+    return arith::AndIOp::create(*this, lhs, rhs);
+  }
+  Value either(Value lhs, Value rhs) {
+    return arith::OrIOp::create(*this, lhs, rhs);
+  }
+  Value select(Value condition, Value yes, Value no) {
+    return arith::SelectOp::create(*this, condition, yes, no);
+  }
+  /// 1 or 0.
+  Value toIndex(Value condition) {
+    return select(condition, constant(1), constant(0));
+  }
+  Value invert(Value condition) {
+    return arith::XOrIOp::create(
+        *this, condition,
+        arith::ConstantIntOp::create(*this, 1, 1).getResult());
+  }
+  Value size(Value memref, int64_t dim) {
+    return createOrFold<memref::DimOp>(memref, dim);
+  }
+  /// The number of tiles that cover `length`.
+  Value tiles(Value length, int64_t tile) {
+    return arith::DivUIOp::create(*this, add(length, constant(tile - 1)),
+                                  constant(tile));
+  }
+  Value loadIndex(Value memref, ValueRange indices) {
+    Value element = memref::LoadOp::create(*this, memref, indices);
+    return arith::IndexCastOp::create(*this, getIndexType(), element);
+  }
+  void storeIndex(Value value, Value memref, ValueRange indices) {
+    value = arith::IndexCastOp::create(*this, getI32Type(), value);
+    memref::StoreOp::create(*this, value, memref, indices);
+  }
+  /// Sums, over the numbers below `count`, of what `body` gives for each.
+  SmallVector<Value> sum(Value count, unsigned numResults,
+                         function_ref<SmallVector<Value>(Value)> body) {
+    SmallVector<vector::CombiningKind> kinds(numResults,
+                                             vector::CombiningKind::ADD);
+    auto op = attn_tile::ReduceOp::create(*this, count, kinds);
+    OpBuilder::InsertionGuard guard(*this);
+    Block *block = createBlock(&op.getBody(), {}, getIndexType(), getLoc());
+    attn_tile::YieldOp::create(*this, body(block->getArgument(0)));
+    return op.getResults();
+  }
+  /// Runs `body` once for each number below `count`.
+  void each(Value count, function_ref<void(Value)> body) {
+    auto op = attn_tile::EachOp::create(*this, count);
+    OpBuilder::InsertionGuard guard(*this);
+    Block *block = createBlock(&op.getBody(), {}, getIndexType(), getLoc());
+    body(block->getArgument(0));
+    attn_tile::YieldOp::create(*this, ValueRange());
+  }
+  /// Work items for all indices of the first `dims` dimensions of `memref`.
+  scf::ForallOp forall(Value memref, int64_t dims) {
+    SmallVector<OpFoldResult> bounds;
+    for (int64_t dim = 0; dim < dims; ++dim)
+      bounds.push_back(size(memref, dim));
+    return scf::ForallOp::create(*this, bounds, ValueRange(), std::nullopt);
+  }
+  /// Reports `code` if `condition` holds.
+  void report(Value condition, attnrt_fault code, Value fault) {
+    each(toIndex(condition), [&](Value) {
+      Value word = arith::ConstantIntOp::create(*this, code, 32);
+      memref::StoreOp::create(*this, word, fault, constant(0));
+    });
+  }
+};
+
+/// Creates a kernel of the top level that prepares the work of `user`, and its
+/// launch before `user`.
+attn_tile::KernelOp createScalarKernel(RewriterBase &rewriter, Operation *user,
+                                       ScheduleAttrInterface schedule,
+                                       SymbolTable &symbols, StringRef suffix,
+                                       ValueRange operands);
+
+} // namespace mlir::attn
+
+#endif // ATTN_LIB_CONVERSION_ATTNTOATTNTILE_SCALARKERNELBUILDER_H

@@ -1,0 +1,92 @@
+// RUN: attn-opt %s --convert-attn-to-attn-tile --canonicalize --cse --split-input-file | FileCheck %s
+
+// CHECK-LABEL: attn_tile.kernel @ids_sequence_ids
+// CHECK-SAME:    (%[[BOUNDS:.*]]: memref<1x?xi32>, %[[TABLE:.*]]: memref<1x?xi32>, %[[FAULT:.*]]: memref<1xi32>)
+// CHECK-SAME:    schedule = #attn_tile.scalar
+// CHECK:         scf.forall
+// CHECK:           %[[BAD:.*]] = attn_tile.reduce
+// CHECK:           attn_tile.each
+// CHECK:             scf.for
+// CHECK:             memref.store %{{.*}}, %[[TABLE]]
+// CHECK:           attn_tile.each
+// CHECK:             memref.store %{{.*}}, %[[FAULT]]
+// CHECK-LABEL: func @ids
+// CHECK:         %[[WORD:.*]] = attn_tile.fault_word
+// CHECK:         attn_tile.launch @ids_sequence_ids args(%{{.*}}, %{{.*}}, %[[WORD]] :
+func.func @ids(%x: memref<1x?xi32>, %t: memref<1x?xi32>) {
+  attn.sequence_ids ins(%x : memref<1x?xi32>) outs(%t : memref<1x?xi32>) otherwise(-1) schedule(#attn_tile.scalar)
+  return
+}
+
+// -----
+
+// A word is made by one thread, and written once.
+
+// CHECK-LABEL: attn_tile.kernel @map_block_map
+// CHECK-SAME:    (%[[OFFSETS:.*]]: memref<1x8x?xi32>, %[[INDICES:.*]]: memref<1x8x?xi32>, %[[COLUMNS:.*]]: index, %[[TABLE:.*]]: memref<1x8x?x?xi32>, %[[FAULT:.*]]: memref<1xi32>)
+// CHECK:         scf.forall
+// CHECK:           attn_tile.reduce
+// CHECK:             memref.load %[[OFFSETS]]
+// CHECK:           attn_tile.each
+// CHECK:             memref.store %{{.*}}, %[[FAULT]]
+// CHECK:           attn_tile.each
+// CHECK:             %[[WORD:.*]]:2 = scf.for
+// CHECK:               memref.load %[[INDICES]]
+// CHECK:               arith.cmpi ult, %{{.*}}, %[[COLUMNS]]
+// CHECK:             memref.store %[[WORD]]#0, %[[TABLE]]
+// CHECK:             scf.if %[[WORD]]#1
+// CHECK:               memref.store %{{.*}}, %[[FAULT]]
+func.func @map(%x: memref<1x8x?xi32>, %n: index, %t: memref<1x8x?x?xi32>) {
+  attn.block_map ins(%x, %x : memref<1x8x?xi32>, memref<1x8x?xi32>) columns(%n) outs(%t : memref<1x8x?x?xi32>)
+      schedule(#attn_tile.scalar)
+  return
+}
+
+// -----
+
+// CHECK-LABEL: attn_tile.kernel @tree_ancestor_map
+// CHECK:         scf.forall
+// CHECK:           attn_tile.each
+// CHECK:           attn_tile.each
+// CHECK:             scf.if
+// CHECK:           attn_tile.each
+// CHECK:             scf.for
+func.func @tree(%x: memref<1x?xi32>, %t: memref<1x?x?xi32>) {
+  attn.ancestor_map ins(%x : memref<1x?xi32>) outs(%t : memref<1x?x?xi32>) schedule(#attn_tile.scalar)
+  return
+}
+
+// -----
+
+// What is read for blocks of positions is evaluated for blocks, eight times two of them in a tile, and no pair is
+// counted. Indices are bounded.
+
+// CHECK-LABEL: attn_tile.kernel @blocks_classes
+// CHECK-SAME:    %[[MAP:[a-z0-9]+]]: memref<?x?xi8>)
+// CHECK:         scf.forall
+// CHECK-NOT:     scf.for
+// CHECK:         attn_tile.reduce to(%{{.*}}) by [#vector.kind<minsi>, #vector.kind<maxsi>]
+// CHECK:           arith.divui
+// CHECK:           arith.remui
+// CHECK:           arith.minui
+// CHECK:           arith.minui
+// CHECK:           memref.load %[[MAP]]
+// CHECK-NOT:     attn_tile.reduce
+// CHECK:         attn_tile.each
+func.func @blocks(%q: memref<1x8x?x64xf32>, %map: memref<?x?xi8>) {
+  attn.attention ins(%q, %q, %q : memref<1x8x?x64xf32>, memref<1x8x?x64xf32>, memref<1x8x?x64xf32>)
+      outs(%q : memref<1x8x?x64xf32>) mask(#attn.causal)
+      schedule(#attn_tile.sequential<query_tile = 128, key_tile = 128>)
+      keep {
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        %c16 = arith.constant 16 : index
+        %c64 = arith.constant 64 : index
+        %zero = arith.constant 0 : i8
+        %x = arith.divui %i, %c16 : index
+        %y = arith.divui %j, %c64 : index
+        %block = memref.load %map[%x, %y] : memref<?x?xi8>
+        %keep = arith.cmpi ne, %block, %zero : i8
+        attn.yield %keep : i1
+      }
+  return
+}
