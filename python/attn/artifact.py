@@ -53,7 +53,8 @@ class _TensorSpec(ctypes.Structure):
 
 
 _TensorArray = ctypes.POINTER(ctypes.POINTER(TensorView))
-_CallFn = ctypes.CFUNCTYPE(ctypes.c_int32, _TensorArray, ctypes.c_int32, ctypes.c_void_p)
+# Takes the array as an address: conversions to pointers of a type take a microsecond.
+_CallFn = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p)
 _FlopsFn = ctypes.CFUNCTYPE(ctypes.c_int64, _TensorArray)
 _ReferenceFn = ctypes.CFUNCTYPE(ctypes.c_int32, _TensorArray, ctypes.c_int32, ctypes.c_int64)
 
@@ -107,7 +108,7 @@ class Function:
     """One function of an artifact: called with its inputs, then its outputs."""
 
     def __init__(self, function: _Function, library: ctypes.CDLL):
-        #: The C function, which takes views of tensors, their number and a stream.
+        #: The C function, which takes the address of views of tensors, their number and a stream.
         self.call = function.call
         self.name = function.name.decode()
         self.args = [

@@ -18,8 +18,8 @@ sys.path[:0] = [str(ROOT / "python"), str(ROOT / "benchmarks"), str(ROOT / ".ci"
 
 @pytest.fixture(scope="session", autouse=True)
 def cache_dir(tmp_path_factory):
-    """A cache that is the tests' own."""
-    folder = tmp_path_factory.mktemp("cache")
+    """A cache that is the tests' own, or that of ATTN_TEST_CACHE_DIR."""
+    folder = os.environ.get("ATTN_TEST_CACHE_DIR") or tmp_path_factory.mktemp("cache")
     os.environ["ATTN_CACHE_DIR"] = str(folder)
     return folder
 

@@ -30,6 +30,13 @@ _GPU_ALIGNMENT = 16
 # Random numbers of dropout have 8 bits if the probability is met as closely as the compiler demands.
 _DROPOUT_TOLERANCE = 0.05
 
+# What compiled code of torch itself calls: the public functions take twice as long.
+_empty_strided_cpu = torch._C._dynamo.guards._empty_strided_cpu
+_empty_strided_cuda = torch._C._dynamo.guards._empty_strided_cuda
+_get_current_device = getattr(torch._C, "_cuda_getDevice", None)
+_get_current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+_VIEW_WORDS = ctypes.sizeof(TensorView) // 8
+
 
 class Kind(NamedTuple):
     """What is computed, apart from shapes: the parameters of ``attn.Attention``."""
@@ -171,6 +178,19 @@ def gradient_layout(tensor: Tensor) -> Layout:
     return Layout(shape, dense_like(tensor, shape) if shape else (), tensor.dtype, tensor.device)
 
 
+class _Frame:
+    """C views of arguments, all but their addresses filled in."""
+
+    def __init__(self, arguments: Sequence[Tuple]):
+        self._made = [TensorView.make(*argument) for argument in arguments]
+        views = (TensorView * len(arguments))(*self._made)
+        self._pointers = (ctypes.POINTER(TensorView) * len(arguments))(*map(ctypes.pointer, views))
+        #: The views as numbers of eight bytes; a view begins with its address.
+        self.words = memoryview(views).cast("B").cast("Q")
+        #: What C functions take.
+        self.address = ctypes.addressof(self._pointers)
+
+
 class Binding:
     """A compiled function with inputs and outputs of fixed layouts."""
 
@@ -184,10 +204,11 @@ class Binding:
         ]
         ranks = [len(dims) for _, _, dims, _ in function.args]
         self._arguments = [self._as_argument(rank, *layout) for rank, layout in zip(ranks, layouts)]
-        self._layouts = list(outputs)
+        self._allocate = _empty_strided_cpu if self._device < 0 else _empty_strided_cuda
+        self._outputs = [(layout.shape, layout.strides, layout.dtype) for layout in outputs]
         self._count = len(self._arguments)
-        # Views of arguments that no call is using: calls may overlap in time.
-        self._free: List[Tuple[Any, List[TensorView]]] = []
+        # Frames that no call is using: calls may overlap in time.
+        self._free: List[_Frame] = []
 
     @staticmethod
     def _as_argument(
@@ -197,35 +218,32 @@ class Binding:
             shape, strides = (1,), (1,)
         return tuple(shape), tuple(strides), element_types()[dtype], device
 
-    def _make_views(self) -> Tuple[Any, List[TensorView]]:
-        views = [TensorView.make(*argument) for argument in self._arguments]
-        return (ctypes.POINTER(TensorView) * self._count)(*map(ctypes.pointer, views)), views
-
     def __call__(self, inputs: Sequence[Tensor]) -> List[Tensor]:
-        outputs = [layout.make() for layout in self._layouts]
+        device = self._device
+        stream = None
+        if device >= 0:
+            if _get_current_device() != device:
+                with torch.cuda.device(device):
+                    return self(inputs)
+            stream = _get_current_stream(device)
+        outputs = [self._allocate(*layout) for layout in self._outputs]
         try:
             frame = self._free.pop()
         except IndexError:
-            frame = self._make_views()
-        array, views = frame
+            frame = _Frame(self._arguments)
+        words = frame.words
         number = 0
         for tensor in inputs:
-            views[number].data = tensor.data_ptr()
-            number += 1
+            words[number] = tensor.data_ptr()
+            number += _VIEW_WORDS
         for tensor in outputs:
-            views[number].data = tensor.data_ptr()
-            number += 1
-        status = self._call(array, number, None) if self._device < 0 else self._launch(array, number, self._device)
+            words[number] = tensor.data_ptr()
+            number += _VIEW_WORDS
+        status = self._call(frame.address, self._count, stream)
         self._free.append(frame)
         if status != 0:
             raise AttnError(self._last_error().decode(errors="replace"))
         return outputs
-
-    def _launch(self, array: Any, number: int, device: int) -> int:
-        if torch.cuda.current_device() != device:
-            with torch.cuda.device(device):
-                return self._call(array, number, torch._C._cuda_getCurrentRawStream(device))
-        return self._call(array, number, torch._C._cuda_getCurrentRawStream(device))
 
 
 @functools.lru_cache(maxsize=None)
@@ -267,7 +285,7 @@ def compile_for(target: str) -> Iterator[None]:
     global _further_targets
     before = _further_targets
     # Plans that there are have compiled already.
-    _plans.clear()
+    _forget_plans()
     _further_targets = (*before, target)
     try:
         yield
@@ -343,9 +361,16 @@ def _readable(gradient: Tensor) -> Tensor:
     return gradient if is_readable else gradient.contiguous()
 
 
-_plans: Dict[Tuple, Plan] = {}
 # Lengths that grow by one at a time would make plans without end.
 _MAX_PLANS = 4096
+_plans: Dict[Tuple, Plan] = {}
+#: Plans of calls of functions on top, by their own arguments.
+call_plans: Dict[Tuple, Plan] = {}
+
+
+def _forget_plans() -> None:
+    _plans.clear()
+    call_plans.clear()
 
 
 def get_plan(kind: Kind, mode: Mode, query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor]) -> Plan:
@@ -354,6 +379,6 @@ def get_plan(kind: Kind, mode: Mode, query: Tensor, key: Tensor, value: Tensor, 
     plan = _plans.get(names)
     if plan is None:
         if len(_plans) >= _MAX_PLANS:
-            _plans.clear()
+            _forget_plans()
         plan = _plans[names] = Plan(kind, mode, query, key, value, captures)
     return plan

@@ -106,32 +106,50 @@ def _backward(ctx: Any, dout: Optional[Tensor], dlse: Optional[Tensor]) -> Tuple
 torch.library.register_autograd("attn::attention", _backward, setup_context=_setup_context, lib=_library)
 
 
+def _differentiate(plan: Plan, tensors: Sequence[Tensor], *results: Optional[Tensor]) -> Tuple:
+    """Gradients for the arguments of the functions below."""
+    _refuse_second_derivatives()
+    gradients = plan.run_backward(tensors, *results)
+    if len(tensors) == 3:
+        return (None, *gradients)
+    by_tensor: List[Optional[Tensor]] = [None] * len(tensors)
+    by_tensor[:3] = gradients[:3]
+    for number, gradient in zip(plan.mode.gradients, gradients[3:]):
+        by_tensor[3 + number] = gradient
+    return (None, *by_tensor)
+
+
 class _Attention(torch.autograd.Function):
-    """The same in eager mode."""
+    """The same in eager mode, for the output alone: each output takes time."""
+
+    @staticmethod
+    def forward(ctx: Any, plan: Plan, *tensors: Tensor) -> Tensor:
+        out, ctx.lse = plan.run(tensors)
+        ctx.plan = plan
+        ctx.save_for_backward(*tensors, out)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, dout: Tensor) -> Tuple:
+        *tensors, out = ctx.saved_tensors
+        return _differentiate(ctx.plan, tensors, out, ctx.lse, dout, None)
+
+
+class _AttentionWithLse(torch.autograd.Function):
+    """The output and the log-sum-exp, both of which have gradients."""
 
     @staticmethod
     def forward(ctx: Any, plan: Plan, *tensors: Tensor) -> Tuple[Tensor, Tensor]:
         out, lse = plan.run(tensors)
         ctx.plan = plan
         ctx.set_materialize_grads(False)
-        if not plan.mode.with_lse:
-            ctx.mark_non_differentiable(lse)
         ctx.save_for_backward(*tensors, out, lse)
         return out, lse
 
     @staticmethod
     def backward(ctx: Any, dout: Optional[Tensor], dlse: Optional[Tensor]) -> Tuple:
-        _refuse_second_derivatives()
         *tensors, out, lse = ctx.saved_tensors
-        if dout is None:
-            dout = torch.zeros_like(out)
-        plan = ctx.plan
-        gradients = plan.run_backward(tensors, out, lse, dout, dlse)
-        by_tensor: List[Optional[Tensor]] = [None] * len(tensors)
-        by_tensor[:3] = gradients[:3]
-        for number, gradient in zip(plan.mode.gradients, gradients[3:]):
-            by_tensor[3 + number] = gradient
-        return (None, *by_tensor)
+        return _differentiate(ctx.plan, tensors, out, lse, torch.zeros_like(out) if dout is None else dout, dlse)
 
 
 _PLAIN = (Tensor, torch.nn.Parameter)
@@ -154,6 +172,11 @@ def draw_state(device: torch.device) -> Tensor:
     return torch.randint(2**63 - 1, (2,), dtype=torch.int64, device=device)
 
 
+def run_plan(plan: Plan, tensors: Tuple[Tensor, ...], needs_gradient: bool) -> Tensor:
+    """The output alone, for tensors that ``is_plain``."""
+    return _Attention.apply(plan, *tensors) if needs_gradient else plan.run(tensors)[0]
+
+
 def attend(
     query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor], kind: Kind, with_lse: bool
 ) -> Tuple[Tensor, Optional[Tensor]]:
@@ -173,10 +196,9 @@ def attend(
         tensors = (query, key, value, *captures)
         if rng is not None:
             tensors += (rng,)
-        if needs_gradient:
-            return _Attention.apply(plan, *tensors)
-        outputs = plan.run(tensors)
-        return outputs[0], outputs[1] if with_lse else None
+        if with_lse:
+            return _AttentionWithLse.apply(plan, *tensors) if needs_gradient else tuple(plan.run(tensors))
+        return run_plan(plan, tensors, needs_gradient), None
     return torch.ops.attn.attention(
         query, key, value, list(captures), rng, *kind, with_lse,
         None if gradients is None else list(gradients),

@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from attn.errors import AttnError, UnsupportedError
-from attn.torch.kernels import Kind
-from attn.torch.ops import attend
+from attn.torch.kernels import Kind, Mode, call_plans, describe, get_plan
+from attn.torch.ops import attend, draw_state, is_plain, run_plan
 from attn.trace import capture_type
 
 # Torch aligns causal masks to the first query and key.
 _CAUSAL = "#attn.causal<alignment = top_left>"
+_is_autocast_enabled = torch._C._is_any_autocast_enabled
 
 
 @functools.lru_cache(maxsize=None)
@@ -106,6 +107,20 @@ def sdpa(
     stride of 1, ``attn_mask`` included. As in torch's function dropout applies
     whenever ``dropout_p`` is not 0, in training and evaluation alike.
     """
+    call = None
+    if (
+        is_plain(query, key, value)
+        and not _is_autocast_enabled()
+        and (attn_mask is None or (is_plain(attn_mask) and not attn_mask.requires_grad))
+    ):
+        needs_gradient = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)
+        tensors = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
+        call = (is_causal, scale, enable_gqa, dropout_p, needs_gradient, *map(describe, tensors))
+        plan = call_plans.get(call)
+        if plan is not None:
+            if dropout_p:
+                tensors += (draw_state(query.device),)
+            return run_plan(plan, tensors, needs_gradient)
     if not 0.0 <= dropout_p < 1.0:
         raise AttnError(f"dropout_p is {dropout_p}; it must be at least 0 and less than 1")
     if is_causal and attn_mask is not None:
@@ -115,7 +130,7 @@ def sdpa(
         query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
         if attn_mask is not None and attn_mask.dtype != torch.bool:
             attn_mask = attn_mask.to(dtype)
-    shape = query.shape
+    shapes = (query.shape, key.shape, value.shape)
     if not (query.dim() == key.dim() == value.dim() == 4):
         if not (query.dim() == key.dim() == value.dim()):
             raise AttnError(
@@ -126,7 +141,7 @@ def sdpa(
             # The first dimension is the batch: the mask has no heads.
             attn_mask = attn_mask[:, None] if attn_mask.dim() == 3 else attn_mask
         elif attn_mask is not None and query.dim() > 4:
-            attn_mask = attn_mask.expand(*shape[:-1], key.shape[-2]).flatten(0, -4)
+            attn_mask = attn_mask.expand(*query.shape[:-1], key.shape[-2]).flatten(0, -4)
         query, key, value = (
             _four_dimensions(tensor, name) for tensor, name in ((query, "query"), (key, "key"), (value, "value"))
         )
@@ -139,5 +154,10 @@ def sdpa(
     mask_type = None if attn_mask is None else capture_type(attn_mask)
     # Compilers of torch do not follow caches.
     make_kind = _make_kind.__wrapped__ if torch.compiler.is_compiling() else _make_kind
-    out, _ = attend(query, key, value, captures, make_kind(mask_type, is_causal, scale, dropout_p), False)
-    return out if len(shape) == 4 else out.reshape(*shape[:-1], out.shape[-1])
+    kind = make_kind(mask_type, is_causal, scale, dropout_p)
+    out, _ = attend(query, key, value, captures, kind, False)
+    if call is not None and shapes == (query.shape, key.shape, value.shape):
+        # Kernels read these tensors where they are: the next call need not look at them again.
+        mode = Mode(False, () if needs_gradient else None)
+        call_plans[call] = get_plan(kind, mode, query, key, value, captures)
+    return out if len(shapes[0]) == 4 else out.reshape(*shapes[0][:-1], out.shape[-1])
