@@ -142,7 +142,7 @@ def time_steps(arguments, clock, batch, length, backend):
 
 
 def time_attention(arguments, clock, batch, length, backend):
-    """Milliseconds of one attention forward, and forward and backward."""
+    """Milliseconds of the attention of one layer, forward, and forward and backward."""
     attention = make_attention(backend, arguments.dropout)
     shape = (batch, length, 3 * arguments.width)
     qkv = torch.randn(shape, device=arguments.device, dtype=torch.bfloat16).requires_grad_()
@@ -157,10 +157,15 @@ def time_attention(arguments, clock, batch, length, backend):
     def both():
         torch.autograd.grad(attention(*inputs), inputs, dout)
 
+    def of_layers(call):
+        # Layers follow one another in a model: calls are submitted while others run.
+        for _ in range(arguments.layers):
+            call()
+
     results = []
     for call in (forward, both):
         clock.median(call, 2)
-        results.append(clock.median(call, arguments.steps))
+        results.append(clock.median(lambda: of_layers(call), arguments.steps) / arguments.layers)
     return results
 
 

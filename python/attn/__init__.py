@@ -4,13 +4,15 @@
 """Attn: a compiler for attention.
 
 ``attn.compile`` turns MLIR text, or a description such as ``attn.Attention``,
-into a loaded artifact; ``attn.explain`` says what the compiler chooses and why.
+into a loaded artifact; ``attn.explain`` says what the compiler chooses and why,
+and ``attn.draw`` shows it.
 ``attn.torch`` has attention for PyTorch on top of it.
 """
 
 from attn.artifact import Artifact
 from attn.builder import Attention
 from attn.compiler import compile, explain
+from attn.draw import draw
 from attn.errors import AttnError, AttnWarning, CompileError, TraceError, UnsupportedError
 from attn.version import __version__
 
@@ -24,5 +26,6 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "compile",
+    "draw",
     "explain",
 ]

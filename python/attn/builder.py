@@ -17,7 +17,7 @@ class Attention:
     with results ``out`` and, if ``with_lse``, ``lse``. With ``dropout``, an
     attribute such as ``#attn.dropout<p = 0.125, rng = #attn.philox<rounds = 7>>``,
     its last arguments are ``seed`` and ``offset``. Batch and lengths may vary
-    from call to call. ``score`` and ``keep`` are bodies of regions in MLIR, which
+    from call to call unless they are given. ``score`` and ``keep`` are bodies of regions in MLIR, which
     see the score ``%s`` and the position ``%b, %h, %i, %j``, read the captures
     ``%c0, %c1, ...``, and end with ``attn.yield``.
 
@@ -37,17 +37,21 @@ class Attention:
     captures: Tuple[str, ...] = ()
     with_lse: bool = False
     dropout: str = ""
+    batch: Optional[int] = None
+    queries: Optional[int] = None
+    keys: Optional[int] = None
 
     #: The function's name.
     NAME = "attention"
 
     def mlir(self) -> str:
-        query = f"tensor<?x{self.query_heads}x?x{self.query_dim}x{self.dtype}>"
-        key = f"tensor<?x{self.key_heads}x?x{self.query_dim}x{self.dtype}>"
+        batch, queries, keys = ("?" if size is None else size for size in (self.batch, self.queries, self.keys))
         value_dim = self.query_dim if self.value_dim is None else self.value_dim
-        value = f"tensor<?x{self.key_heads}x?x{value_dim}x{self.dtype}>"
-        out = f"tensor<?x{self.query_heads}x?x{value_dim}x{self.dtype}>"
-        lse = f"tensor<?x{self.query_heads}x?xf32>"
+        query = f"tensor<{batch}x{self.query_heads}x{queries}x{self.query_dim}x{self.dtype}>"
+        key = f"tensor<{batch}x{self.key_heads}x{keys}x{self.query_dim}x{self.dtype}>"
+        value = f"tensor<{batch}x{self.key_heads}x{keys}x{value_dim}x{self.dtype}>"
+        out = f"tensor<{batch}x{self.query_heads}x{queries}x{value_dim}x{self.dtype}>"
+        lse = f"tensor<{batch}x{self.query_heads}x{queries}xf32>"
         results = [out, lse] if self.with_lse else [out]
         captures = "".join(f", %c{i}: {kind}" for i, kind in enumerate(self.captures))
         state = ", %seed: tensor<i64>, %offset: tensor<i64>" if self.dropout else ""
@@ -63,14 +67,15 @@ class Attention:
             clauses.append(_region("score", "%s: f32, %b: index, %h: index, %i: index, %j: index", self.score))
         if self.keep:
             clauses.append(_region("keep", "%b: index, %h: index, %i: index, %j: index", self.keep))
+        # Dimensions of the results that are not known yet.
+        dims = [dim for dim, size in ((0, self.batch), (2, self.queries)) if size is None]
+        empty = f"tensor.empty({', '.join(f'%size{dim}' for dim in dims)})"
         lines = [
             f"func.func @{self.NAME}(%query: {query}, %key: {key}, %value: {value}{captures}{state})",
             f"    -> ({', '.join(results)}) {{",
-            "  %dim0 = arith.constant 0 : index",
-            "  %dim2 = arith.constant 2 : index",
-            f"  %batch = tensor.dim %query, %dim0 : {query}",
-            f"  %queries = tensor.dim %query, %dim2 : {query}",
-            *(f"  {init} = tensor.empty(%batch, %queries) : {kind}" for init, kind in zip(inits, results)),
+            *(f"  %dim{dim} = arith.constant {dim} : index" for dim in dims),
+            *(f"  %size{dim} = tensor.dim %query, %dim{dim} : {query}" for dim in dims),
+            *(f"  {init} = {empty} : {kind}" for init, kind in zip(inits, results)),
             f"  %r:{len(results)} = attn.attention",
             f"      ins(%query, %key, %value : {query}, {key}, {value})",
             f"      outs({', '.join(inits)} : {', '.join(results)})",

@@ -109,6 +109,12 @@ def _session(source: Source, passes: str, target: str, options: Optional[Options
         session.close()
 
 
+def run_passes(source: Source, passes: str) -> None:
+    """Runs passes for what they write into files."""
+    with _session(source, passes, "host", None):
+        pass
+
+
 def compile_bytes(
     source: Source, *, target: str = "host", emit: str = "so", passes: str = "", options: Optional[Options] = None
 ) -> bytes:

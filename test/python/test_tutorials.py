@@ -14,7 +14,8 @@ TUTORIALS = sorted((ROOT / "docs" / "Tutorials").glob("*.md"))
 
 
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
-def test_tutorial(page):
+def test_tutorial(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     text = page.read_text()
     blocks = list(re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
     assert blocks

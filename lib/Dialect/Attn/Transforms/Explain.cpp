@@ -32,7 +32,7 @@ using namespace mlir;
 using namespace mlir::attn;
 
 /// The time of the kernel of an attention whose schedule has a model.
-static std::optional<double>
+static std::optional<KernelTime>
 estimateKernel(AttentionOp op, const DeviceFigures &device,
                const CostAssumptions &assumptions) {
   auto attention = cast<AttentionOpInterface>(op.getOperation());
@@ -40,7 +40,7 @@ estimateKernel(AttentionOp op, const DeviceFigures &device,
   if (!schedule || !op.getScoreRegion().empty())
     return std::nullopt;
   VisitedTiles tiles(attention, assumptions);
-  return schedule.estimateSeconds(tiles, device);
+  return schedule.estimateTime(tiles, device);
 }
 
 /// Counts the operations of `function` that take time, in order. What regions
@@ -55,13 +55,14 @@ static LedgerFunction makeLedger(FunctionOpInterface function,
     if (!cost)
       return WalkResult::advance();
     RooflineEstimate time = estimate(*cost, device);
+    std::optional<KernelTime> kernel;
     if (auto attention = dyn_cast<AttentionOp>(op))
-      if (std::optional<double> seconds =
-              estimateKernel(attention, device, assumptions))
-        time.seconds = *seconds;
+      kernel = estimateKernel(attention, device, assumptions);
+    if (kernel)
+      time.seconds = kernel->getSeconds();
     if (time.seconds > 0) {
       ledger.entries.push_back(
-          {op->getName().getStringRef().str(), *cost, time});
+          {op->getName().getStringRef().str(), *cost, time, kernel});
       ledger.total += *cost;
       ledger.seconds += time.seconds;
     }
@@ -142,6 +143,23 @@ static void printCost(llvm::json::OStream &json, const OpCost &cost,
   json.attribute("seconds", seconds);
 }
 
+static void printKernel(llvm::json::OStream &json, const KernelTime &kernel) {
+  json.attributeObject("kernel", [&] {
+    json.attribute("consumers", kernel.consumers);
+    json.attribute("products", kernel.products);
+    json.attribute("chain", kernel.chain);
+    json.attribute("exponentials", kernel.exponentials);
+    json.attribute("step", kernel.step);
+    json.attribute("mask", kernel.mask);
+    json.attribute("item", kernel.item);
+    json.attribute("launch", kernel.launch);
+    json.attribute("steps", kernel.numSteps);
+    json.attribute("masked_steps", kernel.numMasked);
+    json.attribute("items", kernel.numItems);
+    json.attribute("clocks_per_second", kernel.clocksPerSecond);
+  });
+}
+
 static void printJSON(raw_ostream &os, DeviceAttr device,
                       ArrayRef<LedgerFunction> functions) {
   llvm::json::OStream json(os, /*IndentSize=*/2);
@@ -150,6 +168,8 @@ static void printJSON(raw_ostream &os, DeviceAttr device,
     llvm::raw_string_ostream(text) << device;
     json.attribute("device", text);
     json.attribute("ridge", getRidge(device.getFigures()));
+    json.attribute("bandwidth",
+                   getPeakRate(device.getFigures(), MemoryLevel::Memory));
     json.attributeArray("functions", [&] {
       for (const LedgerFunction &function : functions)
         json.object([&] {
@@ -160,6 +180,8 @@ static void printJSON(raw_ostream &os, DeviceAttr device,
                 json.attribute("name", entry.name);
                 printCost(json, entry.cost, entry.time.seconds);
                 json.attribute("bound", entry.time.bound);
+                if (entry.kernel)
+                  printKernel(json, *entry.kernel);
               });
           });
           json.attributeObject("total", [&] {

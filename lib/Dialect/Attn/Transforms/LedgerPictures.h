@@ -26,6 +26,8 @@ struct LedgerEntry {
   std::string name;
   OpCost cost;
   RooflineEstimate time;
+  /// Of attention whose schedule has a model.
+  std::optional<KernelTime> kernel;
 };
 
 /// The operations of a function, in order, and their sums.

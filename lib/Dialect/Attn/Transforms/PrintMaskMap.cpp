@@ -20,6 +20,7 @@
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Support/FileUtilities.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/ToolOutputFile.h"
@@ -41,6 +42,7 @@ struct TileRun {
 /// What a picture shows.
 struct MaskMap {
   std::string title;
+  int64_t queryTile = 0, keyTile = 0;
   int64_t numRows = 0, numColumns = 0;
   SmallVector<TileRun> masked, full;
   /// Whether only data says which pairs of masked tiles are kept.
@@ -75,6 +77,28 @@ static void drawRuns(raw_ostream &os, ArrayRef<TileRun> runs, StringRef kind,
     os << "  <rect class=\"" << kind << "\" x=\"" << left + run.begin * cell
        << "\" y=\"" << top + run.row * cell << "\" width=\""
        << (run.end - run.begin) * cell << "\" height=\"" << cell << "\"/>\n";
+}
+
+/// Writes `map` as JSON.
+static void print(raw_ostream &os, const MaskMap &map) {
+  llvm::json::OStream json(os, /*IndentSize=*/2);
+  auto printRuns = [&](StringRef name, ArrayRef<TileRun> runs) {
+    json.attributeArray(name, [&] {
+      for (const TileRun &run : runs)
+        json.value(llvm::json::Array{run.row, run.begin, run.end});
+    });
+  };
+  json.object([&] {
+    json.attribute("title", map.title);
+    json.attribute("query_tile", map.queryTile);
+    json.attribute("key_tile", map.keyTile);
+    json.attribute("rows", map.numRows);
+    json.attribute("columns", map.numColumns);
+    json.attribute("reads_data", map.readsData);
+    printRuns("partial", map.masked);
+    printRuns("full", map.full);
+  });
+  os << "\n";
 }
 
 /// Writes `map` as SVG.
@@ -134,6 +158,11 @@ struct AttnPrintMaskMapPass
   using Base::Base;
 
   void runOnOperation() override {
+    if (format != "svg" && format != "json") {
+      getOperation()->emitError("unknown format '")
+          << format << "' (expected svg or json)";
+      return signalPassFailure();
+    }
     llvm::StringMap<unsigned> numbers;
     getOperation()->walk([&](AttentionOp attention) {
       std::string name = "attention";
@@ -173,6 +202,8 @@ FailureOr<MaskMap> AttnPrintMaskMapPass::getMap(AttentionOp attention,
                                  "and 'key-tile', for its map to be drawn");
 
   MaskMap map;
+  map.queryTile = rows;
+  map.keyTile = columns;
   map.numRows = llvm::divideCeil(queryLength, rows);
   map.numColumns = llvm::divideCeil(keyLength, columns);
   map.readsData = readsByPosition(attention.getKeepRegion());
@@ -212,17 +243,18 @@ FailureOr<MaskMap> AttnPrintMaskMapPass::getMap(AttentionOp attention,
 LogicalResult AttnPrintMaskMapPass::write(AttentionOp attention,
                                           const MaskMap &map, StringRef name,
                                           unsigned number) {
+  auto writer = format == "json" ? print : draw;
   if (directory.empty()) {
-    draw(llvm::outs(), map);
+    writer(llvm::outs(), map);
     return success();
   }
   SmallString<128> path(directory);
-  llvm::sys::path::append(path, name + "-" + Twine(number) + ".svg");
+  llvm::sys::path::append(path, name + "-" + Twine(number) + "." + format);
   std::string message;
   std::unique_ptr<llvm::ToolOutputFile> file = openOutputFile(path, &message);
   if (!file)
     return attention.emitError(message);
-  draw(file->os(), map);
+  writer(file->os(), map);
   file->keep();
   return success();
 }

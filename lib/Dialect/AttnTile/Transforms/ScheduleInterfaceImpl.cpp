@@ -124,8 +124,8 @@ struct WarpSpecializedSchedule
   bool isRescaleLazy(Attribute schedule) const {
     return cast<WarpSpecializedAttr>(schedule).getLazyRescale();
   }
-  std::optional<double>
-  estimateSeconds(Attribute schedule, attn::VisitedTiles &tiles,
+  std::optional<attn::KernelTime>
+  estimateTime(Attribute schedule, attn::VisitedTiles &tiles,
                   const attn::DeviceFigures &device) const {
     if (device.products16 == 0 || device.special == 0)
       return std::nullopt;

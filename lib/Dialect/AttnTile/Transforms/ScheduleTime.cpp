@@ -48,9 +48,10 @@ static double overlap(std::initializer_list<double> clocks) {
   return std::pow(sum, 1 / power);
 }
 
-double attn_tile::estimateWarpSpecialized(WarpSpecializedAttr schedule,
-                                          attn::VisitedTiles &tiles,
-                                          const attn::DeviceFigures &device) {
+attn::KernelTime
+attn_tile::estimateWarpSpecialized(WarpSpecializedAttr schedule,
+                                   attn::VisitedTiles &tiles,
+                                   const attn::DeviceFigures &device) {
   attn::AttentionOpInterface op = tiles.getOp();
   auto queryTile = double(schedule.getQueryTile());
   auto keyTile = double(schedule.getKeyTile());
@@ -93,6 +94,16 @@ double attn_tile::estimateWarpSpecialized(WarpSpecializedAttr schedule,
     masked += (rounds - items) * double(counts.mostMasked);
     items = rounds;
   }
-  double clocks = steps * step + masked * mask + items * item + clocksPerKernel;
-  return clocks / (double(device.clockMHz) * 1e6);
+  return {schedule.getConsumers(),
+          product,
+          chain,
+          exponentials,
+          step,
+          mask,
+          item,
+          clocksPerKernel,
+          steps,
+          masked,
+          items,
+          double(device.clockMHz) * 1e6};
 }

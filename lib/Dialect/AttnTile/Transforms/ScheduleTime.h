@@ -18,11 +18,11 @@
 
 namespace mlir::attn_tile {
 
-/// The seconds of a forward kernel whose scores are not changed. See
+/// The time of a forward kernel whose scores are not changed. See
 /// docs/cost-model.md for what the model is, and how well it predicts.
-double estimateWarpSpecialized(WarpSpecializedAttr schedule,
-                               attn::VisitedTiles &tiles,
-                               const attn::DeviceFigures &device);
+attn::KernelTime estimateWarpSpecialized(WarpSpecializedAttr schedule,
+                                         attn::VisitedTiles &tiles,
+                                         const attn::DeviceFigures &device);
 
 } // namespace mlir::attn_tile
 

@@ -14,6 +14,8 @@
 // CHECK: total {{ *[0-9.]+}} 40265.318
 
 // JSON:      "device": "#attn.device<\"a100\">"
+// JSON:      "ridge": 15{{[23]}}.
+// JSON-NEXT: "bandwidth": 2039000000000
 // JSON:      "name": "unfused"
 // JSON:      "name": "linalg.batch_matmul"
 // JSON-NEXT: "flops": 137438953472

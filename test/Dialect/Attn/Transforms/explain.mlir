@@ -1,5 +1,6 @@
 // RUN: attn-opt %s --attn-explain="dynamic-size=16384 roofline=%t.roofline.svg flow=%t.flow.svg" -o %t.mlir 2>&1 | FileCheck %s
 // RUN: attn-opt %s | diff - %t.mlir
+// RUN: attn-opt %s --attn-explain="dynamic-size=16384 format=json output=-" -o /dev/null | FileCheck %s --check-prefix=JSON
 // RUN: FileCheck %s --check-prefix=ROOFLINE --input-file=%t.roofline.svg
 // RUN: FileCheck %s --check-prefix=FLOW --input-file=%t.flow.svg
 
@@ -46,6 +47,25 @@ func.func @sum(%a: tensor<128x128xbf16>, %c: tensor<128x128xf32>) -> tensor<128x
 // CHECK:      attn.attention {{.*}} products16
 // CHECK-NEXT:   266240 steps; per step 8.33 MFLOP, 66.5 kB l2, 229.4 kB shared
 // CHECK-NEXT: total
+// Its schedule has a model of its time: a step takes longer than any part of it.
+// JSON-LABEL: "name": "attention"
+// JSON:      "bound": "products16",
+// JSON-NEXT: "kernel": {
+// JSON-NEXT:   "consumers": 2,
+// JSON-NEXT:   "products": 1945.5
+// JSON-NEXT:   "chain": 2124.8
+// JSON-NEXT:   "exponentials": 962.5
+// JSON-NEXT:   "step": 2608.4
+// JSON-NEXT:   "mask": 940.7
+// JSON-NEXT:   "item": 959,
+// JSON-NEXT:   "launch": 61000,
+// JSON-NEXT:   "steps": 2141.0
+// JSON-NEXT:   "masked_steps": 32,
+// JSON-NEXT:   "items": 32,
+// JSON-NEXT:   "clocks_per_second": 1830000000
+// JSON-NEXT: }
+// JSON-LABEL: "name": "gradient"
+// JSON-NOT:  "kernel"
 func.func @attention(%q: tensor<?x32x?x128xbf16>, %k: tensor<?x8x?x128xbf16>, %v: tensor<?x8x?x128xbf16>,
                      %init: tensor<?x32x?x128xbf16>) -> tensor<?x32x?x128xbf16> {
   %0 = attn.attention

@@ -1,4 +1,7 @@
+// RUN: not attn-opt %s --attn-print-mask-map=format=png -o /dev/null 2>&1 | FileCheck %s --check-prefix=FORMAT
 // RUN: attn-opt %s --attn-print-mask-map --split-input-file --verify-diagnostics -o /dev/null
+
+// FORMAT: error: unknown format 'png' (expected svg or json)
 
 func.func @sequences(%q: memref<1x2x128x64xf32>, %cu: memref<3xi32>) {
   // expected-error @below {{has sequences, whose lengths are known at run time alone: no map can be drawn}}

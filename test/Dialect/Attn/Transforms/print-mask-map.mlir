@@ -1,5 +1,6 @@
 // RUN: attn-opt %s --attn-print-mask-map -o /dev/null | FileCheck %s
 // RUN: attn-opt %s --attn-print-mask-map="query-tile=128 key-tile=256" -o /dev/null | FileCheck %s --check-prefix=WIDE
+// RUN: attn-opt %s --attn-print-mask-map=format=json -o /dev/null | FileCheck %s --check-prefix=JSON
 // RUN: rm -rf %t && mkdir %t && attn-opt %s --attn-print-mask-map=directory=%t -o /dev/null
 // RUN: FileCheck %s --input-file=%t/causal-0.svg --check-prefix=FILE
 
@@ -20,6 +21,23 @@
 // CHECK: empty, not visited: 6 tiles
 // CHECK: </svg>
 // FILE: <title>@causal: #attn.causal
+// JSON:      "title": "@causal: #attn.causal, 250 x 250, tiles 64 x 64",
+// JSON-NEXT: "query_tile": 64,
+// JSON-NEXT: "key_tile": 64,
+// JSON-NEXT: "rows": 4,
+// JSON-NEXT: "columns": 4,
+// JSON-NEXT: "reads_data": false,
+// JSON-NEXT: "partial": [
+// JSON-NEXT:   [
+// JSON-NEXT:     0,
+// JSON-NEXT:     0,
+// JSON-NEXT:     1
+// JSON:      "full": [
+// JSON-NEXT:   [
+// JSON-NEXT:     1,
+// JSON-NEXT:     0,
+// JSON-NEXT:     1
+// JSON-NEXT:   ],
 // WIDE: <title>@causal: #attn.causal, 250 x 250, tiles 128 x 256</title>
 // WIDE: full, no code for masks: 0 tiles
 // WIDE: partial, masked: 2 tiles
@@ -47,6 +65,8 @@ func.func @by_head(%q: memref<1x2x128x64xf32>) {
   return
 }
 
+// JSON: "title": "@documents: #attn.causal and keep region
+// JSON: "reads_data": true
 // CHECK: <title>@documents: #attn.causal and keep region, 128 x 128, tiles 64 x 64</title>
 // CHECK: full, no code for masks: 0 tiles
 // CHECK: partial or decided by data: 3 tiles

@@ -127,6 +127,27 @@ inline int64_t getDimSize(Value value, unsigned dim) {
   return cast<ShapedType>(value.getType()).getDimSize(dim);
 }
 
+/// What the time of a kernel is made of, in clocks of the multiprocessor that
+/// has most to do.
+struct KernelTime {
+  /// Warpgroups that take turns in a step, each with a share of its products.
+  int64_t consumers;
+  /// The products of a step; those of one consumer and its softmax, one after
+  /// the other; the exponentials of all; and all of it side by side.
+  double products, chain, exponentials, step;
+  /// What a mask adds to a step, and an item of work to its steps.
+  double mask, item;
+  /// From the launch to full speed, and back.
+  double launch;
+  double numSteps, numMasked, numItems;
+  double clocksPerSecond;
+
+  double getSeconds() const {
+    return (numSteps * step + numMasked * mask + numItems * item + launch) /
+           clocksPerSecond;
+  }
+};
+
 /// The schedules of the kernels of a gradient, each with
 /// `ScheduleAttrInterface`.
 struct GradSchedules {

@@ -178,10 +178,10 @@ def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
         return {$_attr, $_attr, nullptr, $_attr};
       }]>,
     InterfaceMethod<[{
-        Estimates the seconds that a forward kernel takes for what `tiles`
-        counts; `std::nullopt` if there is no model of it.
+        Estimates the time that a forward kernel takes for what `tiles` counts;
+        `std::nullopt` if there is no model of it.
       }],
-      "std::optional<double>", "estimateSeconds",
+      "std::optional<::mlir::attn::KernelTime>", "estimateTime",
       (ins "::mlir::attn::VisitedTiles &":$tiles,
            "const ::mlir::attn::DeviceFigures &":$device),
       /*methodBody=*/"", /*defaultImplementation=*/"return std::nullopt;">,

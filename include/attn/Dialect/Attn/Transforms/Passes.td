@@ -283,10 +283,13 @@ def AttnExplainPass : Pass<"attn-explain", "::mlir::ModuleOp"> {
     Counts come from `CostOpInterface`. Operations on tensors without it are
     counted by the tensors that they move.
 
-    As JSON, there is one object with `device`, `ridge` (FLOP per byte) and
-    `functions`; each function has `name`, `operations` and `total`; these have
+    As JSON, there is one object with `device`, `ridge` (FLOP per byte),
+    `bandwidth` (of memory, bytes per second) and `functions`; each function has `name`, `operations` and `total`; these have
     `flops`, `units`, `bytes`, `intensity` (FLOP per byte, null if nothing is
-    moved), `steps`, `seconds` and `bound`.
+    moved), `steps`, `seconds` and `bound`. Attention whose schedule has a model
+    of its time has `kernel`, what that is made of, in clocks of the
+    multiprocessor that has most to do: `step` is what `products`, `chain` (those
+    of one of `consumers` and its softmax) and `exponentials` take side by side.
 
     `roofline` and `flow` name files for pictures, as SVG: operations below the
     roofs of memory and matrix products, and bytes by level.
@@ -347,8 +350,14 @@ def AttnPrintMaskMapPass : Pass<"attn-print-mask-map"> {
     (empty), as a picture in SVG with a legend. Tiles are those of the schedule
     unless options say otherwise. Of masks that read tensors, tiles that data
     decides are drawn as partial.
+
+    As JSON, there is an object with `title`, `query_tile`, `key_tile`, `rows` and
+    `columns` of the map, `reads_data`, and `partial` and `full`: lists of
+    `[row, first column, column behind the last]`.
   }];
   let options = [
+    Option<"format", "format", "std::string", /*default=*/"\"svg\"",
+           "What to write: svg or json">,
     Option<"queryTile", "query-tile", "int64_t", /*default=*/"0",
            "Queries in a tile; those of the schedule if 0">,
     Option<"keyTile", "key-tile", "int64_t", /*default=*/"0",
