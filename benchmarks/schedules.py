@@ -34,6 +34,7 @@ from forward import median_ms  # noqa: E402
 LENGTHS = (1024, 4096, 16384)
 WINDOW = 1024
 ROUNDS = 5
+KEY_HEADS = 8
 MASKS = {"full": "", "causal": "#attn.causal", "sliding_window_causal": f"#attn.sliding_window<left = {WINDOW - 1}, right = 0>"}
 SHARED_BYTES = 226 * 1024
 
@@ -52,9 +53,11 @@ def candidates(dim, mask):
             for query_stages in (2, 1):
                 if 2 * (query_stages * rows * channels + 2 * keys * 2 * channels) <= SHARED_BYTES:
                     lazy = ", lazy_rescale = true" if dim >= 192 else ""
+                    # As the compiler walks over windows: several key heads together.
+                    interleave = f", interleave = {KEY_HEADS}" if mask == "sliding_window_causal" else ""
                     yield (
                         f"#attn_tile.warp_specialized<query_tile = {rows}, key_tile = {keys}, stages = 2, consumers = {consumers}, "
-                        f"ping_pong = true, traversal = {traversal}{lazy}, query_stages = {query_stages}>"
+                        f"ping_pong = true, traversal = {traversal}{interleave}{lazy}, query_stages = {query_stages}>"
                     )
                     break
 

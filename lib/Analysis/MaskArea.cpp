@@ -6,17 +6,22 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Evaluates named masks at some rows.
+// Evaluates named masks at some rows, and the code that finds the tiles of
+// rows.
 //
 //===----------------------------------------------------------------------===//
 
 #include "attn/Analysis/MaskArea.h"
+#include "attn/Analysis/MaskTiles.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
-#include <array>
-#include <vector>
+#include <algorithm>
+#include <tuple>
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -55,70 +60,179 @@ double attn::countAttendedPairs(AttentionOpInterface op,
   return pairs;
 }
 
-VisitedTiles::VisitedTiles(AttentionOpInterface op,
-                           const CostAssumptions &assumptions)
-    : op(op), assumptions(assumptions) {
-  std::tie(queries, keys) = getLengths(op, assumptions);
+//===----------------------------------------------------------------------===//
+// Visited tiles
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The code that says which tiles a row of tiles visits, run by folding it.
+class RowProgram {
+public:
+  RowProgram(AttentionOpInterface op, bool hasKeep, int64_t batch, int64_t head,
+             int64_t queries, int64_t keys, int64_t queryTile, int64_t keyTile);
+
+  /// What the row visits whose first query is `first`; `std::nullopt` if that
+  /// depends on values that are not known.
+  std::optional<TileRow> run(int64_t first);
+
+private:
+  Attribute lookup(Value value) const;
+  bool addRanges(ArrayRef<IndexRange> ranges,
+                 SmallVectorImpl<TileRow::Range> &row) const;
+
+  Region region;
+  Block *block;
+  TileRanges ranges;
+  llvm::DenseMap<Value, Attribute> values;
+};
+} // namespace
+
+RowProgram::RowProgram(AttentionOpInterface op, bool hasKeep, int64_t batch,
+                       int64_t head, int64_t queries, int64_t keys,
+                       int64_t queryTile, int64_t keyTile) {
+  OpBuilder builder(op->getContext());
+  Location loc = op.getLoc();
+  block = builder.createBlock(&region, {}, builder.getIndexType(), loc);
+  auto constant = [&](int64_t value) -> Value {
+    return arith::ConstantIndexOp::create(builder, loc, value);
+  };
+  // What a mask with operands keeps is known to the code of their tables only.
+  ScoreMask mask = {op.getMaskReads().empty() ? op.getMaskAttr() : nullptr,
+                    hasKeep ? &op.getKeepRegion() : nullptr,
+                    constant(batch),
+                    constant(head),
+                    constant(queries),
+                    constant(keys)};
+  ranges = emitTileRanges(builder, loc, mask, MaskDim::Query,
+                          block->getArgument(0), queryTile, keyTile);
 }
 
-int64_t VisitedTiles::getRows(int64_t queryTile) const {
+Attribute RowProgram::lookup(Value value) const {
+  if (Attribute known = values.lookup(value))
+    return known;
+  Attribute constant;
+  matchPattern(value, m_Constant(&constant));
+  return constant;
+}
+
+bool RowProgram::addRanges(ArrayRef<IndexRange> ranges,
+                           SmallVectorImpl<TileRow::Range> &row) const {
+  for (const IndexRange &range : ranges) {
+    auto begin = dyn_cast_if_present<IntegerAttr>(lookup(range.begin));
+    auto end = dyn_cast_if_present<IntegerAttr>(lookup(range.end));
+    if (!begin || !end)
+      return false;
+    if (begin.getInt() < end.getInt())
+      row.push_back({begin.getInt(), end.getInt()});
+  }
+  return true;
+}
+
+std::optional<TileRow> RowProgram::run(int64_t first) {
+  values.clear();
+  Value argument = block->getArgument(0);
+  values[argument] = IntegerAttr::get(argument.getType(), first);
+  SmallVector<Attribute> operands;
+  SmallVector<OpFoldResult> results;
+  for (Operation &op : *block) {
+    operands.clear();
+    results.clear();
+    for (Value operand : op.getOperands())
+      operands.push_back(lookup(operand));
+    // What does not fold, or only becomes another operation, is not known.
+    if (failed(op.fold(operands, results)))
+      continue;
+    for (auto [result, folded] : llvm::zip(op.getResults(), results)) {
+      auto known = dyn_cast<Attribute>(folded);
+      values[result] = known ? known : lookup(cast<Value>(folded));
+    }
+  }
+  TileRow row;
+  if (!addRanges(ranges.masked, row.masked) ||
+      !addRanges(ranges.full, row.full))
+    return std::nullopt;
+  return row;
+}
+
+VisitedTiles::VisitedTiles(AttentionOpInterface op,
+                           const CostAssumptions &assumptions, int64_t batch,
+                           int64_t head)
+    : op(op), assumptions(assumptions), batch(batch), head(head) {
+  // What operands say of sequences is their sum, or the longest of them.
+  if (op.hasSequences())
+    queries = keys = assumptions.dynamicSize;
+  else
+    std::tie(queries, keys) = getLengths(op, assumptions);
+}
+
+double VisitedTiles::getNumHeads() const {
+  AttentionOpInterface op = this->op;
+  int64_t batch = op.hasSequences()
+                      ? assumptions.dynamicBatch
+                      : assumptions.getBatch(getDimSize(op.getQuery(), 0));
+  return double(batch) * double(op.getNumQueryHeads());
+}
+
+int64_t VisitedTiles::getNumRows(int64_t queryTile) const {
   return llvm::divideCeil(queries, queryTile);
 }
 
-ArrayRef<VisitedTiles::Row> VisitedTiles::getSampledRows(int64_t queryTile) {
-  constexpr int64_t mostRows = 16;
-  std::vector<Row> &samples = rows[queryTile];
-  if (!samples.empty())
-    return samples;
-  MaskAttrInterface mask = op.getMaskAttr();
-  auto sample = [&](int64_t rowTile, double weight) {
-    int64_t first = rowTile * queryTile;
-    int64_t last = std::min(first + queryTile, queries) - 1;
-    Row row{weight, std::vector<int32_t>(keys + 1),
-            std::vector<int32_t>(keys + 1)};
-    for (int64_t key = 0; key < keys; ++key) {
-      auto isAttended = [&](int64_t query) {
-        return mask.isAttended(query, key, queries, keys);
-      };
-      std::array<int64_t, 3> rows = {first, (first + last) / 2, last};
-      row.attendedBefore[key + 1] =
-          row.attendedBefore[key] + llvm::any_of(rows, isAttended);
-      row.fullBefore[key + 1] =
-          row.fullBefore[key] + llvm::all_of(rows, isAttended);
-    }
-    samples.push_back(std::move(row));
-  };
-  int64_t rowTiles = getRows(queryTile);
-  forEachSample(rowTiles, mostRows, sample);
-  if (rowTiles > mostRows)
-    sample(rowTiles - 1, 0);
-  return samples;
+std::optional<std::vector<TileRow>>
+VisitedTiles::getRows(int64_t queryTile, int64_t keyTile) const {
+  AttentionOpInterface op = this->op;
+  if (!op.getMaskReads().empty())
+    return std::nullopt;
+  RowProgram program(op, /*hasKeep=*/true, batch, head, queries, keys,
+                     queryTile, keyTile);
+  std::vector<TileRow> rows;
+  for (int64_t row = 0, end = getNumRows(queryTile); row < end; ++row) {
+    std::optional<TileRow> tiles = program.run(row * queryTile);
+    if (!tiles)
+      return std::nullopt;
+    rows.push_back(std::move(*tiles));
+  }
+  return rows;
 }
 
-TileCounts VisitedTiles::count(int64_t queryTile, int64_t keyTile) {
+TileCounts VisitedTiles::count(int64_t queryTile, int64_t keyTile) const {
+  constexpr int64_t mostRows = 1024;
+  int64_t numRows = getNumRows(queryTile);
+  // The named mask alone is known without run-time values.
+  for (bool hasKeep : {true, false}) {
+    RowProgram program(op, hasKeep, batch, head, queries, keys, queryTile,
+                       keyTile);
+    TileCounts counts;
+    bool isKnown = true;
+    auto add = [&](int64_t row, double weight) {
+      std::optional<TileRow> tiles =
+          isKnown ? program.run(row * queryTile) : std::nullopt;
+      if (!tiles) {
+        isKnown = false;
+        return;
+      }
+      auto getSize = [](const TileRow::Range &range) {
+        return range.second - range.first;
+      };
+      int64_t masked = 0, visited = 0;
+      for (const TileRow::Range &range : tiles->masked)
+        masked += getSize(range);
+      for (const TileRow::Range &range : tiles->full)
+        visited += getSize(range);
+      visited += masked;
+      counts.total += weight * double(visited);
+      counts.masked += weight * double(masked);
+      counts.most = std::max(counts.most, visited);
+      counts.mostMasked = std::max(counts.mostMasked, masked);
+    };
+    forEachSample(numRows, mostRows, add);
+    if (numRows > mostRows)
+      add(numRows - 1, /*weight=*/0);
+    if (isKnown)
+      return counts;
+  }
+  // Of a named mask whose code does not fold, nothing is known.
   TileCounts counts;
-  if (!op.getMaskAttr()) {
-    // The last keys may fill a part of their tile.
-    counts.most = llvm::divideCeil(keys, keyTile);
-    counts.mostMasked = keys % keyTile != 0;
-    double rowTiles = double(getRows(queryTile));
-    counts.total = rowTiles * double(counts.most);
-    counts.masked = rowTiles * double(counts.mostMasked);
-    return counts;
-  }
-  for (const Row &row : getSampledRows(queryTile)) {
-    int64_t visited = 0, masked = 0;
-    for (int64_t key = 0; key < keys; key += keyTile) {
-      int64_t end = std::min(key + keyTile, keys);
-      if (row.attendedBefore[end] == row.attendedBefore[key])
-        continue;
-      ++visited;
-      masked += row.fullBefore[end] - row.fullBefore[key] < keyTile;
-    }
-    counts.total += row.weight * double(visited);
-    counts.masked += row.weight * double(masked);
-    counts.most = std::max(counts.most, visited);
-    counts.mostMasked = std::max(counts.mostMasked, masked);
-  }
+  counts.most = counts.mostMasked = llvm::divideCeil(keys, keyTile);
+  counts.total = counts.masked = double(numRows) * double(counts.most);
   return counts;
 }

@@ -6,64 +6,92 @@
 
 // CHECK-LABEL: @d64(
 // CHECK: #attn_tile.warp_specialized<query_tile = 192, key_tile = 128, stages = 2, consumers = 3, ping_pong = true, query_stages = 2>
-// REMARK: key tile 128 is bounded by instruction shape
-func.func @d64(%q: memref<1x4x?x64xbf16>, %k: memref<1x4x?x64xbf16>, %v: memref<1x4x?x64xbf16>, %o: memref<1x4x?x64xbf16>) {
-  attn.attention ins(%q, %k, %v : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
-      outs(%o : memref<1x4x?x64xbf16>)
+// REMARK: key tile 128 of 16 schedules that fit, estimated {{[0-9]+}} us for 16384 queries
+func.func @d64(%q: memref<?x16x?x64xbf16>, %k: memref<?x16x?x64xbf16>, %v: memref<?x16x?x64xbf16>, %o: memref<?x16x?x64xbf16>) {
+  attn.attention ins(%q, %k, %v : memref<?x16x?x64xbf16>, memref<?x16x?x64xbf16>, memref<?x16x?x64xbf16>)
+      outs(%o : memref<?x16x?x64xbf16>)
   return
 }
 
 // CHECK-LABEL: @d64_causal(
-// CHECK: #attn.by_query_length<bound = 3072, below = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2,
+// CHECK: #attn.by_query_length<bound = 1536, below = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2,
 // CHECK-SAME: from = #attn_tile.warp_specialized<query_tile = 192, key_tile = 128, stages = 2, consumers = 3,
-// REMARK: from 3072 queries on key tile 128 is bounded by instruction shape, three consumers
-func.func @d64_causal(%q: memref<1x4x?x64xbf16>, %k: memref<1x4x?x64xbf16>, %v: memref<1x4x?x64xbf16>, %o: memref<1x4x?x64xbf16>) {
-  attn.attention ins(%q, %k, %v : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
-      outs(%o : memref<1x4x?x64xbf16>) mask(#attn.causal)
+// REMARK: for 1024 queries; from 1536 queries on key tile 128 of 16 schedules that fit
+func.func @d64_causal(%q: memref<?x16x?x64xbf16>, %k: memref<?x16x?x64xbf16>, %v: memref<?x16x?x64xbf16>, %o: memref<?x16x?x64xbf16>) {
+  attn.attention ins(%q, %k, %v : memref<?x16x?x64xbf16>, memref<?x16x?x64xbf16>, memref<?x16x?x64xbf16>)
+      outs(%o : memref<?x16x?x64xbf16>) mask(#attn.causal)
   return
 }
 
 // A static length needs no choice at run time.
 // CHECK-LABEL: @d64_causal_static(
 // CHECK: schedule(#attn_tile.warp_specialized<query_tile = 192
-func.func @d64_causal_static(%q: memref<1x4x4096x64xbf16>, %k: memref<1x4x?x64xbf16>, %v: memref<1x4x?x64xbf16>, %o: memref<1x4x4096x64xbf16>) {
-  attn.attention ins(%q, %k, %v : memref<1x4x4096x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
-      outs(%o : memref<1x4x4096x64xbf16>) mask(#attn.causal)
+func.func @d64_causal_static(%q: memref<8x16x4096x64xbf16>, %k: memref<8x16x?x64xbf16>, %v: memref<8x16x?x64xbf16>, %o: memref<8x16x4096x64xbf16>) {
+  attn.attention ins(%q, %k, %v : memref<8x16x4096x64xbf16>, memref<8x16x?x64xbf16>, memref<8x16x?x64xbf16>)
+      outs(%o : memref<8x16x4096x64xbf16>) mask(#attn.causal)
   return
 }
 
 // CHECK-LABEL: @d128(
 // CHECK: #attn.by_query_length<bound = 6144, below = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, ping_pong = true, query_stages = 2>
 // CHECK-SAME: from = #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2, ping_pong = true>>
-// REMARK: from 6144 queries on key tile 176 is bounded by registers, without early queries
-func.func @d128(%q: memref<1x4x?x128xf16>, %k: memref<1x4x?x128xf16>, %v: memref<1x4x?x128xf16>, %o: memref<1x4x?x128xf16>) {
-  attn.attention ins(%q, %k, %v : memref<1x4x?x128xf16>, memref<1x4x?x128xf16>, memref<1x4x?x128xf16>)
-      outs(%o : memref<1x4x?x128xf16>)
+// REMARK: from 6144 queries on key tile 176 of 10 schedules that fit
+func.func @d128(%q: memref<?x16x?x128xf16>, %k: memref<?x16x?x128xf16>, %v: memref<?x16x?x128xf16>, %o: memref<?x16x?x128xf16>) {
+  attn.attention ins(%q, %k, %v : memref<?x16x?x128xf16>, memref<?x16x?x128xf16>, memref<?x16x?x128xf16>)
+      outs(%o : memref<?x16x?x128xf16>)
   return
 }
 
 // CHECK-LABEL: @d128_causal(
 // CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, ping_pong = true, traversal = paired, query_stages = 2>
-func.func @d128_causal(%q: memref<1x4x?x128xbf16>, %k: memref<1x4x?x128xbf16>, %v: memref<1x4x?x128xbf16>, %o: memref<1x4x?x128xbf16>) {
-  attn.attention ins(%q, %k, %v : memref<1x4x?x128xbf16>, memref<1x4x?x128xbf16>, memref<1x4x?x128xbf16>)
-      outs(%o : memref<1x4x?x128xbf16>) mask(#attn.causal)
+func.func @d128_causal(%q: memref<?x16x?x128xbf16>, %k: memref<?x16x?x128xbf16>, %v: memref<?x16x?x128xbf16>, %o: memref<?x16x?x128xbf16>) {
+  attn.attention ins(%q, %k, %v : memref<?x16x?x128xbf16>, memref<?x16x?x128xbf16>, memref<?x16x?x128xbf16>)
+      outs(%o : memref<?x16x?x128xbf16>) mask(#attn.causal)
   return
 }
 
 // CHECK-LABEL: @d256(
 // CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 80, stages = 2, consumers = 2, ping_pong = true, lazy_rescale = true>
-// REMARK: key tile 80 is bounded by shared memory
-func.func @d256(%q: memref<1x4x?x256xbf16>, %k: memref<1x4x?x256xbf16>, %v: memref<1x4x?x256xbf16>, %o: memref<1x4x?x256xbf16>) {
-  attn.attention ins(%q, %k, %v : memref<1x4x?x256xbf16>, memref<1x4x?x256xbf16>, memref<1x4x?x256xbf16>)
-      outs(%o : memref<1x4x?x256xbf16>)
+// REMARK: key tile 80 of 2 schedules that fit
+func.func @d256(%q: memref<?x16x?x256xbf16>, %k: memref<?x16x?x256xbf16>, %v: memref<?x16x?x256xbf16>, %o: memref<?x16x?x256xbf16>) {
+  attn.attention ins(%q, %k, %v : memref<?x16x?x256xbf16>, memref<?x16x?x256xbf16>, memref<?x16x?x256xbf16>)
+      outs(%o : memref<?x16x?x256xbf16>)
   return
 }
 
 // CHECK-LABEL: @d192_128(
 // CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 
-func.func @d192_128(%q: memref<1x4x?x192xbf16>, %k: memref<1x4x?x192xbf16>, %v: memref<1x4x?x128xbf16>, %o: memref<1x4x?x128xbf16>) {
-  attn.attention ins(%q, %k, %v : memref<1x4x?x192xbf16>, memref<1x4x?x192xbf16>, memref<1x4x?x128xbf16>)
-      outs(%o : memref<1x4x?x128xbf16>)
+func.func @d192_128(%q: memref<?x16x?x192xbf16>, %k: memref<?x16x?x192xbf16>, %v: memref<?x16x?x128xbf16>, %o: memref<?x16x?x128xbf16>) {
+  attn.attention ins(%q, %k, %v : memref<?x16x?x192xbf16>, memref<?x16x?x192xbf16>, memref<?x16x?x128xbf16>)
+      outs(%o : memref<?x16x?x128xbf16>)
+  return
+}
+
+// Three consumers with smaller key tiles than two could have.
+// CHECK-LABEL: @d96(
+// CHECK: from = #attn_tile.warp_specialized<query_tile = 192, key_tile = 112, stages = 2, consumers = 3, ping_pong = true
+func.func @d96(%q: memref<?x16x?x96xbf16>, %k: memref<?x16x?x96xbf16>, %v: memref<?x16x?x96xbf16>, %o: memref<?x16x?x96xbf16>) {
+  attn.attention ins(%q, %k, %v : memref<?x16x?x96xbf16>, memref<?x16x?x96xbf16>, memref<?x16x?x96xbf16>)
+      outs(%o : memref<?x16x?x96xbf16>)
+  return
+}
+
+// What is not in the model is chosen by capacities: score changes, and dropout.
+// CHECK-LABEL: @d64_dropout(
+// CHECK: #attn_tile.warp_specialized<query_tile = 192, key_tile = 128, stages = 2, consumers = 3, ping_pong = true, query_stages = 2>
+// REMARK: key tile 128 is bounded by instruction shape
+func.func @d64_dropout(%q: memref<?x16x?x64xbf16>, %o: memref<?x16x?x64xbf16>, %seed: i64, %offset: i64) {
+  attn.attention ins(%q, %q, %q : memref<?x16x?x64xbf16>, memref<?x16x?x64xbf16>, memref<?x16x?x64xbf16>)
+      outs(%o : memref<?x16x?x64xbf16>) dropout(#attn.dropout<p = 0.125, rng = #attn.philox<rounds = 7>, bits = 4>, %seed, %offset : i64, i64)
+  return
+}
+
+// Of one query for each head, keys are what there is many of.
+// CHECK-LABEL: @one_query(
+// CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 
+func.func @one_query(%q: memref<?x16x1x128xbf16>, %k: memref<?x16x?x128xbf16>, %o: memref<?x16x1x128xbf16>) {
+  attn.attention ins(%q, %k, %k : memref<?x16x1x128xbf16>, memref<?x16x?x128xbf16>, memref<?x16x?x128xbf16>)
+      outs(%o : memref<?x16x1x128xbf16>)
   return
 }
 
@@ -71,9 +99,9 @@ func.func @d192_128(%q: memref<1x4x?x192xbf16>, %k: memref<1x4x?x192xbf16>, %v: 
 
 // CHECK-LABEL: @given(
 // CHECK: #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 3, consumers = 1>
-func.func @given(%q: memref<1x4x?x64xbf16>, %k: memref<1x4x?x64xbf16>, %v: memref<1x4x?x64xbf16>, %o: memref<1x4x?x64xbf16>) {
-  attn.attention ins(%q, %k, %v : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
-      outs(%o : memref<1x4x?x64xbf16>) schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 3, consumers = 1>)
+func.func @given(%q: memref<?x16x?x64xbf16>, %k: memref<?x16x?x64xbf16>, %v: memref<?x16x?x64xbf16>, %o: memref<?x16x?x64xbf16>) {
+  attn.attention ins(%q, %k, %v : memref<?x16x?x64xbf16>, memref<?x16x?x64xbf16>, memref<?x16x?x64xbf16>)
+      outs(%o : memref<?x16x?x64xbf16>) schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 3, consumers = 1>)
   return
 }
 

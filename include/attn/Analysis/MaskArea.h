@@ -15,8 +15,10 @@
 
 #include "attn/Dialect/Attn/IR/AttnInterfaces.h"
 #include "attn/Interfaces/CostOpInterface.h"
-#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SmallVector.h"
 
+#include <optional>
+#include <utility>
 #include <vector>
 
 namespace mlir::attn {
@@ -27,9 +29,16 @@ namespace mlir::attn {
 double countAttendedPairs(AttentionOpInterface op,
                           const CostAssumptions &assumptions);
 
-/// Tiles of scores that hold attended pairs.
+/// Numbers of tiles of one row of tiles, as ranges `[begin, end)` that are not
+/// empty: those with code for masks, and the others.
+struct TileRow {
+  using Range = std::pair<int64_t, int64_t>;
+  SmallVector<Range> masked, full;
+};
+
+/// Tiles of scores that a kernel visits.
 struct TileCounts {
-  /// In one head, and those of them that hold pairs that do not attend.
+  /// In one head, and those of them that have code for masks.
   double total = 0;
   double masked = 0;
   /// The same in the row of tiles that has most of each.
@@ -37,34 +46,35 @@ struct TileCounts {
   int64_t mostMasked = 0;
 };
 
-/// Counts tiles that hold attended pairs. Of more than 16 rows of tiles, as
-/// many are taken, at equal distances, and the last one; of each, the first,
-/// the last and the one in the middle stand for all rows.
+/// The tiles that kernels visit: what the code that they find them with gives
+/// for one batch and head, of sizes that are static or assumed. Sequences are
+/// taken to be as many, and as long, as is assumed of dynamic sizes.
 class VisitedTiles {
 public:
-  VisitedTiles(AttentionOpInterface op, const CostAssumptions &assumptions);
+  VisitedTiles(AttentionOpInterface op, const CostAssumptions &assumptions,
+               int64_t batch = 0, int64_t head = 0);
 
   AttentionOpInterface getOp() const { return op; }
-  const CostAssumptions &getAssumptions() const { return assumptions; }
+  /// Query heads of all batch entries or sequences.
+  double getNumHeads() const;
   /// Rows of tiles of `queryTile` queries in one head.
-  int64_t getRows(int64_t queryTile) const;
-  TileCounts count(int64_t queryTile, int64_t keyTile);
+  int64_t getNumRows(int64_t queryTile) const;
+
+  /// All rows of tiles; `std::nullopt` if what they visit depends on values
+  /// that are known at run time alone.
+  std::optional<std::vector<TileRow>> getRows(int64_t queryTile,
+                                              int64_t keyTile) const;
+
+  /// Counts what the rows visit; a keep region that depends on such values, and
+  /// a mask that reads operands, are taken to keep all pairs. Of more than 1024
+  /// rows as many are counted, at equal distances, and the last one.
+  TileCounts count(int64_t queryTile, int64_t keyTile) const;
 
 private:
-  /// A row of tiles, and how many rows it stands for.
-  struct Row {
-    double weight;
-    /// For each key and the end, the number of those before it that some
-    /// queries attend, and that all do.
-    std::vector<int32_t> attendedBefore, fullBefore;
-  };
-  ArrayRef<Row> getSampledRows(int64_t queryTile);
-
   AttentionOpInterface op;
   CostAssumptions assumptions;
+  int64_t batch, head;
   int64_t queries, keys;
-  /// By the size of a tile.
-  llvm::SmallDenseMap<int64_t, std::vector<Row>> rows;
 };
 
 } // namespace mlir::attn

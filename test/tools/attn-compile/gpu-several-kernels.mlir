@@ -27,7 +27,9 @@ func.func @two(%q: tensor<1x4x?x64xf16>, %k: tensor<1x2x?x64xf16>, %v: tensor<1x
   %init = tensor.empty(%s) : tensor<1x4x?x64xf16>
   %x = attn.attention
       ins(%q, %k, %v : tensor<1x4x?x64xf16>, tensor<1x2x?x64xf16>, tensor<1x2x?x64xf16>)
-      outs(%init : tensor<1x4x?x64xf16>) -> tensor<1x4x?x64xf16>
+      outs(%init : tensor<1x4x?x64xf16>)
+      schedule(#attn_tile.warp_specialized<query_tile = 192, key_tile = 128, stages = 2, consumers = 3>)
+      -> tensor<1x4x?x64xf16>
   %y = attn.attention
       ins(%x, %k, %v : tensor<1x4x?x64xf16>, tensor<1x2x?x64xf16>, tensor<1x2x?x64xf16>)
       outs(%init : tensor<1x4x?x64xf16>)

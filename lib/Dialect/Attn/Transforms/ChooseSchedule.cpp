@@ -6,21 +6,17 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Derives tile shapes from the capacities of the target: the key tile is the
-// largest one whose scores fit in registers and whose stages fit in shared
-// memory.
+// Checks what the target can do. Schedules of gradients are derived here, from
+// the capacities of the target.
 //
 //===----------------------------------------------------------------------===//
 
+#include "attn/Analysis/Roofline.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Dialect/Attn/Transforms/ForwardSchedules.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/IR/Matchers.h"
 #include "mlir/IR/Remarks.h"
-#include "mlir/Transforms/RegionUtils.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace mlir::attn {
@@ -31,304 +27,14 @@ namespace mlir::attn {
 using namespace mlir;
 using namespace mlir::attn;
 
-namespace {
-/// A schedule, and why it was chosen.
-struct Choice {
-  /// Of `ScheduleAttrInterface`, or a choice of two.
-  Attribute schedule;
-  std::string reason;
-  int64_t keyTile = 0;
-  /// Whether the queries of the next work item are loaded early.
-  bool preloadsQueries = false;
-};
-
-/// What bounds the key tile of a GPU kernel.
-struct KeyTileBounds {
-  /// Rows of queries in one tile, and threads that share them.
-  int64_t queryTile;
-  int64_t threads;
-  /// Stages of the key and value pipes.
-  int64_t stages;
-  /// Registers of a thread that may hold scores, weights and output.
-  int64_t registers;
-  /// Bytes of shared memory for tiles.
-  int64_t sharedBytes;
-  int64_t maxKeyTile;
-};
-} // namespace
-
 /// Channels are staged in blocks of this many, padded with zeros.
 static constexpr int64_t channelBlock = 64;
 static constexpr int64_t channelStep = 16;
-static constexpr int64_t keyTileUnit = 16;
 static constexpr int64_t maxHeadDim = 256;
 /// Heads are unrolled on the host: what is compiled grows with this.
 static constexpr int64_t maxHeadDimHost = 4096;
 static constexpr int64_t headDimUnit = 8;
 static constexpr int64_t warpgroupRows = 64;
-static constexpr int64_t registerBytes = 4;
-
-/// Shared memory that a block may use, less room for barriers.
-static constexpr int64_t barrierBytes = 1024;
-static constexpr int64_t sharedBytesSm90 = 227 * 1024 - barrierBytes;
-static constexpr int64_t sharedBytesSm80 = 163 * 1024 - barrierBytes;
-/// The same where two blocks share the 164 KiB of a multiprocessor, of which
-/// each of them takes one more than it asks for.
-static constexpr int64_t sharedBytesSm80Half =
-    (164 / 2 - 1) * 1024 - barrierBytes;
-
-/// Registers per thread for register tiles: what a consumer has (240 of two
-/// consumers, 160 of three, 255 of four or eight warps) less what addresses,
-/// row statistics and the operands of instructions take.
-static constexpr int64_t tileRegistersTwoConsumers = 200;
-static constexpr int64_t tileRegistersThreeConsumers = 128;
-static constexpr int64_t tileRegistersFourWarps = 192;
-static constexpr int64_t tileRegistersEightWarps = 160;
-
-/// Bytes of the stages of a kernel with `queryStages` tiles of queries.
-static int64_t getStagedBytes(AttentionOp op, const KeyTileBounds &bounds,
-                              int64_t keyTile, int64_t queryStages) {
-  constexpr int64_t elementBytes = 2;
-  int64_t queryChannels = llvm::alignTo(op.getQueryHeadDim(), channelBlock);
-  int64_t valueChannels = llvm::alignTo(op.getValueHeadDim(), channelBlock);
-  return elementBytes *
-         (queryStages * bounds.queryTile * queryChannels +
-          bounds.stages * keyTile * (queryChannels + valueChannels));
-}
-
-/// Bytes that the score region reads for each pair, and that are held for a
-/// whole tile: elements of tensors at the query and the key.
-static int64_t getScoreBytes(AttentionOp op) {
-  if (op.getScoreRegion().empty())
-    return 0;
-  ValueRange position = op.getScoreRegion().getArguments().take_back(2);
-  int64_t bytes = 0;
-  op.getScoreRegion().walk([&](tensor::ExtractOp extract) {
-    if (extract.getIndices().size() >= 2 &&
-        extract.getIndices().take_back(2) == position &&
-        extract.getType().isIntOrFloat())
-      bytes += llvm::divideCeil(extract.getType().getIntOrFloatBitWidth(), 8);
-  });
-  return bytes;
-}
-
-/// Whether the score region reads elements that differ within a tile.
-static bool readsElements(AttentionOp op) {
-  Region &region = op.getScoreRegion();
-  auto isShared = [&](Value index) {
-    if (index.getParentRegion() != &region)
-      return true;
-    auto argument = dyn_cast<BlockArgument>(index);
-    return argument ? argument.getArgNumber() < 3
-                    : matchPattern(index, m_Constant());
-  };
-  return region
-      .walk([&](tensor::ExtractOp extract) {
-        return llvm::all_of(extract.getIndices(), isShared)
-                   ? WalkResult::advance()
-                   : WalkResult::interrupt();
-      })
-      .wasInterrupted();
-}
-
-/// Whether the score region calls mathematical functions.
-static bool hasFunction(AttentionOp op) {
-  return op.getScoreRegion()
-      .walk([](Operation *nested) {
-        return isa<math::MathDialect>(nested->getDialect())
-                   ? WalkResult::interrupt()
-                   : WalkResult::advance();
-      })
-      .wasInterrupted();
-}
-
-/// Whether late queries leave out keys in the middle, as under windows: but for
-/// a few, all tiles of queries have the same work then.
-static bool cutsMiddleKeys(MaskAttrInterface mask) {
-  constexpr int64_t length = 1 << 20;
-  return mask && !mask.isAttended(length - 1, length / 2, length, length);
-}
-
-/// The largest key tile within `bounds`, 0 if there is none, and what stopped
-/// it from being larger.
-static std::pair<int64_t, StringRef> getKeyTile(AttentionOp op,
-                                                const KeyTileBounds &bounds) {
-  // Tiles have whole steps of the contracted dimension.
-  int64_t outputRegisters = bounds.queryTile *
-                            llvm::alignTo(op.getValueHeadDim(), channelStep) /
-                            bounds.threads;
-  int64_t scoreBytes = getScoreBytes(op);
-  std::pair<int64_t, StringRef> best(0, "");
-  for (int64_t tile = keyTileUnit; tile <= bounds.maxKeyTile;
-       tile += keyTileUnit) {
-    // Scores in f32, and the weights made of them in two bytes.
-    int64_t scores = bounds.queryTile * tile / bounds.threads;
-    int64_t read = scores * scoreBytes / registerBytes;
-    if (scores + scores / 2 + read + outputRegisters > bounds.registers)
-      return {best.first, "registers"};
-    if (getStagedBytes(op, bounds, tile, /*queryStages=*/1) >
-        bounds.sharedBytes)
-      return {best.first, "shared memory"};
-    best = {tile, "instruction shape"};
-  }
-  return best;
-}
-
-static std::string describe(int64_t keyTile, StringRef limit) {
-  return ("key tile " + Twine(keyTile) + " is bounded by " + limit).str();
-}
-
-/// One producer and two or three consumer warpgroups.
-static std::optional<Choice> chooseWarpSpecialized(AttentionOp op) {
-  // A third consumer hides more of the softmax, if key tiles stay large enough
-  // for the products to be efficient.
-  constexpr int64_t minKeyTileThreeConsumers = 128;
-  // The smallest key tiles whose products are efficient.
-  constexpr int64_t maxKeyTilePreload = 128;
-  // Key tiles that a mask cuts are computed in full: smaller ones waste less.
-  constexpr int64_t maxKeyTileMasked = 128;
-  // Where scores go through functions of their own, the softmax takes longer
-  // than the products; its dependent steps are shorter in smaller tiles.
-  constexpr int64_t maxKeyTileFunctions = 128;
-  constexpr int64_t stages = 2;
-  // Reads in both regions need registers for their addresses.
-  constexpr int64_t maxKeyTileReads = 80;
-
-  // Tiles that a score change reads need addresses, too.
-  int64_t scoreRegisters = getScoreBytes(op) > 0 ? 24 : 0;
-
-  // What is read for each pair is found out before, and listed by tiles; a walk
-  // over the list takes registers of the consumers.
-  bool readsKeep = readsByPosition(op.getKeepRegion());
-  int64_t tileRegisters = tileRegistersTwoConsumers - (readsKeep ? 24 : 0);
-  // So do decisions of dropout beside a change of scores.
-  if (readsKeep && op.hasDropout() && !op.getScoreRegion().empty())
-    tileRegisters -= 32;
-  auto getBounds = [&](int64_t consumers, int64_t maxKeyTile) {
-    int64_t registers =
-        consumers == 3 ? tileRegistersThreeConsumers : tileRegisters;
-    return KeyTileBounds{
-        consumers * warpgroupRows,  consumers * 128, stages,
-        registers - scoreRegisters, sharedBytesSm90, maxKeyTile};
-  };
-  bool isMasked = op.getMaskAttr() || !op.getKeepRegion().empty();
-  // Under a mask, long and short work items are paired to equal amounts. That
-  // is needless where items are alike, and where lists say how long they are:
-  // they are sorted then.
-  bool isListed = readsKeep && !op.hasSequences();
-  bool hasUnequalItems =
-      isMasked && !isListed && !cutsMiddleKeys(op.getMaskAttr());
-  auto traversal = hasUnequalItems ? attn_tile::TraversalKind::Paired
-                                   : attn_tile::TraversalKind::Persistent;
-  // Items that need few keys each, and need them at about the same time, may go
-  // along over several key heads. Then the few that are longer than most are
-  // dealt out to all groups. Sequences are planned in the order of their work,
-  // which holds over all heads only if they go along together.
-  constexpr int64_t maskedKeyHeads = 8;
-  int64_t interleave = 1;
-  if (op.hasSequences())
-    interleave = 0;
-  else if (isMasked && !hasUnequalItems)
-    interleave = maskedKeyHeads * op.getGroupSize();
-  // Rescaling is worth skipping where it takes long beside the products.
-  constexpr int64_t minValueHeadDimLazy = 192;
-  bool lazyRescale = op.getValueHeadDim() >= minValueHeadDimLazy;
-  auto choose = [&](int64_t consumers,
-                    int64_t maxKeyTile) -> std::optional<Choice> {
-    KeyTileBounds bounds = getBounds(consumers, maxKeyTile);
-    auto [keyTile, limit] = getKeyTile(op, bounds);
-    if (keyTile == 0)
-      return std::nullopt;
-    // The queries of the next item are loaded early if there is room.
-    bool preloads =
-        getStagedBytes(op, bounds, keyTile, 2) <= bounds.sharedBytes;
-    auto schedule = attn_tile::WarpSpecializedAttr::get(
-        op.getContext(), consumers * warpgroupRows, keyTile, stages, consumers,
-        /*ping_pong=*/true, traversal, interleave, lazyRescale,
-        /*query_stages=*/preloads ? 2 : 1);
-    return Choice{schedule, describe(keyTile, limit), keyTile, preloads};
-  };
-  auto chooseByLength = [&](int64_t bound, Choice below, const Choice &from,
-                            const Twine &reason) -> Choice {
-    auto query = cast<ShapedType>(op.getQuery().getType());
-    constexpr unsigned lengthDim = 2;
-    if (!query.isDynamicDim(lengthDim) && !op.hasSequences())
-      return query.getDimSize(lengthDim) < bound ? below : from;
-    below.schedule = ByQueryLengthAttr::get(
-        op.getContext(), bound, cast<ScheduleAttrInterface>(below.schedule),
-        cast<ScheduleAttrInterface>(from.schedule));
-    below.reason = (Twine(below.reason) + "; from " + Twine(bound) +
-                    " queries on " + from.reason + ", " + reason)
-                       .str();
-    return below;
-  };
-
-  std::optional<Choice> three = choose(3, minKeyTileThreeConsumers);
-  // They have too few registers for a score change that reads or computes much,
-  // and for a walk over a list of tiles.
-  if (three &&
-      (three->keyTile < minKeyTileThreeConsumers || readsElements(op) ||
-       readsKeep || (isMasked && hasFunction(op))))
-    three = std::nullopt;
-  if (three && !isMasked)
-    return three;
-  int64_t maxKeyTile = isMasked          ? maxKeyTileMasked
-                       : hasFunction(op) ? maxKeyTileFunctions
-                                         : 256;
-  if (readsKeep && readsElements(op))
-    maxKeyTile = std::min(maxKeyTile, maxKeyTileReads);
-  std::optional<Choice> two = choose(2, maxKeyTile);
-  if (!two)
-    return two;
-  if (three)
-    // The larger query tile wastes more on the edges of a mask and at the end
-    // of the queries, which matters less the longer they are.
-    return chooseByLength(3072, *two, *three, "three consumers");
-  if (!two->preloadsQueries && two->keyTile > maxKeyTilePreload) {
-    // Smaller key tiles leave room for the queries of the next item, which
-    // matters where items are short.
-    std::optional<Choice> small = choose(2, maxKeyTilePreload);
-    if (small && small->preloadsQueries)
-      return chooseByLength(6144, *small, *two, "without early queries");
-  }
-  return two;
-}
-
-/// Four or eight warps that prefetch and compute.
-static std::optional<Choice> chooseMultistage(AttentionOp op) {
-  constexpr int64_t queryTile = 128, stages = 2, maxKeyTile = 128;
-  // Each of four warps has twice the rows of one of eight, so that what it
-  // reads of keys and values serves two products. Two such groups share a
-  // multiprocessor: one computes while the other waits.
-  constexpr int64_t minKeyTileFourWarps = 48;
-  auto choose = [&](int64_t warps, int64_t registers, int64_t sharedBytes) {
-    return getKeyTile(op, {queryTile, warps * 32, stages, registers,
-                           sharedBytes, maxKeyTile});
-  };
-  int64_t warps = 4;
-  // A mask that reads tensors needs registers for their addresses.
-  int64_t readRegisters = readsByPosition(op.getKeepRegion()) ? 16 : 0;
-  auto [keyTile, limit] = choose(warps, tileRegistersFourWarps - readRegisters,
-                                 sharedBytesSm80Half);
-  if (keyTile < minKeyTileFourWarps) {
-    warps = 8;
-    std::tie(keyTile, limit) =
-        choose(warps, tileRegistersEightWarps, sharedBytesSm80);
-  }
-  if (keyTile == 0)
-    return std::nullopt;
-  auto schedule = attn_tile::MultistageAttr::get(op.getContext(), queryTile,
-                                                 keyTile, stages, warps);
-  return Choice{schedule, describe(keyTile, limit), keyTile};
-}
-
-/// Tiles of a few registers' width whose operands stay in the first cache.
-static std::optional<Choice> chooseSequential(Operation *op) {
-  constexpr int64_t queryTile = 16, keyTile = 64;
-  auto schedule =
-      attn_tile::SequentialAttr::get(op->getContext(), queryTile, keyTile);
-  return Choice{schedule, "tiles fit the first level cache"};
-}
 
 //===----------------------------------------------------------------------===//
 // Gradients
@@ -345,8 +51,9 @@ struct WalkedTileBounds {
   /// Bytes of tiles that stay, and of all stages for one row.
   int64_t fixedBytes;
   int64_t bytesPerRow;
-  /// Registers of a thread that may hold all of these.
+  /// Registers of a thread that may hold all of these, and bytes for tiles.
   int64_t registers;
+  int64_t sharedBytes;
   int64_t maxTile;
 };
 } // namespace
@@ -366,13 +73,15 @@ static int64_t getWalkedTile(const WalkedTileBounds &bounds) {
   for (int64_t tile = keyTileUnit; tile <= bounds.maxTile; tile += keyTileUnit)
     if (bounds.accumulators + bounds.registersPerRow * tile <=
             bounds.registers &&
-        bounds.fixedBytes + bounds.bytesPerRow * tile <= sharedBytesSm90)
+        bounds.fixedBytes + bounds.bytesPerRow * tile <= bounds.sharedBytes)
       best = tile;
   return best;
 }
 
 /// Warp-specialized kernels for rows of keys and of queries.
-static std::optional<Choice> chooseGradientWarpSpecialized(AttentionGradOp op) {
+static std::optional<ScheduleChoice>
+chooseGradientWarpSpecialized(AttentionGradOp op, const DeviceFigures &device) {
+  KeyTileBounds consumers = getConsumerBounds(gradConsumers, device);
   constexpr int64_t elementBytes = 2, rows = gradConsumers * warpgroupRows;
   int64_t keyChannels = llvm::alignTo(op.getQueryHeadDim(), channelBlock);
   int64_t valueChannels = llvm::alignTo(op.getValueHeadDim(), channelBlock);
@@ -393,6 +102,7 @@ static std::optional<Choice> chooseGradientWarpSpecialized(AttentionGradOp op) {
                             fixed,
                             stagedRow,
                             gradTileRegisters,
+                            consumers.sharedBytes,
                             maxGradQueryTile};
   WalkedTileBounds keysAlone = together;
   keysAlone.accumulators = keyAccumulators;
@@ -401,7 +111,7 @@ static std::optional<Choice> chooseGradientWarpSpecialized(AttentionGradOp op) {
   valuesAlone.registersPerRow = scoresAlone;
   valuesAlone.fixedBytes = rows * elementBytes * keyChannels;
   WalkedTileBounds queriesAlone = keysAlone;
-  queriesAlone.registers = tileRegistersTwoConsumers;
+  queriesAlone.registers = consumers.registers;
   queriesAlone.maxTile = maxGradKeyTile;
 
   bool isMasked = op.getMaskAttr() || !op.getKeepRegion().empty();
@@ -439,14 +149,14 @@ static std::optional<Choice> chooseGradientWarpSpecialized(AttentionGradOp op) {
     // for the next step.
     bool pipelined = op.getScoreRegion().empty() &&
                      op.getKeepRegion().empty() && !op.hasDropout();
-    return Choice{attn_tile::GradientAttr::get(context, ofRows,
-                                               makeKeys(tile, pipelined, parts),
-                                               /*queries=*/nullptr,
-                                               /*values=*/nullptr),
-                  ("tiles of " + Twine(tile) +
-                   " queries fit registers and shared memory, with sums")
-                      .str(),
-                  rows};
+    return ScheduleChoice{
+        attn_tile::GradientAttr::get(context, ofRows,
+                                     makeKeys(tile, pipelined, parts),
+                                     /*queries=*/nullptr,
+                                     /*values=*/nullptr),
+        ("tiles of " + Twine(tile) +
+         " queries fit registers and shared memory, with sums")
+            .str()};
   };
   if (!op.getDeterministic() && keyChannels == rows)
     if (int64_t tile = getWalkedTile(withSums); tile >= minWalkedTile)
@@ -483,7 +193,7 @@ static std::optional<Choice> chooseGradientWarpSpecialized(AttentionGradOp op) {
           .str();
   if (values)
     reason += "; gradients of keys and values do not fit one kernel";
-  return Choice{schedule, reason, keyTile};
+  return ScheduleChoice{schedule, reason};
 }
 
 /// Checks what the matrix instructions of GPUs can do.
@@ -558,7 +268,7 @@ static LogicalResult verifyGivenSchedule(Operation *op, Attribute schedule,
 static LogicalResult chooseForMask(DropoutMaskOp mask, StringRef target) {
   ScheduleAttrInterface expected =
       target == "host"
-          ? cast<ScheduleAttrInterface>(chooseSequential(mask)->schedule)
+          ? cast<ScheduleAttrInterface>(chooseHostSchedule(mask).schedule)
           : cast<ScheduleAttrInterface>(
                 Attribute(attn_tile::ScalarAttr::get(mask.getContext())));
   if (!mask.getScheduleAttr())
@@ -576,17 +286,12 @@ struct ChooseSchedulePass
   using Base::Base;
 
   void runOnOperation() override {
-    std::optional<Choice> (*choose)(AttentionOp) =
-        llvm::StringSwitch<std::optional<Choice> (*)(AttentionOp)>(target)
-            .Case("host", [](AttentionOp op) { return chooseSequential(op); })
-            .Case("sm_80", chooseMultistage)
-            .Case("sm_90a", chooseWarpSpecialized)
-            .Default(nullptr);
-    if (!choose) {
+    if (target != "host" && target != "sm_80" && target != "sm_90a") {
       getOperation().emitError() << "unknown target '" << target
                                  << "' (expected host, sm_80 or sm_90a)";
       return signalPassFailure();
     }
+    const DeviceFigures device = getDevice(getOperation(), target).getFigures();
     auto chooseFor = [&](auto op, auto choose) -> WalkResult {
       bool isHost = target == "host";
       if (isHost ? failed(verifyForHost(
@@ -595,7 +300,7 @@ struct ChooseSchedulePass
         return WalkResult::interrupt();
       if (Attribute schedule = op.getScheduleAttr())
         return verifyGivenSchedule(op, schedule, target);
-      std::optional<Choice> choice = choose(op);
+      std::optional<ScheduleChoice> choice = choose(op);
       if (!choice) {
         op.emitOpError("has no schedule that fits the capacities of ")
             << target;
@@ -613,12 +318,14 @@ struct ChooseSchedulePass
     };
     WalkResult result = getOperation().walk([&](Operation *op) {
       if (auto attention = dyn_cast<AttentionOp>(op))
-        return chooseFor(attention, choose);
+        return chooseFor(attention, [&](AttentionOp attention) {
+          return chooseForwardSchedule(attention, target, device);
+        });
       if (auto gradient = dyn_cast<AttentionGradOp>(op))
         return chooseFor(gradient, [&](AttentionGradOp gradient) {
           if (target == "host")
-            return chooseSequential(op);
-          return chooseGradientWarpSpecialized(gradient);
+            return std::optional(chooseHostSchedule(gradient));
+          return chooseGradientWarpSpecialized(gradient, device);
         });
       if (auto mask = dyn_cast<DropoutMaskOp>(op))
         return WalkResult(chooseForMask(mask, target));

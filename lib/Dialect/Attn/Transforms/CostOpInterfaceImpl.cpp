@@ -33,9 +33,6 @@ static ExecutionUnit getProductUnit(Type type) {
 // Attention
 //===----------------------------------------------------------------------===//
 
-/// Rows of a matrix product that one warpgroup computes at a time.
-static constexpr double warpgroupRows = 64;
-
 static double getElementBytes(AttentionOpInterface op) {
   Type element = getElementTypeOrSelf(op.getQuery().getType());
   return double(llvm::divideCeil(element.getIntOrFloatBitWidth(), 8));
@@ -95,18 +92,21 @@ struct AttentionModel
         getElementBytes(interface) *
         double(interface.getQueryHeadDim() + interface.getValueHeadDim());
     double rows = double(assumptions.getSize(getDimSize(op.getQuery(), 2)));
+    VisitedTiles tiles(interface, assumptions);
     cost.steps =
-        heads * VisitedTiles(interface, assumptions)
-                    .count(schedule.getQueryTile(), schedule.getKeyTile())
-                    .total;
+        tiles.getNumHeads() *
+        tiles.count(schedule.getQueryTile(), schedule.getKeyTile()).total;
     cost.bytes(MemoryLevel::L2) = bytes * (heads * rows + cost.steps * keyTile);
-    // What was staged is written once, and read by the products of each
-    // warpgroup, which read the staged queries, too.
-    double readers = std::ceil(double(schedule.getQueryTile()) / warpgroupRows);
-    cost.bytes(MemoryLevel::Shared) =
-        bytes * cost.steps * keyTile * (1 + readers) +
-        getElementBytes(interface) * cost.steps *
-            double(schedule.getQueryTile() * interface.getQueryHeadDim());
+    // What was staged is written once, and read by each group of rows, whose
+    // products read the staged queries, too.
+    if (int64_t rowsPerRead = schedule.getRowsPerRead()) {
+      double readers =
+          double(llvm::divideCeil(schedule.getQueryTile(), rowsPerRead));
+      cost.bytes(MemoryLevel::Shared) =
+          bytes * cost.steps * keyTile * (1 + readers) +
+          getElementBytes(interface) * cost.steps *
+              double(schedule.getQueryTile() * interface.getQueryHeadDim());
+    }
     return cost;
   }
 };

@@ -11,15 +11,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "LedgerPictures.h"
+#include "Picture.h"
 #include "attn/Analysis/MaskArea.h"
 #include "attn/Analysis/Roofline.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
-#include "mlir/Support/FileUtilities.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/ToolOutputFile.h"
 
 #include <cmath>
 
@@ -234,34 +233,17 @@ struct AttnExplainPass
     };
     if (output.empty())
       print(llvm::errs());
-    else if (failed(write(output, print)))
+    else if (failed(writeFile(module, output, print)))
       return signalPassFailure();
-    if (!roofline.empty() && failed(write(roofline, [&](raw_ostream &os) {
+    if (!roofline.empty() &&
+        failed(writeFile(module, roofline, [&](raw_ostream &os) {
           drawRoofline(os, device, functions);
         })))
       return signalPassFailure();
-    if (!flow.empty() &&
-        failed(write(flow, [&](raw_ostream &os) { drawFlow(os, functions); })))
+    if (!flow.empty() && failed(writeFile(module, flow, [&](raw_ostream &os) {
+          drawFlow(os, functions);
+        })))
       return signalPassFailure();
-  }
-
-private:
-  /// Writes a file whole, or not at all.
-  LogicalResult write(StringRef path, function_ref<void(raw_ostream &)> print) {
-    std::string message;
-    std::unique_ptr<llvm::ToolOutputFile> file = openOutputFile(path, &message);
-    if (!file)
-      return getOperation().emitError() << message;
-    print(file->os());
-    file->os().flush();
-    if (file->os().has_error()) {
-      message = file->os().error().message();
-      file->os().clear_error();
-      return getOperation().emitError("cannot write '")
-             << path << "': " << message;
-    }
-    file->keep();
-    return success();
   }
 };
 } // namespace

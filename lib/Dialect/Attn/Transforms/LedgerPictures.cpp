@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LedgerPictures.h"
+#include "Picture.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -19,36 +20,6 @@
 
 using namespace mlir;
 using namespace mlir::attn;
-
-static void openPicture(raw_ostream &os, double width, double height,
-                        const Twine &title) {
-  std::string text;
-  llvm::raw_string_ostream titleStream(text);
-  llvm::printHTMLEscaped(title.str(), titleStream);
-  os << llvm::formatv(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:f0}\" "
-      "height=\"{1:f0}\" viewBox=\"0 0 {0:f0} {1:f0}\" "
-      "font-family=\"sans-serif\" font-size=\"12\">\n"
-      "<title>{2}</title>\n"
-      "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
-      width, height, text);
-}
-
-static void drawText(raw_ostream &os, double x, double y, StringRef anchor,
-                     const Twine &text) {
-  os << llvm::formatv("<text x=\"{0:f1}\" y=\"{1:f1}\" text-anchor=\"{2}\">", x,
-                      y, anchor);
-  llvm::printHTMLEscaped(text.str(), os);
-  os << "</text>\n";
-}
-
-static void drawLine(raw_ostream &os, double x1, double y1, double x2,
-                     double y2, StringRef color, double width) {
-  os << llvm::formatv(
-      "<line x1=\"{0:f1}\" y1=\"{1:f1}\" x2=\"{2:f1}\" "
-      "y2=\"{3:f1}\" stroke=\"{4}\" stroke-width=\"{5:f1}\"/>\n",
-      x1, y1, x2, y2, color, width);
-}
 
 /// A power of ten in words of one letter.
 static std::string describePower(int power) {
@@ -138,12 +109,15 @@ void attn::drawRoofline(raw_ostream &os, DeviceAttr device,
                           intensity, entry.time.seconds * 1e6, entry.time.bound)
          << "</title></circle>\n";
     }
-  os << "</svg>\n";
+  closePicture(os);
 }
 
 void attn::drawFlow(raw_ostream &os, ArrayRef<LedgerFunction> functions) {
   constexpr double width = 720, labels = 220, right = 90, row = 22, top = 60;
   static constexpr StringLiteral colors[] = {"#d95f02", "#7570b3", "#1b9e77"};
+  auto fill = [](unsigned level) {
+    return ("fill=\"" + colors[level] + "\"").str();
+  };
   double most = 1;
   size_t rows = 0;
   for (const LedgerFunction &function : functions) {
@@ -155,9 +129,7 @@ void attn::drawFlow(raw_ostream &os, ArrayRef<LedgerFunction> functions) {
   openPicture(os, width, top + row * double(rows) + 20, "Bytes moved");
   drawText(os, 10, 22, "start", "Bytes moved, by level");
   for (unsigned i = 0; i < numMemoryLevels; ++i) {
-    os << llvm::formatv("<rect x=\"{0}\" y=\"32\" width=\"12\" height=\"12\" "
-                        "fill=\"{1}\"/>\n",
-                        labels + 100 * i, colors[i]);
+    drawRectangle(os, labels + 100 * i, 32, 12, 12, fill(i));
     drawText(os, labels + 100 * i + 18, 42, "start",
              stringifyMemoryLevel(static_cast<MemoryLevel>(i)));
   }
@@ -171,11 +143,9 @@ void attn::drawFlow(raw_ostream &os, ArrayRef<LedgerFunction> functions) {
         double bytes = entry.cost.traffic[i];
         if (bytes == 0)
           continue;
-        os << llvm::formatv(
-            "<rect x=\"{0}\" y=\"{1:f1}\" width=\"{2:f1}\" height=\"5\" "
-            "fill=\"{3}\"><title>{4:f3} MB</title></rect>\n",
-            labels, y + 2 + 6 * i, bytes / most * (width - labels - right),
-            colors[i], bytes * 1e-6);
+        drawRectangle(os, labels, y + 2 + 6 * i,
+                      bytes / most * (width - labels - right), 5, fill(i),
+                      llvm::formatv("{0:f3} MB", bytes * 1e-6).str());
       }
       drawText(os, width - 4, y + 14, "end",
                llvm::formatv("{0:f1} MB",
@@ -184,5 +154,5 @@ void attn::drawFlow(raw_ostream &os, ArrayRef<LedgerFunction> functions) {
       y += row;
     }
   }
-  os << "</svg>\n";
+  closePicture(os);
 }

@@ -12,18 +12,20 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "attn/Analysis/MaskTiles.h"
+#include "Picture.h"
+#include "attn/Analysis/MaskArea.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
-#include "mlir/Support/FileUtilities.h"
-#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/ToolOutputFile.h"
+
+#include <algorithm>
+#include <vector>
 
 namespace mlir::attn {
 #define GEN_PASS_DEF_ATTNPRINTMASKMAPPASS
@@ -34,69 +36,55 @@ using namespace mlir;
 using namespace mlir::attn;
 
 namespace {
-/// Tiles `[begin, end)` of a row of tiles.
-struct TileRun {
-  int64_t row, begin, end;
-};
-
 /// What a picture shows.
 struct MaskMap {
   std::string title;
   int64_t queryTile = 0, keyTile = 0;
-  int64_t numRows = 0, numColumns = 0;
-  SmallVector<TileRun> masked, full;
+  std::vector<TileRow> rows;
+  int64_t numColumns = 0;
   /// Whether only data says which pairs of masked tiles are kept.
   bool readsData = false;
 };
 } // namespace
 
-static int64_t countTiles(ArrayRef<TileRun> runs) {
+using TileKind = SmallVector<TileRow::Range> TileRow::*;
+
+static int64_t countTiles(ArrayRef<TileRow> rows, TileKind kind) {
   int64_t count = 0;
-  for (const TileRun &run : runs)
-    count += run.end - run.begin;
+  for (const TileRow &row : rows)
+    for (auto [begin, end] : row.*kind)
+      count += end - begin;
   return count;
 }
 
-/// Adds `ranges` of tiles in `row`; fails if they are no constants.
-static LogicalResult addRuns(ArrayRef<IndexRange> ranges, int64_t row,
-                             SmallVectorImpl<TileRun> &runs) {
-  for (const IndexRange &range : ranges) {
-    std::optional<int64_t> begin = getConstantIntValue(range.begin);
-    std::optional<int64_t> end = getConstantIntValue(range.end);
-    if (!begin || !end)
-      return failure();
-    if (*begin < *end)
-      runs.push_back({row, *begin, *end});
-  }
-  return success();
-}
-
-static void drawRuns(raw_ostream &os, ArrayRef<TileRun> runs, StringRef kind,
-                     int64_t cell, int64_t left, int64_t top) {
-  for (const TileRun &run : runs)
-    os << "  <rect class=\"" << kind << "\" x=\"" << left + run.begin * cell
-       << "\" y=\"" << top + run.row * cell << "\" width=\""
-       << (run.end - run.begin) * cell << "\" height=\"" << cell << "\"/>\n";
+static void drawTiles(raw_ostream &os, ArrayRef<TileRow> rows, TileKind kind,
+                      StringRef attributes, int64_t cell, int64_t left,
+                      int64_t top) {
+  for (auto [number, row] : llvm::enumerate(rows))
+    for (auto [begin, end] : row.*kind)
+      drawRectangle(os, left + begin * cell, top + int64_t(number) * cell,
+                    (end - begin) * cell, cell, attributes);
 }
 
 /// Writes `map` as JSON.
 static void print(raw_ostream &os, const MaskMap &map) {
   llvm::json::OStream json(os, /*IndentSize=*/2);
-  auto printRuns = [&](StringRef name, ArrayRef<TileRun> runs) {
+  auto printTiles = [&](StringRef name, TileKind kind) {
     json.attributeArray(name, [&] {
-      for (const TileRun &run : runs)
-        json.value(llvm::json::Array{run.row, run.begin, run.end});
+      for (auto [number, row] : llvm::enumerate(map.rows))
+        for (auto [begin, end] : row.*kind)
+          json.value(llvm::json::Array{int64_t(number), begin, end});
     });
   };
   json.object([&] {
     json.attribute("title", map.title);
     json.attribute("query_tile", map.queryTile);
     json.attribute("key_tile", map.keyTile);
-    json.attribute("rows", map.numRows);
+    json.attribute("rows", int64_t(map.rows.size()));
     json.attribute("columns", map.numColumns);
     json.attribute("reads_data", map.readsData);
-    printRuns("partial", map.masked);
-    printRuns("full", map.full);
+    printTiles("partial", &TileRow::masked);
+    printTiles("full", &TileRow::full);
   });
   os << "\n";
 }
@@ -104,52 +92,46 @@ static void print(raw_ostream &os, const MaskMap &map) {
 /// Writes `map` as SVG.
 static void draw(raw_ostream &os, const MaskMap &map) {
   constexpr int64_t largest = 512, margin = 24, line = 18, legend = 240;
-  int64_t cell = std::clamp<int64_t>(
-      largest / std::max(map.numRows, map.numColumns), 1, 32);
-  int64_t width = map.numColumns * cell, height = map.numRows * cell;
+  constexpr StringRef empty = "class=\"empty\"", partial = "class=\"partial\"",
+                      full = "class=\"full\"";
+  auto numRows = int64_t(map.rows.size());
+  int64_t cell =
+      std::clamp<int64_t>(largest / std::max(numRows, map.numColumns), 1, 32);
+  int64_t width = map.numColumns * cell, height = numRows * cell;
   int64_t left = margin, top = 2 * margin + line;
   int64_t legendX = left + width + margin;
   int64_t imageWidth = std::max(legendX + legend, 2 * largest);
   int64_t imageHeight = std::max(top + height, top + 5 * line) + margin;
-  os << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << imageWidth
-     << "\" height=\"" << imageHeight
-     << "\" font-family=\"sans-serif\" font-size=\"12\">\n"
-     << "  <style>.empty { fill: #f2f2f2 } .partial { fill: #f0a030 } .full { "
-        "fill: #3070b0 } .grid { stroke: #ffffff; stroke-width: 0.5 }</style>\n"
-     << "  <title>";
-  printHTMLEscaped(map.title, os);
-  os << "</title>\n  <text x=\"" << left << "\" y=\"" << margin << "\">";
-  printHTMLEscaped(map.title, os);
-  os << "</text>\n  <text x=\"" << left << "\" y=\"" << top - 6
-     << "\">keys to the right, queries down</text>\n"
-     << "  <rect class=\"empty\" x=\"" << left << "\" y=\"" << top
-     << "\" width=\"" << width << "\" height=\"" << height << "\"/>\n";
-  drawRuns(os, map.masked, "partial", cell, left, top);
-  drawRuns(os, map.full, "full", cell, left, top);
+  openPicture(os, imageWidth, imageHeight, map.title,
+              ".empty { fill: #f2f2f2 } .partial { fill: #f0a030 } "
+              ".full { fill: #3070b0 }");
+  drawText(os, left, margin, "start", map.title);
+  drawText(os, left, top - 6, "start", "keys to the right, queries down");
+  drawRectangle(os, left, top, width, height, empty);
+  drawTiles(os, map.rows, &TileRow::masked, partial, cell, left, top);
+  drawTiles(os, map.rows, &TileRow::full, full, cell, left, top);
   // Lines between tiles, where there is room for them.
-  for (int64_t i = 1; cell > 3 && i < map.numColumns; ++i)
-    os << "  <path class=\"grid\" d=\"M" << left + i * cell << ' ' << top << 'v'
-       << height << "\"/>\n";
-  for (int64_t i = 1; cell > 3 && i < map.numRows; ++i)
-    os << "  <path class=\"grid\" d=\"M" << left << ' ' << top + i * cell << 'h'
-       << width << "\"/>\n";
+  for (int64_t x = left + cell; cell > 3 && x < left + width; x += cell)
+    drawLine(os, x, top, x, top + height, "#ffffff", 0.5);
+  for (int64_t y = top + cell; cell > 3 && y < top + height; y += cell)
+    drawLine(os, left, y, left + width, y, "#ffffff", 0.5);
 
-  int64_t numMasked = countTiles(map.masked), numFull = countTiles(map.full);
-  int64_t number = 0;
+  int64_t numMasked = countTiles(map.rows, &TileRow::masked);
+  int64_t numFull = countTiles(map.rows, &TileRow::full);
+  int64_t y = top;
   auto explain = [&](StringRef kind, StringRef text, int64_t count) {
-    int64_t y = top + number++ * line;
-    os << "  <rect class=\"" << kind << "\" x=\"" << legendX << "\" y=\"" << y
-       << "\" width=\"12\" height=\"12\"/>\n  <text x=\"" << legendX + line
-       << "\" y=\"" << y + 10 << "\">" << text << ": " << count
-       << " tiles</text>\n";
+    drawRectangle(os, legendX, y, 12, 12, kind);
+    drawText(os, legendX + line, y + 10, "start",
+             text + ": " + Twine(count) + " tiles");
+    y += line;
   };
-  explain("full", "full, no code for masks", numFull);
-  explain("partial",
+  explain(full, "full, no code for masks", numFull);
+  explain(partial,
           map.readsData ? "partial or decided by data" : "partial, masked",
           numMasked);
-  explain("empty", "empty, not visited",
-          map.numRows * map.numColumns - numMasked - numFull);
-  os << "</svg>\n";
+  explain(empty, "empty, not visited",
+          numRows * map.numColumns - numMasked - numFull);
+  closePicture(os);
 }
 
 namespace {
@@ -204,7 +186,6 @@ FailureOr<MaskMap> AttnPrintMaskMapPass::getMap(AttentionOp attention,
   MaskMap map;
   map.queryTile = rows;
   map.keyTile = columns;
-  map.numRows = llvm::divideCeil(queryLength, rows);
   map.numColumns = llvm::divideCeil(keyLength, columns);
   map.readsData = readsByPosition(attention.getKeepRegion());
   llvm::raw_string_ostream title(map.title);
@@ -218,25 +199,14 @@ FailureOr<MaskMap> AttnPrintMaskMapPass::getMap(AttentionOp attention,
   title << ", " << queryLength << " x " << keyLength << ", tiles " << rows
         << " x " << columns;
 
-  Region scratch;
-  OpBuilder builder(attention->getContext());
-  builder.setInsertionPointToStart(&scratch.emplaceBlock());
-  Location loc = attention.getLoc();
-  auto constant = [&](int64_t value) -> Value {
-    return arith::ConstantIndexOp::create(builder, loc, value);
-  };
-  ScoreMask mask = {attention.getMaskAttr(), &attention.getKeepRegion(),
-                    constant(batch),         constant(head),
-                    constant(queryLength),   constant(keyLength)};
-  for (int64_t row = 0; row < map.numRows; ++row) {
-    TileRanges ranges = emitTileRanges(builder, loc, mask, MaskDim::Query,
-                                       constant(row * rows), rows, columns);
-    if (failed(addRuns(ranges.masked, row, map.masked)) ||
-        failed(addRuns(ranges.full, row, map.full)))
-      return attention.emitOpError("has a mask whose tiles depend on values "
-                                   "that are known at run time alone: no map "
-                                   "can be drawn");
-  }
+  VisitedTiles tiles(cast<AttentionOpInterface>(attention.getOperation()),
+                     CostAssumptions(), batch, head);
+  std::optional<std::vector<TileRow>> visited = tiles.getRows(rows, columns);
+  if (!visited)
+    return attention.emitOpError("has a mask whose tiles depend on values that "
+                                 "are known at run time alone: no map can be "
+                                 "drawn");
+  map.rows = std::move(*visited);
   return map;
 }
 
@@ -250,11 +220,5 @@ LogicalResult AttnPrintMaskMapPass::write(AttentionOp attention,
   }
   SmallString<128> path(directory);
   llvm::sys::path::append(path, name + "-" + Twine(number) + "." + format);
-  std::string message;
-  std::unique_ptr<llvm::ToolOutputFile> file = openOutputFile(path, &message);
-  if (!file)
-    return attention.emitError(message);
-  writer(file->os(), map);
-  file->keep();
-  return success();
+  return writeFile(attention, path, [&](raw_ostream &os) { writer(os, map); });
 }

@@ -96,6 +96,10 @@ struct SequentialSchedule : TiledSchedule<SequentialSchedule, SequentialAttr> {
 };
 
 struct MultistageSchedule : TiledSchedule<MultistageSchedule, MultistageAttr> {
+  int64_t getRowsPerRead(Attribute attribute) const {
+    auto schedule = cast<MultistageAttr>(attribute);
+    return schedule.getQueryTile() / schedule.getWarps();
+  }
   LogicalResult verifyUse(Attribute schedule, Operation *attention,
                           StringRef target) const {
     if (!isa<attn::AttentionOp>(attention))
@@ -121,12 +125,16 @@ struct MultistageSchedule : TiledSchedule<MultistageSchedule, MultistageAttr> {
 
 struct WarpSpecializedSchedule
     : TiledSchedule<WarpSpecializedSchedule, WarpSpecializedAttr> {
+  int64_t getRowsPerRead(Attribute attribute) const {
+    auto schedule = cast<WarpSpecializedAttr>(attribute);
+    return schedule.getQueryTile() / schedule.getConsumers();
+  }
   bool isRescaleLazy(Attribute schedule) const {
     return cast<WarpSpecializedAttr>(schedule).getLazyRescale();
   }
   std::optional<attn::KernelTime>
-  estimateTime(Attribute schedule, attn::VisitedTiles &tiles,
-                  const attn::DeviceFigures &device) const {
+  estimateTime(Attribute schedule, const attn::VisitedTiles &tiles,
+               const attn::DeviceFigures &device) const {
     if (device.products16 == 0 || device.special == 0)
       return std::nullopt;
     return estimateWarpSpecialized(cast<WarpSpecializedAttr>(schedule), tiles,

@@ -50,7 +50,7 @@ static double overlap(std::initializer_list<double> clocks) {
 
 attn::KernelTime
 attn_tile::estimateWarpSpecialized(WarpSpecializedAttr schedule,
-                                   attn::VisitedTiles &tiles,
+                                   const attn::VisitedTiles &tiles,
                                    const attn::DeviceFigures &device) {
   attn::AttentionOpInterface op = tiles.getOp();
   auto queryTile = double(schedule.getQueryTile());
@@ -76,14 +76,12 @@ attn_tile::estimateWarpSpecialized(WarpSpecializedAttr schedule,
 
   // The multiprocessor with most work. Pairs are dealt out to equal amounts;
   // otherwise some have one item more than others, of the longest.
-  double heads = double(tiles.getAssumptions().getBatch(
-                     attn::getDimSize(op.getQuery(), 0))) *
-                 double(op.getNumQueryHeads());
+  double heads = tiles.getNumHeads();
   attn::TileCounts counts =
       tiles.count(schedule.getQueryTile(), schedule.getKeyTile());
   double multiprocessors = double(device.multiprocessors);
-  double items =
-      heads * double(tiles.getRows(schedule.getQueryTile())) / multiprocessors;
+  double items = heads * double(tiles.getNumRows(schedule.getQueryTile())) /
+                 multiprocessors;
   double steps = heads * counts.total / multiprocessors;
   double masked = heads * counts.masked / multiprocessors;
   if (schedule.getTraversal() == TraversalKind::Paired) {

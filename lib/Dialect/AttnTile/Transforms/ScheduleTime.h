@@ -21,7 +21,7 @@ namespace mlir::attn_tile {
 /// The time of a forward kernel whose scores are not changed. See
 /// docs/cost-model.md for what the model is, and how well it predicts.
 attn::KernelTime estimateWarpSpecialized(WarpSpecializedAttr schedule,
-                                         attn::VisitedTiles &tiles,
+                                         const attn::VisitedTiles &tiles,
                                          const attn::DeviceFigures &device);
 
 } // namespace mlir::attn_tile

@@ -45,7 +45,7 @@ func.func @sum(%a: tensor<128x128xbf16>, %c: tensor<128x128xf32>) -> tensor<128x
 // CHECK-LABEL: @attention
 // CHECK-NOT:  tensor.dim
 // CHECK:      attn.attention {{.*}} products16
-// CHECK-NEXT:   266240 steps; per step 8.33 MFLOP, 66.5 kB l2, 229.4 kB shared
+// CHECK-NEXT:   264192 steps; per step 8.40 MFLOP, 66.6 kB l2, 229.4 kB shared
 // CHECK-NEXT: total
 // Its schedule has a model of its time: a step takes longer than any part of it.
 // JSON-LABEL: "name": "attention"

@@ -15,7 +15,7 @@
 // CHECK-NEXT: <rect class="full" x="24" y="98" width="32" height="32"/>
 // CHECK-NEXT: <rect class="full" x="24" y="130" width="64" height="32"/>
 // CHECK-NEXT: <rect class="full" x="24" y="162" width="96" height="32"/>
-// CHECK-NEXT: <path class="grid"
+// CHECK-NEXT: <line 
 // CHECK: full, no code for masks: 6 tiles
 // CHECK: partial, masked: 4 tiles
 // CHECK: empty, not visited: 6 tiles

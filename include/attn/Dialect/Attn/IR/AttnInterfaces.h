@@ -37,6 +37,7 @@ struct DeviceFigures;
 struct MaskReads;
 class VisitedTiles;
 
+
 /// One (query, key) pair and what a mask may depend on. All values have type
 /// `index`.
 struct MaskPosition {
@@ -143,7 +144,11 @@ struct KernelTime {
   double clocksPerSecond;
 
   double getSeconds() const {
-    return (numSteps * step + numMasked * mask + numItems * item + launch) /
+    return getWorkSeconds() + launch / clocksPerSecond;
+  }
+  /// What depends on the schedule.
+  double getWorkSeconds() const {
+    return (numSteps * step + numMasked * mask + numItems * item) /
            clocksPerSecond;
   }
 };

@@ -151,6 +151,12 @@ def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
     InterfaceMethod<"Keys in one step of the loop over keys.",
       "int64_t", "getKeyTile", (ins)>,
     InterfaceMethod<[{
+        Rows of queries whose products read a tile of keys or values from shared
+        memory together; 0 if tiles are not staged there.
+      }],
+      "int64_t", "getRowsPerRead", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return 0;">,
+    InterfaceMethod<[{
         Parts that a tile of queries is walked over in where a work item is a
         tile of keys.
       }],
@@ -182,7 +188,7 @@ def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
         `std::nullopt` if there is no model of it.
       }],
       "std::optional<::mlir::attn::KernelTime>", "estimateTime",
-      (ins "::mlir::attn::VisitedTiles &":$tiles,
+      (ins "const ::mlir::attn::VisitedTiles &":$tiles,
            "const ::mlir::attn::DeviceFigures &":$device),
       /*methodBody=*/"", /*defaultImplementation=*/"return std::nullopt;">,
     InterfaceMethod<[{

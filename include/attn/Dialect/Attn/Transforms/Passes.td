@@ -19,14 +19,19 @@ def ChooseSchedulePass : Pass<"attn-choose-schedule", "::mlir::func::FuncOp"> {
   let summary = "attach a schedule to each attention";
   let description = [{
     Derives a schedule for the target from the shapes of each `attn.attention`
-    and attaches it as its `schedule`. An attention that already has a schedule
-    keeps it. What was chosen is reported as a remark.
+    and attaches it as its `schedule`: of those that fit the capacities of the
+    device, the one that takes least time by its model
+    (`ScheduleAttrInterface::estimateTime`) or, where there is no model, the
+    one with the largest tiles. Lengths that are not known may get two schedules
+    (`#attn.by_query_length`). An attention that already has a schedule keeps it.
+    What was chosen is reported as a remark.
   }];
   let options = [
     Option<"target", "target", "std::string", /*default=*/"\"host\"",
            "Target: host, sm_80 or sm_90a">,
   ];
-  let dependentDialects = ["::mlir::attn::AttnDialect",
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::attn::AttnDialect",
                            "::mlir::attn_tile::AttnTileDialect"];
 }
 

@@ -1,0 +1,562 @@
+//===- ForwardSchedules.cpp - Schedules of forward kernels ----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Derives tile shapes: of those whose scores fit in registers and whose stages
+// fit in shared memory, the one that takes least time by the model of its
+// kernel or, where that has no model, the largest.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Dialect/Attn/Transforms/ForwardSchedules.h"
+#include "attn/Analysis/MaskArea.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <cmath>
+#include <limits>
+#include <tuple>
+#include <vector>
+
+using namespace mlir;
+using namespace mlir::attn;
+
+//===----------------------------------------------------------------------===//
+// Capacities
+//===----------------------------------------------------------------------===//
+
+/// Rows of staged tiles are padded with zeros to this many bytes.
+static constexpr int64_t channelBlockBytes = 128;
+static constexpr int64_t channelStep = 16;
+static constexpr int64_t warpgroupRows = 64;
+static constexpr int64_t warpgroupThreads = 128;
+static constexpr int64_t registerBytes = 4;
+
+/// Shared memory of a block that barriers take.
+static constexpr int64_t barrierBytes = 1024;
+
+/// Registers per thread for register tiles: what a consumer has (240 of two
+/// consumers, 160 of three, 255 of four or eight warps) less what addresses,
+/// row statistics and the operands of instructions take.
+static constexpr int64_t tileRegistersTwoConsumers = 200;
+static constexpr int64_t tileRegistersThreeConsumers = 132;
+static constexpr int64_t tileRegistersFourWarps = 192;
+static constexpr int64_t tileRegistersEightWarps = 160;
+
+double KeyTileBounds::getRegisters(int64_t keyTile) const {
+  double scores = double(queryTile * keyTile) / double(threads);
+  double held = double(scoreBytes + (sharesWeights ? 0 : elementBytes));
+  // Tiles have whole steps of the contracted dimension.
+  double output =
+      double(queryTile * llvm::alignTo(valueChannels, channelStep)) /
+      double(threads);
+  return scores * (1 + held / registerBytes) + output;
+}
+
+int64_t KeyTileBounds::getSharedBytes(int64_t keyTile) const {
+  auto getRowBytes = [&](int64_t channels) {
+    return int64_t(llvm::alignTo(elementBytes * channels, channelBlockBytes));
+  };
+  int64_t queryBytes = getRowBytes(queryChannels);
+  int64_t weights = sharesWeights ? elementBytes * queryTile * keyTile : 0;
+  return queryStages * queryTile * queryBytes +
+         stages * keyTile * (queryBytes + getRowBytes(valueChannels)) + weights;
+}
+
+std::pair<int64_t, StringRef>
+attn::getLargestKeyTile(const KeyTileBounds &bounds) {
+  std::pair<int64_t, StringRef> best(0, "");
+  for (int64_t tile = keyTileUnit; tile <= bounds.maxKeyTile;
+       tile += keyTileUnit) {
+    if (bounds.getRegisters(tile) > double(bounds.registers))
+      return {best.first, "registers"};
+    if (bounds.getSharedBytes(tile) > bounds.sharedBytes)
+      return {best.first, "shared memory"};
+    best = {tile, "instruction shape"};
+  }
+  return best;
+}
+
+KeyTileBounds attn::getConsumerBounds(int64_t consumers,
+                                      const DeviceFigures &device) {
+  KeyTileBounds bounds;
+  bounds.queryTile = consumers * warpgroupRows;
+  bounds.threads = consumers * warpgroupThreads;
+  bounds.registers =
+      consumers == 3 ? tileRegistersThreeConsumers : tileRegistersTwoConsumers;
+  bounds.sharedBytes = device.sharedBytes - barrierBytes;
+  return bounds;
+}
+
+//===----------------------------------------------------------------------===//
+// What regions need
+//===----------------------------------------------------------------------===//
+
+/// Bytes that the score region reads for each pair, and that are held for a
+/// whole tile: elements of tensors at the query and the key.
+static int64_t getScoreBytes(AttentionOp op) {
+  if (op.getScoreRegion().empty())
+    return 0;
+  ValueRange position = op.getScoreRegion().getArguments().take_back(2);
+  int64_t bytes = 0;
+  op.getScoreRegion().walk([&](tensor::ExtractOp extract) {
+    if (extract.getIndices().size() >= 2 &&
+        extract.getIndices().take_back(2) == position &&
+        extract.getType().isIntOrFloat())
+      bytes += llvm::divideCeil(extract.getType().getIntOrFloatBitWidth(), 8);
+  });
+  return bytes;
+}
+
+/// Whether the score region reads elements that differ within a tile.
+static bool readsElements(AttentionOp op) {
+  Region &region = op.getScoreRegion();
+  auto isShared = [&](Value index) {
+    if (index.getParentRegion() != &region)
+      return true;
+    auto argument = dyn_cast<BlockArgument>(index);
+    return argument ? argument.getArgNumber() < 3
+                    : matchPattern(index, m_Constant());
+  };
+  return region
+      .walk([&](tensor::ExtractOp extract) {
+        return llvm::all_of(extract.getIndices(), isShared)
+                   ? WalkResult::advance()
+                   : WalkResult::interrupt();
+      })
+      .wasInterrupted();
+}
+
+/// Whether the score region calls mathematical functions.
+static bool hasFunction(AttentionOp op) {
+  return op.getScoreRegion()
+      .walk([](Operation *nested) {
+        return isa<math::MathDialect>(nested->getDialect())
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+/// Whether late queries leave out keys in the middle, as under windows: but for
+/// a few, all tiles of queries have the same work then.
+static bool cutsMiddleKeys(MaskAttrInterface mask) {
+  constexpr int64_t length = 1 << 20;
+  return mask && !mask.isAttended(length - 1, length / 2, length, length);
+}
+
+//===----------------------------------------------------------------------===//
+// Schedules that fit
+//===----------------------------------------------------------------------===//
+
+static KeyTileBounds withShapes(KeyTileBounds bounds, AttentionOp op) {
+  bounds.queryChannels = op.getQueryHeadDim();
+  bounds.valueChannels = op.getValueHeadDim();
+  bounds.scoreBytes = getScoreBytes(op);
+  return bounds;
+}
+
+namespace {
+/// One producer and two or three consumer warpgroups.
+class WarpSpecializedSchedules {
+public:
+  WarpSpecializedSchedules(AttentionOp op, const DeviceFigures &device);
+
+  SmallVector<FittingSchedule> getAll();
+  /// The one with the largest tiles. If there is a second one, it is for at
+  /// least `bound` queries.
+  SmallVector<FittingSchedule> getLargest(int64_t &bound);
+
+private:
+  std::optional<FittingSchedule> getLargest(int64_t consumers,
+                                            int64_t maxKeyTile);
+  int64_t getMaxKeyTile();
+  bool canHaveThreeConsumers();
+
+  AttentionOp op;
+  const DeviceFigures &device;
+  bool isMasked, readsKeep;
+  attn_tile::TraversalKind traversal = attn_tile::TraversalKind::Persistent;
+  int64_t interleave = 1;
+};
+} // namespace
+
+WarpSpecializedSchedules::WarpSpecializedSchedules(AttentionOp op,
+                                                   const DeviceFigures &device)
+    : op(op), device(device),
+      isMasked(op.getMaskAttr() || !op.getKeepRegion().empty()),
+      readsKeep(readsByPosition(op.getKeepRegion())) {
+  // Under a mask, long and short work items are paired to equal amounts. That
+  // is needless where items are alike, and where lists say how long they are:
+  // they are sorted then.
+  bool isListed = readsKeep && !op.hasSequences();
+  bool hasUnequalItems =
+      isMasked && !isListed && !cutsMiddleKeys(op.getMaskAttr());
+  if (hasUnequalItems)
+    traversal = attn_tile::TraversalKind::Paired;
+  // Items that need few keys each, and need them at about the same time, may go
+  // along over several key heads. Then the few that are longer than most are
+  // dealt out to all groups. Sequences are planned in the order of their work,
+  // which holds over all heads only if they go along together.
+  constexpr int64_t maskedKeyHeads = 8;
+  if (op.hasSequences())
+    interleave = 0;
+  else if (isMasked && !hasUnequalItems)
+    interleave = maskedKeyHeads * op.getGroupSize();
+}
+
+std::optional<FittingSchedule>
+WarpSpecializedSchedules::getLargest(int64_t consumers, int64_t maxKeyTile) {
+  KeyTileBounds bounds = withShapes(getConsumerBounds(consumers, device), op);
+  bounds.maxKeyTile = maxKeyTile;
+  // Tiles that a score change reads need addresses, too.
+  if (bounds.scoreBytes > 0)
+    bounds.registers -= 24;
+  // What a mask reads for each pair is found out before, and listed by tiles; a
+  // walk over the list takes registers of the consumers. So do decisions of
+  // dropout, also beside a change of scores.
+  if (readsKeep)
+    bounds.registers -= 24;
+  if (readsKeep && op.hasDropout() && !op.getScoreRegion().empty())
+    bounds.registers -= 32;
+  auto [keyTile, limit] = getLargestKeyTile(bounds);
+  if (keyTile == 0)
+    return std::nullopt;
+  // The queries of the next item are loaded early if there is room.
+  bounds.queryStages = 2;
+  bool preloads = bounds.getSharedBytes(keyTile) <= bounds.sharedBytes;
+  // Rescaling is worth skipping where it takes long beside the products.
+  constexpr int64_t minValueHeadDimLazy = 192;
+  Attribute schedule = attn_tile::WarpSpecializedAttr::get(
+      op.getContext(), bounds.queryTile, keyTile, bounds.stages, consumers,
+      /*ping_pong=*/true, traversal, interleave,
+      /*lazy_rescale=*/op.getValueHeadDim() >= minValueHeadDimLazy,
+      /*query_stages=*/preloads ? 2 : 1);
+  return FittingSchedule{cast<ScheduleAttrInterface>(schedule), keyTile,
+                         preloads, limit.str()};
+}
+
+/// Reads in both regions need registers for their addresses.
+int64_t WarpSpecializedSchedules::getMaxKeyTile() {
+  constexpr int64_t maxKeyTileReads = 80;
+  return readsKeep && readsElements(op) ? maxKeyTileReads : maxKeyTileMma;
+}
+
+/// Three have too few registers for a score change that reads or computes much,
+/// and for a walk over a list of tiles.
+bool WarpSpecializedSchedules::canHaveThreeConsumers() {
+  return !readsElements(op) && !readsKeep && !(isMasked && hasFunction(op));
+}
+
+SmallVector<FittingSchedule> WarpSpecializedSchedules::getAll() {
+  // The smallest key tiles whose kernels have been measured; smaller ones are
+  // considered only where these do not fit.
+  constexpr int64_t minKeyTile = 64;
+  SmallVector<FittingSchedule> all;
+  for (int64_t consumers = 2; consumers <= (canHaveThreeConsumers() ? 3 : 2);
+       ++consumers)
+    for (int64_t keyTile = minKeyTile; keyTile <= getMaxKeyTile();
+         keyTile += keyTileUnit)
+      if (auto fitting = getLargest(consumers, keyTile);
+          fitting && (fitting->keyTile == keyTile ||
+                      (all.empty() && keyTile == minKeyTile)))
+        all.push_back(std::move(*fitting));
+  return all;
+}
+
+SmallVector<FittingSchedule>
+WarpSpecializedSchedules::getLargest(int64_t &bound) {
+  // A third consumer hides more of the softmax, if key tiles stay large enough
+  // for the products to be efficient.
+  constexpr int64_t minKeyTileThreeConsumers = 128;
+  // The smallest key tiles whose products are efficient.
+  constexpr int64_t maxKeyTilePreload = 128;
+  // Key tiles that a mask cuts are computed in full: smaller ones waste less.
+  constexpr int64_t maxKeyTileMasked = 128;
+  // Where scores go through functions of their own, the softmax takes longer
+  // than the products; its dependent steps are shorter in smaller tiles.
+  constexpr int64_t maxKeyTileFunctions = 128;
+
+  std::optional<FittingSchedule> three;
+  if (canHaveThreeConsumers())
+    three = getLargest(3, minKeyTileThreeConsumers);
+  if (three && three->keyTile < minKeyTileThreeConsumers)
+    three = std::nullopt;
+  if (three && !isMasked)
+    return {*three};
+  int64_t maxKeyTile = isMasked          ? maxKeyTileMasked
+                       : hasFunction(op) ? maxKeyTileFunctions
+                                         : maxKeyTileMma;
+  std::optional<FittingSchedule> two =
+      getLargest(2, std::min(maxKeyTile, getMaxKeyTile()));
+  if (!two)
+    return {};
+  if (three) {
+    // The larger query tile wastes more on the edges of a mask and at the end
+    // of the queries, which matters less the longer they are.
+    bound = 3072;
+    return {*two, *three};
+  }
+  if (!two->preloadsQueries && two->keyTile > maxKeyTilePreload) {
+    // Smaller key tiles leave room for the queries of the next item, which
+    // matters where items are short.
+    std::optional<FittingSchedule> small = getLargest(2, maxKeyTilePreload);
+    if (small && small->preloadsQueries) {
+      bound = 6144;
+      return {*small, *two};
+    }
+  }
+  return {*two};
+}
+
+/// Four or eight warps that prefetch and compute: the largest tiles that fit.
+static std::optional<FittingSchedule>
+getMultistage(AttentionOp op, const DeviceFigures &device) {
+  constexpr int64_t maxKeyTile = 128;
+  // Each of four warps has twice the rows of one of eight, so that what it
+  // reads of keys and values serves two products. Two such groups share a
+  // multiprocessor: one computes while the other waits.
+  constexpr int64_t minKeyTileFourWarps = 48;
+  // What a multiprocessor has beside what one block can have, and takes of each
+  // block beside what it asks for.
+  constexpr int64_t reservedBytes = 1024;
+  KeyTileBounds bounds;
+  bounds.queryTile = 128;
+  bounds.maxKeyTile = maxKeyTile;
+  auto get = [&](int64_t warps, int64_t registers, int64_t sharedBytes) {
+    bounds.threads = 32 * warps;
+    bounds.registers = registers;
+    bounds.sharedBytes = sharedBytes - barrierBytes;
+    return getLargestKeyTile(withShapes(bounds, op));
+  };
+  int64_t warps = 4;
+  // A mask that reads tensors needs registers for their addresses.
+  int64_t readRegisters = readsByPosition(op.getKeepRegion()) ? 16 : 0;
+  auto [keyTile, limit] =
+      get(warps, tileRegistersFourWarps - readRegisters,
+          (device.sharedBytes + reservedBytes) / 2 - reservedBytes);
+  if (keyTile < minKeyTileFourWarps) {
+    warps = 8;
+    std::tie(keyTile, limit) =
+        get(warps, tileRegistersEightWarps, device.sharedBytes);
+  }
+  if (keyTile == 0)
+    return std::nullopt;
+  Attribute schedule = attn_tile::MultistageAttr::get(
+      op.getContext(), bounds.queryTile, keyTile, bounds.stages, warps);
+  return FittingSchedule{cast<ScheduleAttrInterface>(schedule), keyTile,
+                         /*preloadsQueries=*/false, limit.str()};
+}
+
+/// Tiles of a few registers' width whose operands stay in the first cache.
+static FittingSchedule getSequential(MLIRContext *context) {
+  constexpr int64_t queryTile = 16, keyTile = 64;
+  Attribute schedule =
+      attn_tile::SequentialAttr::get(context, queryTile, keyTile);
+  return {cast<ScheduleAttrInterface>(schedule), keyTile,
+          /*preloadsQueries=*/false, "the first level cache"};
+}
+
+SmallVector<FittingSchedule>
+attn::getFittingSchedules(AttentionOp op, StringRef target,
+                          const DeviceFigures &device) {
+  if (target == "sm_90a")
+    return WarpSpecializedSchedules(op, device).getAll();
+  if (target == "host")
+    return {getSequential(op.getContext())};
+  if (std::optional<FittingSchedule> fitting = getMultistage(op, device))
+    return {*fitting};
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Choice
+//===----------------------------------------------------------------------===//
+
+/// What is chosen for a length that is not known: each candidate is timed at
+/// these, with this many queries in all batch entries.
+static constexpr int64_t typicalLengths[] = {1024, 2048, 4096, 8192, 16384};
+static constexpr int64_t typicalQueries = 16384;
+/// Keys, if their number is not known but that of queries is.
+static constexpr int64_t typicalKeys = 4096;
+
+/// Times of work that differ by less than this part are not told apart: the
+/// model is not more exact. Of such candidates the one with larger key tiles is
+/// chosen, which has fewer steps.
+static constexpr double indifference = 0.015;
+
+static bool hasDynamicLength(AttentionOp op) {
+  return op.hasSequences() ||
+         ShapedType::isDynamic(getDimSize(op.getQuery(), 2));
+}
+
+/// One schedule for fewer than `bound` queries and one from there on.
+static Attribute combine(int64_t bound, const FittingSchedule &below,
+                         const FittingSchedule &from) {
+  return ByQueryLengthAttr::get(below.schedule.getContext(), bound,
+                                below.schedule, from.schedule);
+}
+
+namespace {
+/// Candidates and the time of each at each length.
+class TimedSchedules {
+public:
+  TimedSchedules(AttentionOp op, ArrayRef<FittingSchedule> candidates)
+      : op(op), candidates(candidates) {}
+
+  /// Fails if there is a candidate without a model.
+  LogicalResult estimate(const DeviceFigures &device);
+  ScheduleChoice choose() const;
+
+private:
+  /// How bad candidates are: the logarithm of how much longer than the best one
+  /// they take as far as that is told apart, the opposite of their key tiles,
+  /// and the same logarithm in full, each summed over the lengths.
+  using Rank = std::tuple<double, int64_t, double>;
+  Rank getRank(size_t below, size_t from, size_t split) const;
+  std::string explain(size_t index, size_t length) const;
+
+  AttentionOp op;
+  ArrayRef<FittingSchedule> candidates;
+  SmallVector<int64_t> lengths;
+  /// By candidate and length.
+  std::vector<std::vector<KernelTime>> times;
+  /// Seconds of work of the best one at each length.
+  SmallVector<double> least;
+};
+} // namespace
+
+LogicalResult TimedSchedules::estimate(const DeviceFigures &device) {
+  lengths = llvm::to_vector(ArrayRef(typicalLengths));
+  bool isDynamic = hasDynamicLength(op);
+  if (!isDynamic)
+    lengths = {getDimSize(op.getQuery(), 2)};
+  times.resize(candidates.size());
+  for (int64_t length : lengths) {
+    CostAssumptions assumptions;
+    assumptions.dynamicSize =
+        isDynamic ? length : std::max(length, typicalKeys);
+    assumptions.dynamicBatch = std::max<int64_t>(
+        1, typicalQueries / std::max(length, typicalLengths[0]));
+    VisitedTiles tiles(cast<AttentionOpInterface>(op.getOperation()),
+                       assumptions);
+    least.push_back(std::numeric_limits<double>::infinity());
+    for (auto [candidate, candidateTimes] :
+         llvm::zip_equal(candidates, times)) {
+      ScheduleAttrInterface schedule = candidate.schedule;
+      std::optional<KernelTime> time = schedule.estimateTime(tiles, device);
+      if (!time)
+        return failure();
+      candidateTimes.push_back(*time);
+      least.back() = std::min(least.back(), time->getWorkSeconds());
+    }
+  }
+  return success();
+}
+
+/// The rank of `below` up to length number `split` and `from` from there on.
+TimedSchedules::Rank TimedSchedules::getRank(size_t below, size_t from,
+                                             size_t split) const {
+  double loss = 0, told = 0;
+  int64_t keys = 0;
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    size_t candidate = i < split ? below : from;
+    double each = std::log(times[candidate][i].getWorkSeconds() / least[i]);
+    loss += each;
+    told += std::max(0.0, each - indifference);
+    keys += candidates[candidate].keyTile;
+  }
+  return {told, -keys, loss};
+}
+
+std::string TimedSchedules::explain(size_t index, size_t length) const {
+  return llvm::formatv("key tile {0} of {1} schedules that fit, estimated "
+                       "{2:f0} us for {3} queries",
+                       candidates[index].keyTile, candidates.size(),
+                       times[index][length].getSeconds() * 1e6, lengths[length])
+      .str();
+}
+
+ScheduleChoice TimedSchedules::choose() const {
+  size_t one = 0, bestBelow = 0, bestFrom = 0, bestSplit = 0;
+  std::optional<Rank> oneRank, bestRank;
+  for (size_t from = 0; from < candidates.size(); ++from) {
+    Rank alone = getRank(from, from, 0);
+    if (!oneRank || alone < *oneRank)
+      std::tie(oneRank, one) = std::pair(alone, from);
+    for (size_t below = 0; below < candidates.size(); ++below)
+      for (size_t split = 1; split < lengths.size(); ++split)
+        if (Rank rank = getRank(below, from, split);
+            !bestRank || rank < *bestRank)
+          std::tie(bestRank, bestBelow, bestFrom, bestSplit) =
+              std::tuple(rank, below, from, split);
+  }
+  // Two kernels are worth their size if they save this much on average.
+  constexpr double leastGain = 0.005;
+  if (!bestRank || std::get<2>(*oneRank) - std::get<2>(*bestRank) <
+                       leastGain * double(lengths.size()))
+    return {candidates[one].schedule, explain(one, lengths.size() - 1)};
+  // Between two lengths that were tried.
+  int64_t bound = (lengths[bestSplit - 1] + lengths[bestSplit]) / 2;
+  return {combine(bound, candidates[bestBelow], candidates[bestFrom]),
+          explain(bestBelow, 0) + "; from " + std::to_string(bound) +
+              " queries on " + explain(bestFrom, lengths.size() - 1)};
+}
+
+static std::string describe(const FittingSchedule &fitting) {
+  return "key tile " + std::to_string(fitting.keyTile) + " is bounded by " +
+         fitting.limit;
+}
+
+/// The choice where there is no model.
+static std::optional<ScheduleChoice>
+chooseLargest(AttentionOp op, ArrayRef<FittingSchedule> largest,
+              int64_t bound) {
+  if (largest.empty())
+    return std::nullopt;
+  const FittingSchedule &below = largest.front(), &from = largest.back();
+  if (largest.size() == 1)
+    return ScheduleChoice{below.schedule, describe(below)};
+  if (!hasDynamicLength(op)) {
+    const FittingSchedule &only =
+        getDimSize(op.getQuery(), 2) < bound ? below : from;
+    return ScheduleChoice{only.schedule, describe(only)};
+  }
+  return ScheduleChoice{combine(bound, below, from),
+                        describe(below) + "; from " + std::to_string(bound) +
+                            " queries on " + describe(from)};
+}
+
+ScheduleChoice attn::chooseHostSchedule(Operation *op) {
+  FittingSchedule fitting = getSequential(op->getContext());
+  return {fitting.schedule, describe(fitting)};
+}
+
+std::optional<ScheduleChoice>
+attn::chooseForwardSchedule(AttentionOp op, StringRef target,
+                            const DeviceFigures &device) {
+  SmallVector<FittingSchedule> fitting =
+      getFittingSchedules(op, target, device);
+  if (fitting.empty())
+    return std::nullopt;
+  // What regions and dropout add is not in the models.
+  if (op.getScoreRegion().empty() && op.getKeepRegion().empty() &&
+      !op.hasDropout()) {
+    TimedSchedules timed(op, fitting);
+    if (succeeded(timed.estimate(device)))
+      return timed.choose();
+  }
+  int64_t bound = 0;
+  if (target == "sm_90a")
+    fitting = WarpSpecializedSchedules(op, device).getLargest(bound);
+  return chooseLargest(op, fitting, bound);
+}
