@@ -160,8 +160,8 @@ ATTNC_EXPORT int32_t attncOptionsCreate(attnc_options **options);
 ATTNC_EXPORT void attncOptionsDestroy(attnc_options *options);
 
 /** Sets an option. Names and values are those of the command line of
-    attn-compile: target, emit, schedule, with-reference, stop-after, embed-ptx,
-    ptx-version, cuda-path, ptxas-options, fail-on-spills, host-cpu,
+    attn-compile: target, emit, raise, schedule, with-reference, stop-after,
+    embed-ptx, ptx-version, cuda-path, ptxas-options, fail-on-spills, host-cpu,
     host-opt-level, linker, runtime-dir and static-runtime. Options that say yes
     or no take "true" and "false". The default of emit is so, that of
    runtime-dir the folder of this library. Errors are left in `context`. */

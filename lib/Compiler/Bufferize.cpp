@@ -17,6 +17,7 @@
 #include "mlir/Dialect/Bufferization/Transforms/OneShotAnalysis.h"
 #include "mlir/Dialect/Bufferization/Transforms/OneShotModuleBufferize.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
@@ -100,6 +101,13 @@ struct AttnBufferizePass
     options.allowReturnAllocsFromLoops = true;
     options.functionArgTypeConverterFn = getBoundaryType;
     options.inferFunctionResultLayout = false;
+    // Copies become loops as everything else does; memref.copy of strided
+    // memrefs would need a library.
+    options.memCpyFn = [](OpBuilder &builder, Location loc, Value from,
+                          Value to) {
+      linalg::CopyOp::create(builder, loc, from, to);
+      return success();
+    };
     bufferization::BufferizationState state;
     if (failed(bufferization::runOneShotModuleBufferize(getOperation(), options,
                                                         state)))

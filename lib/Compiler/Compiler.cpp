@@ -34,13 +34,10 @@ using namespace mlir::attn;
 //===----------------------------------------------------------------------===//
 
 static constexpr std::pair<StringLiteral, Stage> stages[] = {
-    {"input", Stage::Input},
-    {"schedule", Stage::Schedule},
-    {"bufferize", Stage::Bufferize},
-    {"tile", Stage::Tile},
-    {"kernel", Stage::Kernel},
-    {"device", Stage::Device},
-    {"host", Stage::Host}};
+    {"input", Stage::Input},       {"raise", Stage::Raise},
+    {"schedule", Stage::Schedule}, {"bufferize", Stage::Bufferize},
+    {"tile", Stage::Tile},         {"kernel", Stage::Kernel},
+    {"device", Stage::Device},     {"host", Stage::Host}};
 
 std::optional<Stage> attn::parseStage(StringRef name) {
   for (auto [stageName, stage] : stages)
@@ -102,6 +99,10 @@ static void buildStage(OpPassManager &pm, const CompilerOptions &options,
   switch (stage) {
   case Stage::Input:
     return;
+  case Stage::Raise:
+    if (options.raise)
+      buildRaisingPipeline(pm);
+    return;
   case Stage::Schedule:
     return buildSchedulePipeline(pm, target);
   case Stage::Bufferize: {
@@ -146,14 +147,14 @@ LogicalResult attn::runStages(ModuleOp module, const CompilerOptions &options,
   if (!isKnownTarget(options.target))
     return module.emitError("unknown target '")
            << options.target << "' (expected host, sm_80 or sm_90a)";
-  if (!options.schedule.empty() &&
-      failed(overrideSchedules(module, options.schedule)))
-    return failure();
   for (auto [name, stage] : stages) {
     if (stage > last)
       break;
     if (options.onProgress)
       options.onProgress(name);
+    if (stage == Stage::Schedule && !options.schedule.empty() &&
+        failed(overrideSchedules(module, options.schedule)))
+      return failure();
     PassManager pm(module.getContext(), ModuleOp::getOperationName());
     if (options.configure && failed(options.configure(pm)))
       return failure();

@@ -47,8 +47,9 @@ std::optional<std::string> attn::setOption(CompilerOptions &options,
   }
   if (name == "stop-after") {
     options.stopAfter = parseStage(value);
-    return expect(options.stopAfter.has_value(),
-                  "input, schedule, bufferize, tile, kernel, device or host");
+    return expect(
+        options.stopAfter.has_value(),
+        "input, raise, schedule, bufferize, tile, kernel, device or host");
   }
   if (name == "ptx-version")
     return expect(!value.getAsInteger(10, options.ptxVersion), "a number");
@@ -56,6 +57,8 @@ std::optional<std::string> attn::setOption(CompilerOptions &options,
     return expect(!value.getAsInteger(10, options.host.optLevel) &&
                       options.host.optLevel <= 3,
                   "0 to 3");
+  if (name == "raise")
+    return setFlag(options.raise);
   if (name == "with-reference")
     return setFlag(options.withReference);
   if (name == "embed-ptx")

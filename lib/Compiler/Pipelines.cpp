@@ -41,6 +41,10 @@ static void addCleanup(OpPassManager &pm) {
   pm.addPass(createCSEPass());
 }
 
+void attn::buildRaisingPipeline(OpPassManager &pm) {
+  pm.addPass(createAttnRaiseLinalgPass());
+}
+
 void attn::buildSchedulePipeline(OpPassManager &pm,
                                  const TargetPipelineOptions &options) {
   pm.addPass(createAttnExpandMasksPass());
@@ -132,6 +136,9 @@ void attn::buildHostPipeline(OpPassManager &pm,
 }
 
 void attn::registerPipelines() {
+  PassPipelineRegistration<>("attn-raising-pipeline",
+                             "Find attention in linalg on tensors",
+                             buildRaisingPipeline);
   PassPipelineRegistration<TargetPipelineOptions>(
       "attn-schedule-pipeline", "Choose a schedule for each attention",
       buildSchedulePipeline);

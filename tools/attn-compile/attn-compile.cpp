@@ -71,6 +71,9 @@ struct Flags {
       "stop-after",
       cl::desc("Last stage to run before writing MLIR (default: host)"),
       cl::value_desc("stage"), cl::cat(category)};
+  cl::opt<bool> raise{"raise",
+                      cl::desc("Look for attention in linalg (default: true)"),
+                      cl::init(true), cl::cat(category)};
   cl::opt<bool> withReference{
       "with-reference",
       cl::desc("Add a reference of each function, computed in f64 on the host"),
@@ -183,6 +186,7 @@ static std::optional<std::string> readOptions(const char *argv0,
               attn::setOption(options, flag->ArgStr, *flag))
         return error;
 
+  options.raise = flags.raise;
   options.withReference = flags.withReference;
   options.schedule = flags.schedule;
   if (flags.embedPTX.getNumOccurrences() > 0)

@@ -44,6 +44,8 @@ enum class OutputKind {
 enum class Stage {
   /// The module as it was parsed.
   Input,
+  /// Attention in linalg is `attn.attention`.
+  Raise,
   /// Every attention has a schedule.
   Schedule,
   /// Functions take memrefs.
@@ -65,6 +67,8 @@ struct CompilerOptions {
   OutputKind output = OutputKind::SharedLibrary;
   /// The last stage to run; by default, what the output needs.
   std::optional<Stage> stopAfter;
+  /// Whether to look for attention in linalg.
+  bool raise = true;
   /// Whether to add the f64 reference of each function.
   bool withReference = false;
   /// A schedule for all attentions, as text; empty to choose.
@@ -93,7 +97,7 @@ struct CompilerOptions {
   bool isGPU() const { return target != "host"; }
 };
 
-/// Names of the stages: "input", "schedule", ..., "host".
+/// Names of the stages: "input", "raise", ..., "host".
 std::optional<Stage> parseStage(StringRef name);
 StringRef getStageName(Stage stage);
 

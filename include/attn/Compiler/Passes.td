@@ -55,6 +55,7 @@ def AttnBufferizePass : Pass<"attn-bufferize", "::mlir::ModuleOp"> {
     one that would leave its block is an error.
   }];
   let dependentDialects = ["::mlir::bufferization::BufferizationDialect",
+                           "::mlir::linalg::LinalgDialect",
                            "::mlir::memref::MemRefDialect"];
 }
 

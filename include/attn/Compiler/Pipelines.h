@@ -69,6 +69,9 @@ struct NVVMPipelineOptions : public PassPipelineOptions<NVVMPipelineOptions> {
                       llvm::cl::init(false)};
 };
 
+/// Finds attention in linalg on tensors.
+void buildRaisingPipeline(OpPassManager &pm);
+
 /// Chooses a schedule for each attention that has none.
 void buildSchedulePipeline(OpPassManager &pm,
                            const TargetPipelineOptions &options);
@@ -96,7 +99,8 @@ void buildNVVMPipeline(OpPassManager &pm, const NVVMPipelineOptions &options);
 void buildHostPipeline(OpPassManager &pm, const TargetPipelineOptions &options);
 
 /// Makes the pipelines known to textual pipelines, as
-/// `attn-<schedule|bufferization|tiling|kernel|to-kernel|nvvm|host>-pipeline`.
+/// `attn-<raising|schedule|bufferization|tiling|kernel|to-kernel|nvvm|host>-`
+/// `pipeline`.
 void registerPipelines();
 
 } // namespace mlir::attn

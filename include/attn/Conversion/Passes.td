@@ -15,6 +15,75 @@
 
 include "mlir/Pass/PassBase.td"
 
+def AttnRaiseLinalgPass : Pass<"attn-raise-linalg"> {
+  let summary = "find attention in linalg on tensors";
+  let description = [{
+    Replaces the products and the softmax of attention, as frontends write it in
+    linalg on tensors, by `attn.attention`. What is recognised does not depend on
+    which operations compute something: the element of the weights is taken as a
+    scalar expression of its indices, through elementwise operations (generic,
+    named or of `arith` on tensors), broadcasts, transpositions, reshapes,
+    slices and casts. It must be
+
+    ```
+    exp(x[i,j] - m[i]) / sum over j of exp(x[i,j] - m[i])
+    ```
+
+    for any `m`, or `linalg.softmax` over `j`, with `x` a scalar function of one
+    element of a product of queries and keys, and be multiplied with values.
+
+    - Transpositions, reshapes and repetitions of heads of the operands are
+      looked through to the tensor that they start from, and so are conversions
+      to wider types. What remains is written as `linalg.transpose`,
+      `tensor.collapse_shape` and `tensor.expand_shape`.
+    - Constant factors of operands and scores become the `scale`.
+    - Numbers of at most -10000, selected or added to, mask pairs: the conditions
+      become the `keep` region, of which `attn-simplify-masks` makes named masks.
+      A finite number does so only where every row is known to keep a pair by the
+      positions alone, or with `assume-kept-rows`, since it means something else
+      in a row that keeps none. Otherwise it stays a change of the score.
+    - Any other function of the product becomes the `score` region. Tensors are
+      read by it, elementwise computations of them done in it where that is
+      cheaper than reading their result.
+
+    Between the products everything is f32, whatever types the operations had. A
+    row of which all pairs are masked by -inf is 0 afterwards, and was NaN.
+
+    What looks like attention and is none is left alone, and a remark of category
+    `attn-raise-linalg` says which condition it fails.
+
+    ```mlir
+    %s = linalg.batch_matmul ins(%q, %kt : tensor<8x512x64xf32>, tensor<8x64x512xf32>)
+        outs(%zero : tensor<8x512x512xf32>) -> tensor<8x512x512xf32>
+    %p = linalg.softmax dimension(2) ins(%s : tensor<8x512x512xf32>)
+        outs(%e : tensor<8x512x512xf32>) -> tensor<8x512x512xf32>
+    %o = linalg.batch_matmul ins(%p, %v : tensor<8x512x512xf32>, tensor<8x512x64xf32>)
+        outs(%zero2 : tensor<8x512x64xf32>) -> tensor<8x512x64xf32>
+    ```
+
+    becomes
+
+    ```mlir
+    %k = linalg.transpose ins(%kt : tensor<8x64x512xf32>)
+        outs(%0 : tensor<8x512x64xf32>) permutation = [0, 2, 1]
+    %q4 = tensor.expand_shape %q [[0, 1], [2], [3]] ...
+    %a = attn.attention ins(%q4, %k4, %v4 : ...) outs(%1 : ...) scale(1.0)
+        -> tensor<1x8x512x64xf32>
+    %o = tensor.collapse_shape %a [[0, 1], [2], [3]] ...
+    ```
+  }];
+  let options = [
+    Option<"assumeKeptRows", "assume-kept-rows", "bool", /*default=*/"false",
+           "Take every row to keep a pair, so that large negative numbers mask">,
+  ];
+  let statistics = [Statistic<"numRaised", "num-raised",
+                              "Number of attentions found">];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::attn::AttnDialect",
+    "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect",
+    "::mlir::tensor::TensorDialect"];
+}
+
 def ConvertAttnToAttnTilePass
     : Pass<"convert-attn-to-attn-tile", "::mlir::ModuleOp"> {
   let summary = "write the plain tiled program of each attention";

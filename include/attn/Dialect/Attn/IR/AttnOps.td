@@ -291,6 +291,20 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     attr-dict-with-keyword
     (`score` $score_region^)? (`keep` $keep_region^)? (`->` type($results)^)?
   }];
+  let builders = [
+    OpBuilder<(ins "::mlir::Value":$query, "::mlir::Value":$key,
+                   "::mlir::Value":$value, "::mlir::Value":$out,
+                   CArg<"::mlir::FloatAttr", "{}">:$scale), [{
+      $_state.addOperands({query, key, value, out});
+      Properties &properties = $_state.getOrAddProperties<Properties>();
+      std::fill_n(properties.operandSegmentSizes.begin(), 4, 1);
+      properties.scale = scale;
+      $_state.addRegion();
+      $_state.addRegion();
+      if (::llvm::isa<::mlir::RankedTensorType>(out.getType()))
+        $_state.addTypes(out.getType());
+    }]>,
+  ];
   let hasVerifier = 1;
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{

@@ -1,0 +1,361 @@
+//===- LinalgToAttn.cpp - Attention from linalg ---------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Writes what `AttentionMatcher` finds as `attn.attention`.
+//
+//===----------------------------------------------------------------------===//
+
+#include "MatchAttention.h"
+#include "attn/Conversion/Passes.h"
+#include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/IR/Remarks.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/Support/FormatVariadic.h"
+
+namespace mlir::attn {
+#define GEN_PASS_DEF_ATTNRAISELINALGPASS
+#include "attn/Conversion/Passes.h.inc"
+} // namespace mlir::attn
+
+using namespace mlir;
+using namespace mlir::attn;
+
+//===----------------------------------------------------------------------===//
+// Reshapes
+//===----------------------------------------------------------------------===//
+
+/// `source` with its dimensions in the order `permutation`.
+static Value transpose(OpBuilder &builder, Location loc, Value source,
+                       ArrayRef<int64_t> permutation) {
+  if (llvm::is_sorted(permutation))
+    return source;
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(builder, loc, source);
+  SmallVector<OpFoldResult> permuted;
+  for (int64_t dim : permutation)
+    permuted.push_back(sizes[dim]);
+  Value init = tensor::EmptyOp::create(builder, loc, permuted,
+                                       getElementTypeOrSelf(source.getType()));
+  return linalg::TransposeOp::create(builder, loc, source, init, permutation)
+      ->getResult(0);
+}
+
+/// `source` with a dimension for each of `groups`, which are counts of
+/// dimensions of it, one after another. An empty group becomes a size of one.
+static Value group(OpBuilder &builder, Location loc, Value source,
+                   ArrayRef<int64_t> groups) {
+  // The dimensions that exist are collapsed, then those of size one are added.
+  auto type = cast<RankedTensorType>(source.getType());
+  SmallVector<ReassociationIndices> collapsed, expanded;
+  int64_t next = 0;
+  ReassociationIndices pending;
+  SmallVector<int64_t> shape;
+  for (auto [dim, count] : llvm::enumerate(groups)) {
+    pending.push_back(dim);
+    if (count == 0) {
+      shape.push_back(1);
+      continue;
+    }
+    int64_t size = 1;
+    collapsed.emplace_back();
+    for (int64_t end = next + count; next < end; ++next) {
+      collapsed.back().push_back(next);
+      int64_t factor = type.getDimSize(next);
+      size = ShapedType::isDynamic(size) || ShapedType::isDynamic(factor)
+                 ? ShapedType::kDynamic
+                 : size * factor;
+    }
+    shape.push_back(size);
+    expanded.push_back(pending);
+    pending.clear();
+  }
+  if (!expanded.empty())
+    llvm::append_range(expanded.back(), pending);
+  if (llvm::any_of(collapsed, [](auto &dims) { return dims.size() > 1; }))
+    source = tensor::CollapseShapeOp::create(builder, loc, source, collapsed);
+  if (expanded.size() == shape.size())
+    return source;
+  return tensor::ExpandShapeOp::create(
+      builder, loc, RankedTensorType::get(shape, type.getElementType()), source,
+      expanded);
+}
+
+/// `source` with a new first dimension of size `size`.
+static Value broadcast(OpBuilder &builder, Location loc, Value source,
+                       OpFoldResult size) {
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(builder, loc, source);
+  sizes.insert(sizes.begin(), size);
+  Value init = tensor::EmptyOp::create(builder, loc, sizes,
+                                       getElementTypeOrSelf(source.getType()));
+  return linalg::BroadcastOp::create(builder, loc, source, init,
+                                     ArrayRef<int64_t>{0})
+      ->getResult(0);
+}
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Writes a matched attention before its last product.
+class AttentionBuilder {
+public:
+  AttentionBuilder(OpBuilder &builder, const AttentionMatch &match)
+      : builder(builder), loc(match.secondProduct->getLoc()), match(match) {}
+
+  /// What stands for the result of the last product.
+  Value build();
+
+private:
+  Value buildOperand(const AttentionOperandMatch &operand);
+  OpFoldResult getBatchSize();
+  void buildScoreRegion(AttentionOp op);
+  void buildKeepRegion(AttentionOp op);
+  Value buildResult(Value attention);
+
+  OpBuilder &builder;
+  Location loc;
+  const AttentionMatch &match;
+};
+} // namespace
+
+/// The number of the batch entries, of an operand that has them.
+OpFoldResult AttentionBuilder::getBatchSize() {
+  for (const AttentionOperandMatch *operand :
+       {&match.query, &match.key, &match.value})
+    if (operand->batch)
+      return tensor::getMixedSize(builder, loc, operand->tensor,
+                                  *operand->batch);
+  return builder.getIndexAttr(1);
+}
+
+Value AttentionBuilder::buildOperand(const AttentionOperandMatch &operand) {
+  int64_t rank = cast<RankedTensorType>(operand.tensor.getType()).getRank();
+  SmallVector<int64_t> order;
+  auto addDim = [&](std::optional<unsigned> dim) -> int64_t {
+    if (dim)
+      order.push_back(*dim);
+    return dim.has_value();
+  };
+  SmallVector<int64_t> groups;
+  groups.push_back(addDim(operand.batch));
+  groups.push_back(operand.heads.size());
+  llvm::append_range(order, operand.heads);
+  groups.push_back(addDim(operand.position));
+  groups.push_back(addDim(operand.channel));
+  // The others have a size of one.
+  int64_t numOthers = rank - order.size();
+  for (int64_t dim = 0; dim < rank; ++dim)
+    if (!llvm::is_contained(order, dim))
+      order.insert(order.begin(), dim);
+  llvm::sort(order.begin(), order.begin() + numOthers);
+  for (int64_t &count : groups) {
+    if (count == 0)
+      continue;
+    count += numOthers;
+    break;
+  }
+  OpFoldResult batchSize = getBatchSize();
+  bool isBroadcast = !operand.batch && !isOneInteger(batchSize);
+  Value value = transpose(builder, loc, operand.tensor, order);
+  if (!isBroadcast)
+    return group(builder, loc, value, groups);
+  value = group(builder, loc, value, ArrayRef(groups).drop_front());
+  return broadcast(builder, loc, value, batchSize);
+}
+
+void AttentionBuilder::buildScoreRegion(AttentionOp op) {
+  if (match.score == match.product)
+    return;
+  OpBuilder::InsertionGuard guard(builder);
+  Type index = builder.getIndexType();
+  Block *block =
+      builder.createBlock(&op.getScoreRegion(), {},
+                          {builder.getF32Type(), index, index, index, index},
+                          SmallVector<Location>(5, loc));
+  DenseMap<unsigned, Value> coordinates = emitCoordinates(
+      builder, loc, match.at, block->getArguments().drop_front());
+  ExprEmitter emitter(builder, loc, match, coordinates);
+  emitter.setProduct(block->getArgument(0));
+  YieldOp::create(builder, loc, emitter.emit(match.score));
+}
+
+void AttentionBuilder::buildKeepRegion(AttentionOp op) {
+  if (match.keep.empty())
+    return;
+  OpBuilder::InsertionGuard guard(builder);
+  Type index = builder.getIndexType();
+  Block *block =
+      builder.createBlock(&op.getKeepRegion(), {}, {index, index, index, index},
+                          SmallVector<Location>(4, loc));
+  DenseMap<unsigned, Value> coordinates =
+      emitCoordinates(builder, loc, match.at, block->getArguments());
+  YieldOp::create(
+      builder, loc,
+      ExprEmitter(builder, loc, match, coordinates).emit(match.keep));
+}
+
+/// Writes the result of the attention as that of the last product.
+Value AttentionBuilder::buildResult(Value attention) {
+  const AttentionCoordinates &at = match.at;
+  // A dimension for each coordinate: batch, heads, query, channel.
+  SmallVector<unsigned> order;
+  SmallVector<ReassociationIndices> groups(4);
+  SmallVector<OpFoldResult> sizes;
+  SmallVector<OpFoldResult> sizesOfResult =
+      tensor::getMixedSizes(builder, loc, attention);
+  auto addDim = [&](unsigned group, unsigned coordinate, OpFoldResult size) {
+    groups[group].push_back(order.size());
+    order.push_back(coordinate);
+    sizes.push_back(size);
+  };
+  if (at.batch)
+    addDim(0, *at.batch, sizesOfResult[0]);
+  for (unsigned head : at.heads)
+    addDim(1, head, builder.getIndexAttr(at.sizes[head]));
+  if (at.query)
+    addDim(2, *at.query, sizesOfResult[2]);
+  addDim(3, at.valueChannel, sizesOfResult[3]);
+  // Dimensions of size one that are no coordinate go with the next one.
+  SmallVector<ReassociationIndices> kept;
+  ReassociationIndices pending;
+  for (auto [dim, group] : llvm::enumerate(groups)) {
+    pending.push_back(dim);
+    if (group.empty())
+      continue;
+    kept.push_back(pending);
+    pending.clear();
+  }
+  Value value = attention;
+  if (kept.size() < groups.size())
+    value = tensor::CollapseShapeOp::create(builder, loc, value, kept);
+  llvm::erase_if(groups, [](auto &group) { return group.empty(); });
+  if (order.size() > groups.size()) {
+    SmallVector<int64_t> shape;
+    SmallVector<Value> dynamicSizes;
+    dispatchIndexOpFoldResults(sizes, dynamicSizes, shape);
+    auto type =
+        RankedTensorType::get(shape, getElementTypeOrSelf(attention.getType()));
+    value =
+        tensor::ExpandShapeOp::create(builder, loc, type, value, groups, sizes);
+  }
+  // The order of the last product's result.
+  linalg::LinalgOp product = match.secondProduct;
+  SmallVector<int64_t> permutation, counts;
+  for (AffineExpr expr :
+       product.getMatchingIndexingMap(product.getDpsInitOperand(0))
+           .getResults()) {
+    unsigned loop = cast<AffineDimExpr>(expr).getPosition();
+    counts.push_back(match.loops[loop].size());
+    for (unsigned coordinate : match.loops[loop])
+      permutation.push_back(llvm::find(order, coordinate) - order.begin());
+  }
+  value = transpose(builder, loc, value, permutation);
+  value = group(builder, loc, value, counts);
+  Type type = product->getResult(0).getType();
+  if (value.getType() != type)
+    value = tensor::CastOp::create(builder, loc, type, value);
+  return value;
+}
+
+Value AttentionBuilder::build() {
+  Value query = buildOperand(match.query);
+  Value key = buildOperand(match.key);
+  Value value = buildOperand(match.value);
+  Type type = getElementTypeOrSelf(match.secondProduct->getResult(0));
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(builder, loc, query);
+  sizes[3] = tensor::getMixedSize(builder, loc, value, 3);
+  Value init = tensor::EmptyOp::create(builder, loc, sizes, type);
+  FloatAttr scale = builder.getF32FloatAttr(float(match.scale));
+  auto op = AttentionOp::create(builder, loc, query, key, value, init, scale);
+  auto interface = cast<AttentionOpInterface>(op.getOperation());
+  if (interface.getDefaultScale() == float(match.scale))
+    op.removeScaleAttr();
+  buildScoreRegion(op);
+  buildKeepRegion(op);
+  return buildResult(op->getResult(0));
+}
+
+//===----------------------------------------------------------------------===//
+// Pass
+//===----------------------------------------------------------------------===//
+
+/// Erases `op` and what it is computed from, as far as nothing else uses it.
+static void eraseUnused(RewriterBase &rewriter, Operation *op) {
+  SetVector<Operation *> worklist;
+  worklist.insert(op);
+  while (!worklist.empty()) {
+    Operation *next = worklist.pop_back_val();
+    if (!isOpTriviallyDead(next))
+      continue;
+    next->walk([&](Operation *nested) {
+      for (Value operand : nested->getOperands())
+        if (Operation *producer = operand.getDefiningOp();
+            producer && !next->isAncestor(producer))
+          worklist.insert(producer);
+    });
+    rewriter.eraseOp(next);
+  }
+}
+
+namespace {
+struct AttnRaiseLinalgPass
+    : public attn::impl::AttnRaiseLinalgPassBase<AttnRaiseLinalgPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    // A product may be part of an attention that was raised before.
+    SmallVector<linalg::LinalgOp> products;
+    getOperation()->walk([&](linalg::LinalgOp op) { products.push_back(op); });
+    IRRewriter rewriter(&getContext());
+    llvm::SmallPtrSet<Operation *, 8> erased;
+    TrackErased listener(erased);
+    rewriter.setListener(&listener);
+    for (linalg::LinalgOp product : products)
+      if (!erased.contains(product))
+        raise(rewriter, product);
+  }
+
+private:
+  /// Remembers what was erased.
+  struct TrackErased : public RewriterBase::Listener {
+    explicit TrackErased(llvm::SmallPtrSetImpl<Operation *> &erased)
+        : erased(erased) {}
+    void notifyOperationErased(Operation *op) override { erased.insert(op); }
+    llvm::SmallPtrSetImpl<Operation *> &erased;
+  };
+
+  void raise(RewriterBase &rewriter, linalg::LinalgOp product) {
+    AttentionMatcher matcher(product, assumeKeptRows);
+    FailureOr<AttentionMatch> match = matcher.match();
+    auto options =
+        remark::RemarkOpts::name("attention").category("attn-raise-linalg");
+    if (failed(match)) {
+      if (!matcher.getReason().empty())
+        remark::missed(product.getLoc(), options)
+            << ("no attention: " + matcher.getReason()).str();
+      return;
+    }
+    rewriter.setInsertionPoint(product);
+    Value result = AttentionBuilder(rewriter, *match).build();
+    rewriter.replaceAllUsesWith(product->getResult(0), result);
+    remark::passed(result.getLoc(), options)
+        << llvm::formatv("raised an attention of {0} query heads and {1} key "
+                         "heads",
+                         match->at.getNumHeads(), match->key.numHeads)
+               .str();
+    eraseUnused(rewriter, product);
+    ++numRaised;
+  }
+};
+} // namespace

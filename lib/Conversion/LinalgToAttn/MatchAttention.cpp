@@ -1,0 +1,704 @@
+//===- MatchAttention.cpp - Attention in linalg on tensors ----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The elements of the weights are taken apart as scalar expressions: a softmax,
+// of scores, that are a function of the elements of a product. Then the
+// elements of the operands of both products say which of their dimensions is
+// which.
+//
+//===----------------------------------------------------------------------===//
+
+#include "MatchAttention.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::attn;
+
+/// Producers that are searched for the shape of a dimension.
+static constexpr unsigned maxProducers = 32;
+
+int64_t AttentionCoordinates::getNumHeads() const {
+  int64_t count = 1;
+  for (unsigned head : heads)
+    count *= sizes[head];
+  return count;
+}
+
+LogicalResult AttentionMatcher::fail(const Twine &text) {
+  reason = text.str();
+  return failure();
+}
+
+/// The name of what computes `value`, for messages.
+static std::string getProducerName(Value value) {
+  if (Operation *op = value.getDefiningOp())
+    return ("'" + op->getName().getStringRef() + "'").str();
+  return "an argument";
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+/// Whether `op` is a product of tensors of floating point numbers.
+static bool isProduct(linalg::LinalgOp op) {
+  return op && op.hasPureTensorSemantics() &&
+         linalg::isaContractionOpInterface(op) &&
+         llvm::all_of(*op.getBlock(), [](Operation &nested) {
+           return isa<arith::MulFOp, arith::AddFOp, arith::ExtFOp,
+                      arith::TruncFOp, linalg::YieldOp>(nested);
+         });
+}
+
+/// The loops that index `operand`, one for each of its dimensions.
+static SmallVector<unsigned> getLoopsOf(OpOperand &operand) {
+  auto op = cast<linalg::LinalgOp>(operand.getOwner());
+  SmallVector<unsigned> loops;
+  for (AffineExpr expr : op.getMatchingIndexingMap(&operand).getResults())
+    loops.push_back(cast<AffineDimExpr>(expr).getPosition());
+  return loops;
+}
+
+/// The sizes that were collapsed to dimension `dim` of `value`, if they were.
+static SmallVector<int64_t> findFactors(Value value, unsigned dim) {
+  for (unsigned i = 0; i < maxProducers; ++i) {
+    Operation *op = value.getDefiningOp();
+    if (auto reshape = dyn_cast_if_present<tensor::CollapseShapeOp>(op)) {
+      SmallVector<int64_t> sizes;
+      ReassociationIndices group = reshape.getReassociationIndices()[dim];
+      for (int64_t inner : group)
+        if (int64_t size = reshape.getSrcType().getDimSize(inner); size != 1)
+          sizes.push_back(size);
+      if (sizes.size() > 1)
+        return sizes;
+      auto it = llvm::find_if(group, [&](int64_t inner) {
+        return reshape.getSrcType().getDimSize(inner) != 1;
+      });
+      dim = it == group.end() ? group.front() : *it;
+      value = reshape.getSrc();
+      continue;
+    }
+    if (auto reshape = dyn_cast_if_present<tensor::ExpandShapeOp>(op)) {
+      auto groups = reshape.getReassociationIndices();
+      auto it = llvm::find_if(groups, [&](const ReassociationIndices &group) {
+        return llvm::is_contained(group, dim);
+      });
+      // Only sizes of one may be beside the dimension.
+      if (reshape.getResultType().getDimSize(dim) !=
+          reshape.getSrcType().getDimSize(it - groups.begin()))
+        return {};
+      dim = it - groups.begin();
+      value = reshape.getSrc();
+      continue;
+    }
+    if (auto cast = dyn_cast_if_present<tensor::CastOp>(op)) {
+      value = cast.getSource();
+      continue;
+    }
+    auto linalgOp = dyn_cast_if_present<linalg::LinalgOp>(op);
+    if (!linalgOp || !linalgOp.hasPureTensorSemantics())
+      return {};
+    AffineMap map =
+        linalgOp.getIndexingMapMatchingResult(cast<OpResult>(value));
+    auto loop = dyn_cast<AffineDimExpr>(map.getResult(dim));
+    if (!loop)
+      return {};
+    OpOperand *next = nullptr;
+    for (OpOperand *input : linalgOp.getDpsInputOperands()) {
+      std::optional<unsigned> position =
+          linalgOp.getMatchingIndexingMap(input).getResultPosition(loop);
+      if (!position)
+        continue;
+      next = input;
+      dim = *position;
+      break;
+    }
+    if (!next)
+      return {};
+    value = next->get();
+  }
+  return {};
+}
+
+FailureOr<SmallVector<AffineExpr>>
+AttentionMatcher::findCoordinates(unsigned weights) {
+  OpOperand &weightsOperand = product->getOpOperand(weights);
+  OpOperand &valuesOperand = product->getOpOperand(1 - weights);
+  SmallVector<unsigned> weightLoops = getLoopsOf(weightsOperand);
+  SmallVector<unsigned> valueLoops = getLoopsOf(valuesOperand);
+  SmallVector<unsigned> outLoops = getLoopsOf(*product.getDpsInitOperand(0));
+  SmallVector<int64_t> sizes = product.getStaticLoopRanges();
+
+  AttentionCoordinates &at = result.at;
+  SmallVector<unsigned> batches, rows, keys, channels;
+  for (unsigned loop : weightLoops) {
+    bool isOfValues = llvm::is_contained(valueLoops, loop);
+    if (!llvm::is_contained(outLoops, loop))
+      keys.push_back(loop);
+    else
+      (isOfValues ? batches : rows).push_back(loop);
+  }
+  for (unsigned loop : valueLoops)
+    if (!llvm::is_contained(weightLoops, loop))
+      channels.push_back(loop);
+  if (keys.size() != 1 || channels.size() != 1)
+    return failure();
+
+  // Each loop is one coordinate, but for collapsed dimensions.
+  result.loops.assign(sizes.size(), {});
+  SmallVector<AffineExpr> exprsOfLoops(sizes.size());
+  auto addCoordinates = [&](unsigned loop, ArrayRef<int64_t> factors) {
+    AffineExpr expr = getAffineConstantExpr(0, product.getContext());
+    for (int64_t size : factors) {
+      unsigned coordinate = at.sizes.size();
+      at.sizes.push_back(size);
+      result.loops[loop].push_back(coordinate);
+      AffineExpr dim = getAffineDimExpr(coordinate, product.getContext());
+      expr = factors.size() == 1 ? dim : expr * size + dim;
+    }
+    exprsOfLoops[loop] = expr;
+  };
+  auto getFactors = [&](unsigned loop) -> SmallVector<int64_t> {
+    for (OpOperand *operand : {&valuesOperand, &weightsOperand}) {
+      SmallVector<unsigned> loops = getLoopsOf(*operand);
+      auto it = llvm::find(loops, loop);
+      SmallVector<int64_t> factors =
+          findFactors(operand->get(), it - loops.begin());
+      if (!factors.empty() &&
+          llvm::none_of(ArrayRef(factors).drop_front(), ShapedType::isDynamic))
+        return factors;
+    }
+    return {sizes[loop]};
+  };
+  SmallVector<unsigned> outer;
+  for (unsigned loop : batches) {
+    addCoordinates(loop, getFactors(loop));
+    llvm::append_range(outer, result.loops[loop]);
+  }
+  for (unsigned loop : rows) {
+    addCoordinates(loop, sizes[loop]);
+    if (loop == rows.back())
+      at.query = result.loops[loop].front();
+    else
+      outer.push_back(result.loops[loop].front());
+  }
+  addCoordinates(keys.front(), sizes[keys.front()]);
+  at.key = result.loops[keys.front()].front();
+  addCoordinates(channels.front(), sizes[channels.front()]);
+  at.valueChannel = result.loops[channels.front()].front();
+  at.queryChannel = at.sizes.size();
+  at.sizes.push_back(ShapedType::kDynamic);
+
+  // One coordinate of static size is taken to be the head, of several the first
+  // one to be the batch.
+  bool hasBatch =
+      outer.size() > 1 ||
+      (outer.size() == 1 && ShapedType::isDynamic(at.sizes[outer.front()]));
+  if (hasBatch)
+    at.batch = outer.front();
+  at.heads.assign(outer.begin() + hasBatch, outer.end());
+  return exprsOfLoops;
+}
+
+//===----------------------------------------------------------------------===//
+// Softmax
+//===----------------------------------------------------------------------===//
+
+bool AttentionMatcher::isIndependentOfKey(const Expr *expr) {
+  return !usesCoordinate(expr,
+                         [&](unsigned at) { return result.at.isKey(at); });
+}
+
+/// Whether `expr` has a part of a softmax.
+static bool hasExponential(const Expr *expr) {
+  bool found = false;
+  walkExpr(expr, [&](const Expr *part) {
+    found |= part->isa<math::ExpOp>() || part->isa<math::Exp2Op>();
+    found |= part->kind == Expr::Kind::Element &&
+             part->value.getDefiningOp<linalg::SoftmaxOp>();
+  });
+  return found;
+}
+
+LogicalResult AttentionMatcher::matchSum(const Expr *sum,
+                                         const Expr *numerator) {
+  if (sum->kind != Expr::Kind::Element)
+    return fail("the exponentials are not divided by their sum");
+  auto op = sum->value.getDefiningOp<linalg::LinalgOp>();
+  if (!op || !op.hasPureTensorSemantics() || op.getNumReductionLoops() != 1)
+    return fail("the exponentials are divided by the result of " +
+                getProducerName(sum->value) +
+                ", which is not the sum over one dimension");
+  auto opResult = cast<OpResult>(sum->value);
+  FailureOr<SmallVector<AffineExpr>> loops = exprs->getLoops(
+      op, op.getIndexingMapMatchingResult(opResult), sum->indices);
+  if (failed(loops))
+    return fail("the sum of the exponentials has another shape");
+  SmallVector<unsigned> reduced;
+  op.getReductionDims(reduced);
+  (*loops)[reduced.front()] =
+      getAffineDimExpr(result.at.key, product.getContext());
+  int64_t size = op.getStaticLoopRanges()[reduced.front()];
+  const Expr *term = exprs->getYielded(op, opResult.getResultNumber(), *loops);
+  if (size != result.at.sizes[result.at.key] || !term ||
+      !term->isa<arith::AddFOp>())
+    return fail("the exponentials are not divided by their sum over all keys");
+  bool isFirst = term->operands.front() == numerator;
+  std::optional<double> start =
+      getConstantFloat(term->operands[isFirst ? 1 : 0]);
+  if (!isFirst && term->operands.back() != numerator)
+    return fail("what the exponentials are divided by is the sum of something "
+                "else");
+  if (start != 0.0)
+    return fail("the sum of the exponentials does not start from zero");
+  return success();
+}
+
+const Expr *AttentionMatcher::matchExponential(const Expr *numerator,
+                                               const Expr *denominator) {
+  if (!numerator->isa<math::ExpOp>())
+    return (void)fail("what is divided by a sum is no exponential"), nullptr;
+  if (failed(matchSum(denominator, numerator)))
+    return nullptr;
+  const Expr *scores = numerator->operands.front();
+  // Any value of the row may be subtracted, usually its maximum.
+  if (scores->isa<arith::SubFOp>() && isIndependentOfKey(scores->operands[1]))
+    return scores->operands.front();
+  return scores;
+}
+
+const Expr *AttentionMatcher::matchSoftmax(const Expr *weights) {
+  if (weights->kind == Expr::Kind::Element) {
+    auto softmax = weights->value.getDefiningOp<linalg::SoftmaxOp>();
+    if (!softmax)
+      return (void)fail("the weights are computed by " +
+                        getProducerName(weights->value)),
+             nullptr;
+    AffineExpr key = getAffineDimExpr(result.at.key, product.getContext());
+    if (weights->indices[softmax.getDimension()] != key ||
+        llvm::count(weights->indices, key) != 1)
+      return (void)fail("the softmax is not over the keys"), nullptr;
+    return exprs->getElement(
+        {softmax.getInput(), llvm::to_vector(weights->indices)});
+  }
+  if (weights->isa<arith::DivFOp>())
+    return matchExponential(weights->operands[0], weights->operands[1]);
+  if (weights->isa<arith::MulFOp>()) {
+    for (unsigned i : {0, 1}) {
+      const Expr *inverse = weights->operands[i];
+      if (inverse->isa<arith::DivFOp>() &&
+          getConstantFloat(inverse->operands[0]) == 1.0)
+        return matchExponential(weights->operands[1 - i], inverse->operands[1]);
+    }
+    return (void)fail("the weights are multiplied after the softmax, as "
+                      "dropout does"),
+           nullptr;
+  }
+  if (weights->isa<math::ExpOp>())
+    return (void)fail("the weights are not divided by their sum"), nullptr;
+  return (void)fail("the weights are changed after the softmax by '" +
+                    weights->op->getName().getStringRef() + "'"),
+         nullptr;
+}
+
+//===----------------------------------------------------------------------===//
+// Scores
+//===----------------------------------------------------------------------===//
+
+LogicalResult AttentionMatcher::matchFirstProduct(const Expr *scores) {
+  AttentionCoordinates &at = result.at;
+  Value opaque;
+  SmallVector<const Expr *> leaves;
+  walkExpr(scores, [&](const Expr *part) {
+    if (part->kind == Expr::Kind::Element)
+      leaves.push_back(part);
+  });
+  for (const Expr *leaf : leaves) {
+    auto op = leaf->value.getDefiningOp<linalg::LinalgOp>();
+    if (isIndependentOfKey(leaf))
+      continue;
+    if (!isProduct(op)) {
+      if (at.query && !usesCoordinate(leaf, [&](unsigned coordinate) {
+            return at.isQuery(coordinate);
+          }))
+        continue;
+      opaque = leaf->value;
+      continue;
+    }
+    SmallVector<unsigned> reduced;
+    op.getReductionDims(reduced);
+    FailureOr<SmallVector<AffineExpr>> loops = exprs->getLoops(
+        op, op.getMatchingIndexingMap(op.getDpsInitOperand(0)), leaf->indices);
+    if (failed(loops) || reduced.size() != 1)
+      continue;
+    (*loops)[reduced.front()] =
+        getAffineDimExpr(at.queryChannel, product.getContext());
+    for (unsigned i : {0, 1}) {
+      ElementRef query = exprs->getOperandRef(op->getOpOperand(i), *loops);
+      ElementRef key = exprs->getOperandRef(op->getOpOperand(1 - i), *loops);
+      auto uses = [&](const ElementRef &ref, unsigned coordinate) {
+        return llvm::any_of(ref.indices, [&](AffineExpr index) {
+          return index.isFunctionOfDim(coordinate);
+        });
+      };
+      if (uses(query, at.key) || !uses(key, at.key) ||
+          (at.query && uses(key, *at.query)))
+        continue;
+      std::optional<double> start = getConstantFloat(exprs->getElement(
+          exprs->getOperandRef(*op.getDpsInitOperand(0), *loops)));
+      if (start != 0.0)
+        return fail("the product of queries and keys is added to a tensor");
+      result.firstProduct = op;
+      result.product = leaf;
+      at.sizes[at.queryChannel] = op.getStaticLoopRanges()[reduced.front()];
+      queryRef = query;
+      keyRef = key;
+      break;
+    }
+    if (result.product)
+      break;
+  }
+  if (!result.product && opaque)
+    return fail("the scores come from " + getProducerName(opaque) +
+                ", which is no product of queries and keys");
+  if (!result.product)
+    return fail("the scores are no function of a product of queries and keys");
+  for (const Expr *leaf : leaves)
+    if (leaf != result.product && leaf->value == result.product->value)
+      return fail("a score depends on several elements of the product of "
+                  "queries and keys");
+  return success();
+}
+
+void AttentionMatcher::matchScale() {
+  while (true) {
+    const Expr *scaled = nullptr;
+    unsigned numUsers = 0;
+    walkExpr(result.score, [&](const Expr *part) {
+      if (!llvm::is_contained(part->operands, result.product))
+        return;
+      ++numUsers;
+      scaled = part;
+    });
+    if (numUsers != 1)
+      return;
+    bool isFirst = scaled->operands.front() == result.product;
+    if (!(scaled->isa<arith::MulFOp>() ||
+          (scaled->isa<arith::DivFOp>() && isFirst)))
+      return;
+    std::optional<double> factor =
+        getConstantFloat(scaled->operands[isFirst ? 1 : 0]);
+    if (!factor || !std::isfinite(*factor) || *factor == 0.0)
+      return;
+    result.scale *= scaled->isa<arith::MulFOp>() ? *factor : 1 / *factor;
+    result.product = scaled;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+FailureOr<AttentionOperandMatch> AttentionMatcher::matchLayout(
+    const ElementRef &ref, std::optional<unsigned> position, unsigned channel) {
+  const AttentionCoordinates &at = result.at;
+  auto type = cast<RankedTensorType>(ref.tensor.getType());
+  AttentionOperandMatch match;
+  match.tensor = ref.tensor;
+  std::optional<unsigned> channelDim;
+  // The heads that each dimension of the tensor is, and what they are divided
+  // by.
+  struct HeadDim {
+    unsigned begin, end, dim;
+    int64_t divisor;
+  };
+  SmallVector<HeadDim> headDims;
+  auto matchHeads = [&](AffineExpr index, unsigned dim) {
+    int64_t divisor = 1;
+    if (index.getKind() == AffineExprKind::FloorDiv) {
+      auto binary = cast<AffineBinaryOpExpr>(index);
+      auto constant = dyn_cast<AffineConstantExpr>(binary.getRHS());
+      if (!constant)
+        return false;
+      divisor = constant.getValue();
+      index = binary.getLHS();
+    }
+    for (unsigned begin = 0; begin < at.heads.size(); ++begin) {
+      AffineExpr expr = getAffineConstantExpr(0, product.getContext());
+      int64_t size = 1;
+      for (unsigned end = begin; end < at.heads.size(); ++end) {
+        int64_t factor = at.sizes[at.heads[end]];
+        size *= factor;
+        expr = exprs->simplify(
+            expr * factor +
+            getAffineDimExpr(at.heads[end], product.getContext()));
+        if (expr != index || type.getDimSize(dim) * divisor != size)
+          continue;
+        headDims.push_back({begin, end + 1, dim, divisor});
+        return true;
+      }
+    }
+    return false;
+  };
+  for (auto [dim, index] : llvm::enumerate(ref.indices)) {
+    int64_t size = type.getDimSize(dim);
+    if (isa<AffineConstantExpr>(index)) {
+      if (size != 1)
+        return failure();
+      continue;
+    }
+    if (matchHeads(index, dim))
+      continue;
+    auto coordinate = dyn_cast<AffineDimExpr>(index);
+    if (!coordinate || at.sizes[coordinate.getPosition()] != size)
+      return failure();
+    std::optional<unsigned> *found = nullptr;
+    if (coordinate.getPosition() == at.batch)
+      found = &match.batch;
+    else if (coordinate.getPosition() == position)
+      found = &match.position;
+    else if (coordinate.getPosition() == channel)
+      found = &channelDim;
+    if (!found || *found)
+      return failure();
+    *found = dim;
+  }
+  bool isMissing =
+      !channelDim || (position && !match.position && at.sizes[*position] != 1);
+  if (isMissing)
+    return failure();
+  match.channel = *channelDim;
+  // Heads are those of the first coordinates.
+  llvm::sort(headDims, [](const HeadDim &a, const HeadDim &b) {
+    return a.begin < b.begin;
+  });
+  unsigned next = 0;
+  for (const HeadDim &heads : headDims) {
+    while (next < heads.begin && at.sizes[at.heads[next]] == 1)
+      ++next;
+    if (next != heads.begin)
+      return failure();
+    // Nothing follows what is divided.
+    next = heads.divisor == 1 ? heads.end : at.heads.size();
+    match.heads.push_back(heads.dim);
+    match.numHeads *= type.getDimSize(heads.dim);
+  }
+  return match;
+}
+
+/// The tensor of which `ref` is an element, or one multiplied by a constant,
+/// which multiplies `factor`, in a type that may have more bits.
+static std::optional<ElementRef> peel(ElementExprs &exprs, ElementRef ref,
+                                      double &factor) {
+  if (std::optional<ElementRef> source = exprs.getViewSource(ref))
+    return source;
+  Operation *op = ref.tensor.getDefiningOp();
+  if (isa_and_present<arith::ExtFOp>(op))
+    return ElementRef{op->getOperand(0), ref.indices};
+  if (isa_and_present<arith::MulFOp>(op)) {
+    for (unsigned i : {0, 1}) {
+      std::optional<double> number =
+          getConstantFloat(exprs.getElement({op->getOperand(i), ref.indices}));
+      if (!number)
+        continue;
+      factor *= *number;
+      return ElementRef{op->getOperand(1 - i), ref.indices};
+    }
+  }
+  auto linalgOp = dyn_cast_if_present<linalg::LinalgOp>(op);
+  if (!linalgOp || !linalgOp.hasPureTensorSemantics() ||
+      linalgOp.getNumParallelLoops() != linalgOp.getNumLoops())
+    return std::nullopt;
+  auto opResult = cast<OpResult>(ref.tensor);
+  FailureOr<SmallVector<AffineExpr>> loops = exprs.getLoops(
+      linalgOp, linalgOp.getIndexingMapMatchingResult(opResult), ref.indices);
+  if (failed(loops))
+    return std::nullopt;
+  Block *body = linalgOp.getBlock();
+  auto getNumber = [&](Value value) -> std::optional<double> {
+    FloatAttr number;
+    if (matchPattern(value, m_Constant(&number)))
+      return number.getValueAsDouble();
+    auto argument = dyn_cast<BlockArgument>(value);
+    if (!argument || argument.getOwner() != body)
+      return std::nullopt;
+    OpOperand *operand = linalgOp.getMatchingOpOperand(argument);
+    if (!isa<RankedTensorType>(operand->get().getType()))
+      return std::nullopt;
+    return getConstantFloat(
+        exprs.getElement(exprs.getOperandRef(*operand, *loops)));
+  };
+  double product = 1;
+  Value value = body->getTerminator()->getOperand(opResult.getResultNumber());
+  while (true) {
+    auto argument = dyn_cast<BlockArgument>(value);
+    if (argument && argument.getOwner() == body) {
+      OpOperand *operand = linalgOp.getMatchingOpOperand(argument);
+      if (!isa<RankedTensorType>(operand->get().getType()))
+        return std::nullopt;
+      factor *= product;
+      return exprs.getOperandRef(*operand, *loops);
+    }
+    if (auto extend = value.getDefiningOp<arith::ExtFOp>()) {
+      value = extend.getIn();
+    } else if (auto multiply = value.getDefiningOp<arith::MulFOp>()) {
+      std::optional<double> left = getNumber(multiply.getLhs());
+      std::optional<double> right = getNumber(multiply.getRhs());
+      if (!left && !right)
+        return std::nullopt;
+      product *= left ? *left : *right;
+      value = left ? multiply.getRhs() : multiply.getLhs();
+    } else if (auto divide = value.getDefiningOp<arith::DivFOp>()) {
+      std::optional<double> right = getNumber(divide.getRhs());
+      if (!right || *right == 0)
+        return std::nullopt;
+      product /= *right;
+      value = divide.getLhs();
+    } else {
+      return std::nullopt;
+    }
+  }
+}
+
+LogicalResult AttentionMatcher::matchOperands(ElementRef query, ElementRef key,
+                                              ElementRef value) {
+  // The tensors that each operand can be, the farthest one last.
+  auto getCandidates = [&](ElementRef ref, std::optional<unsigned> position,
+                           unsigned channel) {
+    SmallVector<AttentionOperandMatch> candidates;
+    double factor = 1;
+    std::optional<ElementRef> next = ref;
+    for (unsigned i = 0; next && i < maxProducers; ++i) {
+      FailureOr<AttentionOperandMatch> match =
+          matchLayout(*next, position, channel);
+      if (succeeded(match)) {
+        match->factor = factor;
+        candidates.push_back(*match);
+      }
+      next = peel(*exprs, *next, factor);
+    }
+    return candidates;
+  };
+  const AttentionCoordinates &at = result.at;
+  auto queries = getCandidates(query, at.query, at.queryChannel);
+  auto keys = getCandidates(key, at.key, at.queryChannel);
+  auto values = getCandidates(value, at.key, at.valueChannel);
+  for (auto [candidates, name] :
+       {std::pair(&queries, "queries"), std::pair(&keys, "keys"),
+        std::pair(&values, "values")})
+    if (candidates->empty())
+      return fail(Twine("the dimensions of the ") + name +
+                  " are not a batch, heads, positions and channels");
+  llvm::erase_if(queries, [&](const AttentionOperandMatch &match) {
+    return match.numHeads != at.getNumHeads();
+  });
+  if (queries.empty())
+    return fail("the queries are not those of all heads");
+  auto getType = [](const AttentionOperandMatch &match) {
+    return getElementTypeOrSelf(match.tensor.getType());
+  };
+  // Keys and values have the same heads.
+  for (const AttentionOperandMatch &query : llvm::reverse(queries)) {
+    for (const AttentionOperandMatch &key : llvm::reverse(keys)) {
+      for (const AttentionOperandMatch &value : llvm::reverse(values)) {
+        if (getType(query) != getType(key) ||
+            getType(query) != getType(value) || key.numHeads != value.numHeads)
+          continue;
+        result.query = query;
+        result.key = key;
+        result.value = value;
+        result.scale *= query.factor * key.factor;
+        return success();
+      }
+    }
+  }
+  return fail("queries, keys and values differ in their element type or in "
+              "their heads");
+}
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+LogicalResult AttentionMatcher::checkUses() {
+  SmallVector<Operation *> worklist = {result.firstProduct};
+  llvm::SmallPtrSet<Operation *, 16> seen;
+  while (!worklist.empty()) {
+    Operation *op = worklist.pop_back_val();
+    if (op == product || !seen.insert(op).second)
+      continue;
+    if (op->hasTrait<OpTrait::IsTerminator>() || !isMemoryEffectFree(op))
+      return fail("the scores or the weights are used elsewhere, too");
+    for (Operation *user : op->getUsers()) {
+      Operation *outer = op->getBlock()->findAncestorOpInBlock(*user);
+      worklist.push_back(outer ? outer : user);
+    }
+  }
+  return success();
+}
+
+LogicalResult AttentionMatcher::match(unsigned weights) {
+  result = AttentionMatch();
+  result.secondProduct = product;
+  FailureOr<SmallVector<AffineExpr>> loops = findCoordinates(weights);
+  if (failed(loops))
+    return failure();
+  exprs.emplace(product.getContext(), result.at.sizes);
+  const Expr *element = exprs->getElement(
+      exprs->getOperandRef(product->getOpOperand(weights), *loops));
+  if (!hasExponential(element))
+    return failure();
+  const AttentionCoordinates &at = result.at;
+  if (llvm::any_of(at.heads, [&](unsigned head) {
+        return ShapedType::isDynamic(at.sizes[head]);
+      }))
+    return fail("the number of heads is not static");
+  const Expr *scores = matchSoftmax(element);
+  if (!scores || failed(matchFirstProduct(scores)) || failed(checkUses()))
+    return failure();
+  std::optional<double> start = getConstantFloat(exprs->getElement(
+      exprs->getOperandRef(*product.getDpsInitOperand(0), *loops)));
+  if (start != 0.0)
+    return fail("the product with the values is added to a tensor");
+  result.score = matchMasks(scores);
+  matchScale();
+  ElementRef value =
+      exprs->getOperandRef(product->getOpOperand(1 - weights), *loops);
+  if (failed(matchOperands(queryRef, keyRef, value)))
+    return failure();
+  Type type = getElementTypeOrSelf(result.query.tensor.getType());
+  if (!isa<BFloat16Type, Float16Type, Float32Type>(type)) {
+    std::string name;
+    llvm::raw_string_ostream(name) << type;
+    return fail("the element type " + name + " is not supported");
+  }
+  if (ShapedType::isDynamic(at.sizes[at.queryChannel]) ||
+      ShapedType::isDynamic(at.sizes[at.valueChannel]))
+    return fail("the number of channels is not static");
+  return success();
+}
+
+FailureOr<AttentionMatch> AttentionMatcher::match() {
+  if (!isProduct(product))
+    return failure();
+  for (unsigned weights : {0, 1}) {
+    if (succeeded(match(weights)))
+      return std::move(result);
+    if (!reason.empty())
+      return failure();
+  }
+  return failure();
+}

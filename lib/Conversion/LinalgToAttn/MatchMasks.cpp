@@ -1,0 +1,233 @@
+//===- MatchMasks.cpp - Masks in scores -----------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Takes large negative numbers out of scores, as conditions under which pairs
+// are kept.
+//
+//===----------------------------------------------------------------------===//
+
+#include "MatchAttention.h"
+#include "attn/Analysis/MaskAlgebra.h"
+#include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::attn;
+
+/// A score of at most this is taken to mean that the pair does not attend.
+static constexpr double maskedScore = -1e4;
+
+/// Whether `expr` is a number that masks pairs.
+static bool isMasked(const Expr *expr) {
+  std::optional<double> number = getConstantFloat(expr);
+  return number && *number <= maskedScore;
+}
+
+namespace {
+/// Takes the masks out of scores.
+class MaskMatcher {
+public:
+  /// Which numbers may mask.
+  enum class Numbers { All, OfPositions, Infinite };
+
+  MaskMatcher(ElementExprs &exprs, const Expr *product, Numbers numbers)
+      : exprs(exprs), product(product), numbers(numbers) {}
+
+  /// The scores without masks. What the masks keep is added to `keep`.
+  const Expr *strip(const Expr *expr);
+
+  SmallVector<KeepCondition> keep;
+  /// Whether a mask is finite, so that it has an effect on rows without pairs.
+  bool hasFinite = false;
+
+private:
+  bool addCondition(const Expr *condition, bool isNegated, const Expr *number);
+  /// Adds the condition under which `expr` is 0 instead of masking.
+  bool addAddend(const Expr *expr);
+  bool addFactor(const Expr *factor, const Expr *number);
+  bool usesProduct(const Expr *expr) const;
+
+  ElementExprs &exprs;
+  const Expr *product;
+  Numbers numbers;
+};
+} // namespace
+
+bool MaskMatcher::usesProduct(const Expr *expr) const {
+  bool found = false;
+  walkExpr(expr, [&](const Expr *part) { found |= part == product; });
+  return found;
+}
+
+/// Whether `expr` is a function of coordinates alone.
+static bool isOfPositions(const Expr *expr) {
+  bool result = true;
+  walkExpr(expr, [&](const Expr *part) {
+    result &= part->kind != Expr::Kind::Element;
+    // Tensors that are read.
+    result &=
+        part->kind != Expr::Kind::Captured || part->type.isIntOrIndexOrFloat();
+  });
+  return result;
+}
+
+bool MaskMatcher::addCondition(const Expr *condition, bool isNegated,
+                               const Expr *number) {
+  if (!condition->type.isInteger(1) || usesProduct(condition))
+    return false;
+  if (!std::isinf(*getConstantFloat(number))) {
+    if (numbers == Numbers::Infinite ||
+        (numbers == Numbers::OfPositions && !isOfPositions(condition)))
+      return false;
+    hasFinite = true;
+  }
+  keep.push_back({condition, isNegated});
+  return true;
+}
+
+bool MaskMatcher::addFactor(const Expr *factor, const Expr *number) {
+  if (factor->isa<arith::UIToFPOp>())
+    return addCondition(factor->operands.front(), /*isNegated=*/true, number);
+  if (factor->isa<arith::SubFOp>() &&
+      getConstantFloat(factor->operands.front()) == 1.0 &&
+      factor->operands[1]->isa<arith::UIToFPOp>())
+    return addCondition(factor->operands[1]->operands.front(),
+                        /*isNegated=*/false, number);
+  return false;
+}
+
+bool MaskMatcher::addAddend(const Expr *expr) {
+  if (expr->isa<arith::SelectOp>()) {
+    auto [condition, yes, no] =
+        std::tuple(expr->operands[0], expr->operands[1], expr->operands[2]);
+    if (isMasked(no) && getConstantFloat(yes) == 0.0)
+      return addCondition(condition, /*isNegated=*/false, no);
+    if (isMasked(yes) && getConstantFloat(no) == 0.0)
+      return addCondition(condition, /*isNegated=*/true, yes);
+    return false;
+  }
+  if (expr->isa<arith::AddFOp>()) {
+    // Masks may be added to one another first.
+    size_t count = keep.size();
+    if (addAddend(expr->operands[0]) && addAddend(expr->operands[1]))
+      return true;
+    keep.truncate(count);
+    return false;
+  }
+  if (!expr->isa<arith::MulFOp>())
+    return false;
+  for (unsigned i : {0, 1})
+    if (isMasked(expr->operands[i]) &&
+        !std::isinf(*getConstantFloat(expr->operands[i])))
+      return addFactor(expr->operands[1 - i], expr->operands[i]);
+  return false;
+}
+
+const Expr *MaskMatcher::strip(const Expr *expr) {
+  if (!usesProduct(expr) || expr == product)
+    return expr;
+  auto rebuild = [&](unsigned position) {
+    const Expr *inner = strip(expr->operands[position]);
+    if (inner == expr->operands[position])
+      return expr;
+    SmallVector<const Expr *> operands = llvm::to_vector(expr->operands);
+    operands[position] = inner;
+    return exprs.getOperation(expr->op, operands);
+  };
+  if (expr->isa<arith::SelectOp>()) {
+    if (isMasked(expr->operands[2]) &&
+        addCondition(expr->operands[0], /*isNegated=*/false, expr->operands[2]))
+      return strip(expr->operands[1]);
+    if (isMasked(expr->operands[1]) &&
+        addCondition(expr->operands[0], /*isNegated=*/true, expr->operands[1]))
+      return strip(expr->operands[2]);
+    return expr;
+  }
+  if (expr->isa<arith::AddFOp>()) {
+    for (unsigned i : {0, 1})
+      if (addAddend(expr->operands[i]))
+        return strip(expr->operands[1 - i]);
+    for (unsigned i : {0, 1})
+      if (!usesProduct(expr->operands[i]))
+        return rebuild(1 - i);
+    return expr;
+  }
+  // Scores are not let fall below what masks.
+  if (expr->isa<arith::MaximumFOp>() || expr->isa<arith::MaxNumFOp>()) {
+    for (unsigned i : {0, 1}) {
+      if (!isMasked(expr->operands[i]))
+        continue;
+      if (numbers != Numbers::All)
+        return expr;
+      size_t count = keep.size();
+      const Expr *inner = strip(expr->operands[1 - i]);
+      if (keep.size() == count)
+        return expr;
+      hasFinite = true;
+      return inner;
+    }
+  }
+  return expr;
+}
+
+/// Whether each row is known to keep a pair.
+static bool keepsPairOfEachRow(const AttentionMatch &match,
+                               ArrayRef<KeepCondition> keep) {
+  MLIRContext *context = match.secondProduct->getContext();
+  const AttentionCoordinates &at = match.at;
+  auto getLength = [&](std::optional<unsigned> coordinate) -> int64_t {
+    int64_t size = coordinate ? at.sizes[*coordinate] : 1;
+    return size == 0 ? ShapedType::kDynamic : size;
+  };
+  int64_t numQueries = getLength(at.query), numKeys = getLength(at.key);
+  // Whether the key at this distance from the query, or from the first one,
+  // is kept.
+  auto keepsKey = [&](bool fromQuery, int64_t distance) {
+    Region region;
+    Block &block = region.emplaceBlock();
+    Location loc = match.secondProduct->getLoc();
+    OpBuilder builder(context);
+    builder.setInsertionPointToEnd(&block);
+    for (unsigned i = 0; i < 4; ++i)
+      block.addArgument(IndexType::get(context), loc);
+    DenseMap<unsigned, Value> coordinates =
+        emitCoordinates(builder, loc, at, block.getArguments());
+    Value key = arith::ConstantIndexOp::create(builder, loc, distance);
+    if (fromQuery)
+      key = arith::AddIOp::create(builder, loc, block.getArgument(2), key);
+    coordinates[at.key] = key;
+    Value predicate = ExprEmitter(builder, loc, match, coordinates).emit(keep);
+    YieldOp::create(builder, loc, predicate);
+    MaskScope scope(context, numQueries, numKeys);
+    return scope.isNever({{scope.clonePredicate(region), /*isNegated=*/true}});
+  };
+  if (keepsKey(/*fromQuery=*/false, 0))
+    return true;
+  if (ShapedType::isDynamic(numQueries) || ShapedType::isDynamic(numKeys) ||
+      numKeys < numQueries)
+    return false;
+  return keepsKey(/*fromQuery=*/true, 0) ||
+         keepsKey(/*fromQuery=*/true, numKeys - numQueries);
+}
+
+const Expr *AttentionMatcher::matchMasks(const Expr *scores) {
+  using Numbers = MaskMatcher::Numbers;
+  for (Numbers numbers :
+       {Numbers::All, Numbers::OfPositions, Numbers::Infinite}) {
+    MaskMatcher masks(*exprs, result.product, numbers);
+    const Expr *stripped = masks.strip(scores);
+    if (masks.hasFinite && !assumeKeptRows &&
+        !keepsPairOfEachRow(result, masks.keep))
+      continue;
+    result.keep = std::move(masks.keep);
+    return stripped;
+  }
+  return scores;
+}
