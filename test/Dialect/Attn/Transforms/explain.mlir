@@ -59,7 +59,7 @@ func.func @sum(%a: tensor<128x128xbf16>, %c: tensor<128x128xf32>) -> tensor<128x
 // JSON-NEXT:   "mask": 940.7
 // JSON-NEXT:   "item": 959,
 // JSON-NEXT:   "launch": 61000,
-// JSON-NEXT:   "steps": 2141.0
+// JSON-NEXT:   "steps": 2125.57
 // JSON-NEXT:   "masked_steps": 32,
 // JSON-NEXT:   "items": 32,
 // JSON-NEXT:   "clocks_per_second": 1830000000
