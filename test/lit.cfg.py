@@ -51,6 +51,9 @@ config.substitutions.append(
         f" -DCMAKE_CXX_COMPILER='{config.cxx}' -DMLIR_DIR='{config.mlir_dir}'",
     )
 )
+config.substitutions.append(
+    ("%consumer_environment", f"CC='{config.cc}' CXX='{config.cxx}' MLIR_DIR='{config.mlir_dir}'")
+)
 config.substitutions.append(("%cmake", f"'{config.cmake}'"))
 
 llvm_config.with_system_environment(["HOME", "TMP", "TEMP", "CUDA_HOME", "LD_LIBRARY_PATH"])

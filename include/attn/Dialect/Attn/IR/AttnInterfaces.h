@@ -37,7 +37,6 @@ struct DeviceFigures;
 struct MaskReads;
 class VisitedTiles;
 
-
 /// One (query, key) pair and what a mask may depend on. All values have type
 /// `index`.
 struct MaskPosition {

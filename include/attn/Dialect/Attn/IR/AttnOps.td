@@ -294,11 +294,13 @@ def Attn_AttentionOp : Attn_Op<"attention", [
   let builders = [
     OpBuilder<(ins "::mlir::Value":$query, "::mlir::Value":$key,
                    "::mlir::Value":$value, "::mlir::Value":$out,
-                   CArg<"::mlir::FloatAttr", "{}">:$scale), [{
+                   CArg<"::mlir::FloatAttr", "{}">:$scale,
+                   CArg<"::mlir::attn::MaskAttrInterface", "{}">:$mask), [{
       $_state.addOperands({query, key, value, out});
       Properties &properties = $_state.getOrAddProperties<Properties>();
       std::fill_n(properties.operandSegmentSizes.begin(), 4, 1);
       properties.scale = scale;
+      properties.setMask(mask);
       $_state.addRegion();
       $_state.addRegion();
       if (::llvm::isa<::mlir::RankedTensorType>(out.getType()))
