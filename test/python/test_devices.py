@@ -15,6 +15,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import attn.torch  # noqa: E402
+import test_importer  # noqa: E402
 from attn.torch import flex_attention, sdpa  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -133,6 +134,20 @@ def test_graphs_of_cuda_drop_anew():
         results.append(out.clone())
     assert not torch.equal(*results)
     assert all(torch.isfinite(result).all() for result in results)
+
+
+@pytest.mark.parametrize("block", [test_importer.GPT2Block, test_importer.LlamaBlock])
+def test_exported_models_train_alike(block):
+    def make_model():
+        return test_importer.make_model(block).to(DEVICE, torch.bfloat16)
+
+    tokens = torch.zeros(8, test_importer.LENGTH, dtype=torch.long, device=DEVICE)
+    module = attn.torch.from_export(torch.export.export(make_model(), (tokens,)))
+    assert len(module.meta["attn_found"]) == test_importer.LAYERS
+    expected = test_importer.train(make_model(), device=DEVICE)
+    losses = test_importer.train(module, device=DEVICE)
+    assert expected[-1] < 0.5 * expected[0]
+    torch.testing.assert_close(losses, expected, rtol=5e-2, atol=5e-2)
 
 
 class Model(torch.nn.Module):

@@ -22,8 +22,6 @@ from attn.compiler import compile
 from attn.errors import AttnError, CompileError, UnsupportedError
 from attn.trace import ELEMENTS, capture_type
 
-_HOST_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
-_GPU_DTYPES = (torch.bfloat16, torch.float16)
 _NAMES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
 # Bytes that GPUs copy at a time: what addresses and strides are multiples of.
 _GPU_ALIGNMENT = 16
@@ -61,6 +59,12 @@ def describe(tensor: Tensor) -> Tuple:
     """All of a tensor that a plan depends on, the device by its number: tensors
     in host memory have -1."""
     return (tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device())
+
+
+def kernel_dtypes(device: torch.device) -> Tuple[torch.dtype, ...]:
+    """The dtypes of query, key and value that kernels for a device take."""
+    gpu = (torch.bfloat16, torch.float16)
+    return {"cuda": gpu, "cpu": (torch.float32, *gpu), "meta": (torch.float32, *gpu)}.get(device.type, ())
 
 
 def find_target(device: torch.device) -> str:
@@ -105,7 +109,7 @@ def check_tensors(query: Tensor, key: Tensor, value: Tensor, captures: Sequence[
             )
     if query.device.type not in ("cpu", "cuda", "meta"):
         raise UnsupportedError(f"tensors are on {query.device}; move them to a CUDA device or the CPU")
-    allowed = _GPU_DTYPES if query.device.type == "cuda" else _HOST_DTYPES
+    allowed = kernel_dtypes(query.device)
     for name, tensor in zip(names[:3], (query, key, value)):
         if tensor.ndim != 4:
             raise AttnError(f"{name} has {tensor.ndim} dimensions; it needs 4: batch, heads, positions and channels")

@@ -1,0 +1,270 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Attention is found in exported graphs, and computed as before."""
+
+import math
+import warnings
+
+import attn.errors
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.nn.functional as F  # noqa: E402
+from attn.torch import from_export, sdpa  # noqa: E402
+from torch import nn  # noqa: E402
+
+WIDTH, HEADS, LAYERS, TOKENS, LENGTH = 64, 4, 2, 50, 24
+DIM = WIDTH // HEADS
+
+
+class GPT2Block(nn.Module):
+    """Attention written out, with a mask from a buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.norms = nn.ModuleList([nn.LayerNorm(WIDTH) for _ in range(2)])
+        self.qkv, self.project = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.mlp = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
+        self.register_buffer("causal", torch.ones(1, 1, 64, 64, dtype=torch.bool).tril())
+
+    def forward(self, x):
+        length = x.shape[1]
+        q, k, v = (
+            part.view(*x.shape[:2], HEADS, DIM).transpose(1, 2) for part in self.qkv(self.norms[0](x)).split(WIDTH, 2)
+        )
+        scores = q @ k.transpose(-1, -2) / math.sqrt(DIM)
+        least = torch.full([], torch.finfo(scores.dtype).min, dtype=scores.dtype)
+        scores = torch.where(self.causal[:, :, :length, :length], scores, least)
+        weights = F.dropout(torch.softmax(scores, dim=-1), 0.0, self.training)
+        x = x + self.project((weights @ v).transpose(1, 2).reshape(x.shape))
+        return x + self.mlp(self.norms[1](x))
+
+
+class LlamaBlock(nn.Module):
+    """Rotary positions, keys that are repeated, a mask that is added, and a softmax in f32."""
+
+    def __init__(self):
+        super().__init__()
+        self.norms = nn.ModuleList([nn.RMSNorm(WIDTH) for _ in range(2)])
+        self.q, self.project = nn.Linear(WIDTH, WIDTH, bias=False), nn.Linear(WIDTH, WIDTH, bias=False)
+        self.k, self.v = (nn.Linear(WIDTH, WIDTH // 2, bias=False) for _ in range(2))
+        self.gate, self.up = (nn.Linear(WIDTH, 2 * WIDTH, bias=False) for _ in range(2))
+        self.down = nn.Linear(2 * WIDTH, WIDTH, bias=False)
+        angles = torch.arange(LENGTH)[:, None] * 10000.0 ** (-torch.arange(0, DIM, 2) / DIM)
+        self.register_buffer("cos", angles.cos().repeat(1, 2))
+        self.register_buffer("sin", angles.sin().repeat(1, 2))
+        self.register_buffer("mask", torch.full((LENGTH, LENGTH), float("-inf")).triu(1))
+
+    def rotate(self, x):
+        low, high = x.chunk(2, -1)
+        return x * self.cos + torch.cat([-high, low], -1) * self.sin
+
+    def forward(self, x):
+        y = self.norms[0](x)
+        q, k, v = (part(y).unflatten(-1, (-1, DIM)).transpose(1, 2) for part in (self.q, self.k, self.v))
+        q, k = self.rotate(q), self.rotate(k)
+        k, v = (t[:, :, None].expand(-1, -1, 2, -1, -1).flatten(1, 2) for t in (k, v))
+        scores = torch.matmul(q, k.transpose(2, 3)) * DIM**-0.5 + self.mask
+        weights = F.softmax(scores, dim=-1, dtype=torch.float32).to(q.dtype)
+        x = x + self.project(torch.matmul(weights, v).transpose(1, 2).flatten(2))
+        y = self.norms[1](x)
+        return x + self.down(F.silu(self.gate(y)) * self.up(y))
+
+
+def make_model(block):
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Embedding(TOKENS, WIDTH), *[block() for _ in range(LAYERS)], nn.Linear(WIDTH, TOKENS))
+
+
+def train(model, steps=50, device="cpu"):
+    torch.manual_seed(1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    losses = []
+    for _ in range(steps):
+        tokens = (torch.randint(TOKENS, (8, 1)) + torch.randint(1, 4, (8, 1)) * torch.arange(LENGTH + 1)) % TOKENS
+        tokens = tokens.to(device)
+        loss = F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1).float(), tokens[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return torch.tensor(losses)
+
+
+def calls(module):
+    return [node for node in module.graph.nodes if node.target is sdpa]
+
+
+@pytest.mark.parametrize("block", [GPT2Block, LlamaBlock])
+@pytest.mark.parametrize("decomposed", [False, True])
+def test_models_train_alike(block, decomposed):
+    model = make_model(block)
+    program = torch.export.export(model, (torch.zeros(8, LENGTH, dtype=torch.long),))
+    module = from_export(program.run_decompositions() if decomposed else program)
+    assert len(module.meta["attn_found"]) == LAYERS and module.meta["attn_left"] == []
+    # The mask is known to be the causal one, and no softmax is left.
+    assert all(call.args[3] is None and call.args[5] for call in calls(module))
+    assert not any("softmax" in str(node.target) for node in module.graph.nodes)
+    expected = train(make_model(block))
+    assert expected[-1] < 0.5 * expected[0]
+    torch.testing.assert_close(train(module), expected, rtol=1e-3, atol=1e-3)
+
+
+def check(function, *inputs, found=1, decomposed=(False, True), **options):
+    class Module(nn.Module):
+        def forward(self, *args):
+            return function(*args)
+
+    expected = function(*inputs)
+    result = None
+    for decompose in decomposed:
+        program = torch.export.export(Module(), inputs, **options)
+        result = from_export(program.run_decompositions() if decompose else program)
+        assert len(calls(result)) == found, result.meta["attn_left"]
+        torch.testing.assert_close(result(*inputs), expected, rtol=1e-4, atol=1e-5)
+    return result
+
+
+def inputs(queries=12, keys=20, batch=2, heads=3):
+    torch.manual_seed(0)
+    return [torch.randn(batch, heads, length, 16) for length in (queries, keys, keys)]
+
+
+def test_calls_of_torch():
+    q, k, v = inputs()
+    mask = torch.rand(12, 20) > 0.3
+    bias = torch.randn(3, 12, 20)
+    sdpa_of_torch = F.scaled_dot_product_attention
+    check(lambda q, k, v: sdpa_of_torch(q, k, v, scale=0.3), q, k, v)
+    check(lambda q, k, v: sdpa_of_torch(q, k, v, is_causal=True), q, k, v)
+    check(lambda q, k, v, m: sdpa_of_torch(q, k, v, m), q, k, v, mask)
+    check(lambda q, k, v, m: sdpa_of_torch(q, k, v, attn_mask=m), q, k, v, bias)
+    check(lambda q, k, v: sdpa_of_torch(q, k[:, :1], v[:, :1], enable_gqa=True), q, k, v, decomposed=[False])
+
+
+@pytest.mark.parametrize("change", [
+    lambda s, mask, bias: s / 4.0,
+    lambda s, mask, bias: s * 0.3 + bias,
+    lambda s, mask, bias: bias + s,
+    lambda s, mask, bias: s.masked_fill(mask, float("-inf")),
+    lambda s, mask, bias: s.masked_fill(mask, -1e9) / 4.0,
+    lambda s, mask, bias: torch.where(mask, torch.tensor(-1e9), s),
+    lambda s, mask, bias: (s / 4.0).masked_fill(mask, -1e9) + bias,
+    lambda s, mask, bias: s + (1.0 - mask.logical_not().float()) * -1e9,
+    lambda s, mask, bias: s.masked_fill(torch.arange(20) > torch.arange(12)[:, None], float("-inf")),
+    lambda s, mask, bias: s.masked_fill(torch.arange(20) > torch.arange(12)[:, None], -1e9).masked_fill(mask, -1e9),
+])  # fmt: skip
+def test_scores(change):
+    q, k, v = inputs()
+    mask = torch.rand(2, 1, 12, 20) > 0.6
+    mask[..., 0] = False
+
+    def attend(q, k, v, mask, bias):
+        return torch.softmax(change(q @ k.transpose(-2, -1), mask, bias).float(), -1).type_as(q) @ v
+
+    check(attend, q, k, v, mask, torch.randn(3, 12, 20))
+
+
+def test_layouts_and_sizes():
+    q, k, v = inputs()
+    check(lambda q, k, v: torch.softmax((q / 4) @ (k * 0.5).mT, -1) @ v, q, k, v)
+    # Heads are the third dimension.
+    args = [tensor.transpose(1, 2).contiguous() for tensor in (q, k, v)]
+    check(lambda q, k, v: torch.softmax(q.transpose(1, 2) @ k.permute(0, 2, 3, 1), -1) @ v.transpose(1, 2), *args)
+    # Batch and heads are one.
+    args = [tensor.flatten(0, 1) for tensor in (q, k, v)]
+    check(lambda q, k, v: torch.bmm(torch.softmax(torch.bmm(q, k.transpose(1, 2)), -1), v), *args)
+    length = torch.export.Dim("length", min=2)
+    sizes = ({2: length}, {2: length}, {2: length})
+    module = check(
+        lambda q, k, v: torch.softmax(q @ k.mT, -1) @ v, *inputs(20, 20), decomposed=[False],
+        dynamic_shapes=(sizes,),
+    )  # fmt: skip
+    q, k, v = inputs(33, 33)
+    torch.testing.assert_close(module(q, k, v), torch.softmax(q @ k.mT, -1) @ v, rtol=1e-4, atol=1e-5)
+
+
+def test_dropout():
+    q, k, v = inputs(40, 40)
+
+    class Module(nn.Module):
+        def forward(self, q, k, v):
+            return F.dropout(torch.softmax(q @ k.mT / 4, -1), 0.3, self.training) @ v
+
+    for is_training, p in ((True, 0.3), (False, 0.0)):
+        program = torch.export.export(Module().train(is_training), (q, k, v))
+        for each in (program, program.run_decompositions()):
+            (call,) = calls(from_export(each))
+            assert call.args[4] == p
+
+
+def test_gradients_and_compile():
+    q, k, v = (tensor.requires_grad_() for tensor in inputs())
+
+    class Module(nn.Module):
+        def forward(self, q, k, v):
+            return torch.softmax(q @ k.mT / 4, -1) @ v
+
+    module = from_export(torch.export.export(Module(), (q, k, v)))
+    expected = Module()(q, k, v)
+    for call in (module, torch.compile(module, backend="aot_eager")):
+        out = call(q, k, v)
+        torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-5)
+        both = [torch.autograd.grad(x.square().sum(), (q, k, v), retain_graph=True) for x in (out, expected)]
+        for actual, wanted in zip(*both):
+            torch.testing.assert_close(actual, wanted, rtol=1e-4, atol=1e-4)
+
+
+class WithBias(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.bias = nn.Parameter(torch.randn(12, 20))
+
+    def forward(self, q, k, v):
+        return torch.softmax(q @ k.mT + self.bias, -1) @ v
+
+
+@pytest.mark.parametrize("function,reason", [
+    (lambda q, k, v: torch.softmax(q, -1), "not that of a product"),
+    (lambda q, k, v: torch.softmax(q @ k.mT, 1) @ v, "not over the last dimension"),
+    (lambda q, k, v: torch.softmax((q @ k.mT).tanh(), -1) @ v, "tanh.default is between the product and the softmax"),
+    (lambda q, k, v: torch.softmax(q @ k.mT, -1).square() @ v, "is between the softmax and the product"),
+    (lambda q, k, v: (lambda w: (w @ v, w))(torch.softmax(q @ k.mT, -1)), "weights are used more than once"),
+    (lambda q, k, v: torch.softmax((q @ k.mT + q[..., :1]) * 2, -1) @ v, "scaled after something is added"),
+    (lambda q, k, v: torch.softmax(q.double() @ k.double().mT, -1) @ v.double(), "no kernels for torch.float64 on cpu"),
+    (WithBias(), "what is added to scores has a gradient"),
+])  # fmt: skip
+def test_what_is_left_and_why(function, reason):
+    class Module(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.function = function
+
+        def forward(self, *args):
+            return self.function(*args)
+
+    program = torch.export.export(Module(), tuple(inputs()))
+    attn.errors._warned.clear()
+    with pytest.warns(attn.AttnWarning, match="no attention was found"):
+        module = from_export(program)
+    assert module.meta["attn_found"] == [] and reason in module.meta["attn_left"][0]
+    expected, actual = Module.forward(module_of(function), *inputs()), module(*inputs())
+    torch.testing.assert_close(actual, expected)
+
+
+def module_of(function):
+    holder = nn.Module()
+    holder.function = function
+    return holder
+
+
+def test_no_softmax():
+    program = torch.export.export(nn.Linear(4, 4), (torch.randn(2, 4),))
+    attn.errors._warned.clear()
+    with pytest.warns(attn.AttnWarning, match="the graph has no softmax"):
+        from_export(program)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        from_export(program)
