@@ -22,6 +22,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ClassifyTiles.h"
 #include "KernelDropout.h"
 #include "TileProgramBuilder.h"
 #include "attn/Conversion/AttnToAttnTile/AttnToAttnTile.h"
@@ -71,9 +72,9 @@ public:
 
   void writeRows(attn_tile::KernelOp kernel, const Workspace &workspace);
   void writeKeys(attn_tile::KernelOp kernel, const Workspace &workspace,
-                 const Gradients &results);
+                 const Gradients &results, const ClassifiedTiles &listed);
   void writeQueries(attn_tile::KernelOp kernel, const Workspace &workspace,
-                    Value result);
+                    Value result, const ClassifiedTiles &listed);
   /// Rounds the sums, which a kernel with the tiles of `keys` has made.
   void writeSums(attn_tile::KernelOp kernel, const Workspace &workspace,
                  Value result, ScheduleAttrInterface keys);
@@ -87,6 +88,12 @@ private:
   };
   /// The tiles of queries that a work item of keys visits.
   struct QueryTiles {
+    /// The row of the list that names them, if there is one, and the number of
+    /// tiles in it that are masked: the first ones. Else they are `count` tiles
+    /// from `first` on.
+    Value list;
+    SmallVector<Value> row;
+    Value masked;
     Value first, count;
     /// Tiles in which all pairs are kept; null if that is all of them.
     Value fullBegin, fullEnd;
@@ -118,11 +125,19 @@ private:
     Value batch, head, firstKey, firstQuery, step;
     /// Of the streams of what the loop walks over.
     Value length;
-    Value tileOfQueries;
+    /// The place among the tiles, and the tile.
+    Value turn, tileOfQueries;
     int64_t part;
   };
 
   QueryTiles emitQueryTiles(Value firstKey);
+  QueryTiles emitListedTiles(Value list, ArrayRef<Value> row);
+  /// The tile of queries at a place among `tiles`.
+  Value emitTileAt(const QueryTiles &tiles, Value turn);
+  Value loadIndex(Value memref, ValueRange indices) {
+    Value entry = memref::LoadOp::create(b, memref, indices);
+    return arith::IndexCastOp::create(b, b.getIndexType(), entry);
+  }
   /// Emits what a part of a tile of queries adds to the gradients of keys and
   /// values, which are `carried`, and returns the gradients of its scores, if
   /// those of keys are wanted. `source` is that of the decisions of dropout.
@@ -133,7 +148,7 @@ private:
                     SmallVectorImpl<Value> &carried);
   /// The tile whose columns are those of `tiles`, in order.
   Value joinColumns(ArrayRef<Value> tiles);
-  Value emitIsCut(const QueryTiles &tiles, Value tile);
+  Value emitIsCut(const QueryTiles &tiles, const KeyStep &step);
   /// The scores before the score region, scaled if there is one.
   Value emitRawScores(Value product);
   Value emitScores(const ScoreTile &tile, Value raw);
@@ -441,8 +456,41 @@ GradKernelWriter::QueryTiles GradKernelWriter::emitQueryTiles(Value firstKey) {
   return tiles;
 }
 
-Value GradKernelWriter::emitIsCut(const QueryTiles &tiles, Value tile) {
-  Value cut = tiles.isPartial;
+GradKernelWriter::QueryTiles
+GradKernelWriter::emitListedTiles(Value list, ArrayRef<Value> row) {
+  QueryTiles tiles;
+  tiles.list = list;
+  tiles.row.assign(row.begin(), row.end());
+  auto load = [&](int64_t column) {
+    return loadIndex(list, {row[0], row[1], row[2], b.index(column)});
+  };
+  tiles.masked = load(0);
+  tiles.count = load(1);
+  return tiles;
+}
+
+Value GradKernelWriter::emitTileAt(const QueryTiles &tiles, Value turn) {
+  if (!tiles.list)
+    return arith::AddIOp::create(b, tiles.first, turn);
+  // The masked ones follow the two counts, the others end the row.
+  Value isMasked =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::slt, turn, tiles.masked);
+  Value last = arith::SubIOp::create(b, b.size(tiles.list, 3), b.index(1));
+  Value full = arith::SubIOp::create(b, turn, tiles.masked);
+  Value column = arith::SelectOp::create(
+      b, isMasked, arith::AddIOp::create(b, turn, b.index(2)).getResult(),
+      arith::SubIOp::create(b, last, full).getResult());
+  SmallVector<Value> indices(tiles.row);
+  indices.push_back(column);
+  return loadIndex(tiles.list, indices);
+}
+
+Value GradKernelWriter::emitIsCut(const QueryTiles &tiles,
+                                  const KeyStep &step) {
+  if (tiles.list)
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, step.turn,
+                                 tiles.masked);
+  Value cut = tiles.isPartial, tile = step.tileOfQueries;
   if (tiles.fullBegin)
     cut =
         arith::OrIOp::create(b, cut,
@@ -514,9 +562,8 @@ Value GradKernelWriter::emitKeyPart(const KeyStep &step,
 
   Value raw = emitRawScores(product);
   Value scores = emitScores(at, raw);
-  if (op.getKeepRegion().empty()) {
-    auto ifOp = scf::IfOp::create(b, scores.getType(),
-                                  emitIsCut(tiles, step.tileOfQueries),
+  if (op.getKeepRegion().empty() || tiles.list) {
+    auto ifOp = scf::IfOp::create(b, scores.getType(), emitIsCut(tiles, step),
                                   /*withElseRegion=*/true);
     OpBuilder::InsertionGuard ifGuard(b);
     b.setInsertionPointToStart(ifOp.thenBlock());
@@ -550,7 +597,8 @@ Value GradKernelWriter::emitKeyPart(const KeyStep &step,
 
 void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
                                  const Workspace &workspace,
-                                 const Gradients &results) {
+                                 const Gradients &results,
+                                 const ClassifiedTiles &listed) {
   begin(kernel);
   Value query = get(op.getQuery()), key = get(op.getKey());
   queryLength = b.size(query, 2);
@@ -567,6 +615,10 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
   // work items are expected to be the longest ones.
   Value lastTile = arith::SubIOp::create(b, tileCount, one);
   Value tileOfKeys = arith::SubIOp::create(b, lastTile, ids[2]);
+  bool isListedByHead = listed.lists && isMaskedByHead(op);
+  Value listHead = isListedByHead ? ids[1] : zero;
+  if (listed.lists)
+    tileOfKeys = loadIndex(get(listed.order), {ids[0], listHead, ids[2]});
   Value firstKey = arith::MulIOp::create(b, tileOfKeys, b.index(keyTile));
 
   Value keys = b.load({keyTile, keyChannels}, key,
@@ -575,9 +627,13 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
   if (results.key)
     values = b.load({keyTile, valueChannels}, get(op.getValue()),
                     {ids[0], ids[1], firstKey, zero}, zero, one);
-  QueryTiles tiles = emitQueryTiles(firstKey);
+  QueryTiles tiles =
+      listed.lists
+          ? emitListedTiles(get(listed.lists), {ids[0], listHead, tileOfKeys})
+          : emitQueryTiles(firstKey);
   Value total = tiles.count;
-  if (group != 1)
+  // Lists that depend on the head hold the tiles of the group.
+  if (group != 1 && !isListedByHead)
     total = arith::MulIOp::create(b, tiles.count, b.index(group));
   Value length = total;
   if (queryParts != 1)
@@ -596,23 +652,32 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
     Value step = loop.getInductionVar(), head = ids[1], turn = step;
-    if (group != 1) {
-      Value member = arith::DivUIOp::create(b, step, tiles.count);
+    Value tileOfQueries, member;
+    if (isListedByHead && group != 1) {
+      Value entry = emitTileAt(tiles, turn);
+      Value ofHead = b.countTiles(queryLength, queryTile);
+      member = arith::DivUIOp::create(b, entry, ofHead);
+      tileOfQueries = arith::RemUIOp::create(b, entry, ofHead);
+    } else if (group != 1) {
+      member = arith::DivUIOp::create(b, step, tiles.count);
       turn = arith::SubIOp::create(
           b, step, arith::MulIOp::create(b, member, tiles.count).getResult());
+    }
+    if (!tileOfQueries)
+      tileOfQueries = emitTileAt(tiles, turn);
+    if (member) {
       head = arith::AddIOp::create(
           b, arith::MulIOp::create(b, head, b.index(group)).getResult(),
           member);
       source = dropout.emitSource(b, captured, ids[0], head);
     }
-    Value tileOfQueries = arith::AddIOp::create(b, tiles.first, turn);
     Value firstQuery =
         arith::MulIOp::create(b, tileOfQueries, b.index(queryTile));
     ValueRange carried = loop.getRegionIterArgs();
     SmallVector<Value> next(carried), grads;
     for (int64_t part = 0; part < queryParts; ++part) {
       Value grad =
-          emitKeyPart({ids[0], head, firstKey, firstQuery, step, length,
+          emitKeyPart({ids[0], head, firstKey, firstQuery, step, length, turn,
                        tileOfQueries, part},
                       workspace, results, keys, values, tiles, source, next);
       if (results.key)
@@ -646,7 +711,8 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
 //===----------------------------------------------------------------------===//
 
 void GradKernelWriter::writeQueries(attn_tile::KernelOp kernel,
-                                    const Workspace &workspace, Value result) {
+                                    const Workspace &workspace, Value result,
+                                    const ClassifiedTiles &listed) {
   begin(kernel);
   Value query = get(op.getQuery()), key = get(op.getKey());
   Value value = get(op.getValue());
@@ -660,7 +726,14 @@ void GradKernelWriter::writeQueries(attn_tile::KernelOp kernel,
   Value keyHead = ids[1];
   if (int64_t group = op.getGroupSize(); group != 1)
     keyHead = arith::DivUIOp::create(b, keyHead, b.index(group));
-  Value firstQuery = arith::MulIOp::create(b, ids[2], b.index(queryTile));
+  Value tileOfQueries = ids[2];
+  SmallVector<Value> row;
+  if (listed.lists) {
+    row = {ids[0], isMaskedByHead(op) ? ids[1] : zero, ids[2]};
+    tileOfQueries = row[2] = loadIndex(get(listed.order), row);
+  }
+  Value firstQuery =
+      arith::MulIOp::create(b, tileOfQueries, b.index(queryTile));
 
   SmallVector<Value> corner = {ids[0], ids[1], firstQuery, zero};
   Value queries = b.load({queryTile, keyChannels}, query, corner, zero, one);
@@ -671,9 +744,9 @@ void GradKernelWriter::writeQueries(attn_tile::KernelOp kernel,
                           /*inBounds=*/true);
   Value delta = b.load(queryTile, get(workspace.delta), rows, {}, {},
                        /*inBounds=*/true);
-  auto tiles = attn_tile::KeyTilesOp::create(b, ids[0], ids[1], firstQuery,
-                                             queryTile, keyTile, queryLength,
-                                             keyLength, op.getMaskAttr());
+  auto tiles = attn_tile::KeyTilesOp::create(
+      b, ids[0], ids[1], firstQuery, queryTile, keyTile, queryLength, keyLength,
+      op.getMaskAttr(), listed.lists ? get(listed.lists) : Value(), row);
   cloneKeepRegion(tiles.getKeep());
   KernelDropout::Source source =
       dropout.emitSource(b, captured, ids[0], ids[1]);
@@ -860,15 +933,29 @@ LogicalResult GradLowering::lower() {
         [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
           writer.writeRows(kernel, workspace);
         });
+  SmallVector<Value> buffers;
+  auto classify = [&](Attribute attribute, StringRef name, MaskDim rows) {
+    if (!needsClassification(op))
+      return ClassifiedTiles();
+    auto part = cast<ScheduleAttrInterface>(attribute);
+    ClassifiedTiles listed =
+        classifyTiles(rewriter, op,
+                      {part.getQueryTile(), part.getKeyTile(),
+                       schedule.getPreparation(), rows, ("_" + name).str()},
+                      symbols);
+    buffers.append({listed.lists, listed.order});
+    return listed;
+  };
   auto writeKeys = [&](Attribute part, StringRef name,
                        const Gradients &results) {
+    ClassifiedTiles listed = classify(part, name, MaskDim::Key);
     write(part, name,
           {op.getQuery(), op.getKey(), results.key ? op.getValue() : Value(),
            op.getDout(), workspace.exponent,
            results.key ? workspace.delta : Value(), results.key, results.value,
-           results.key ? workspace.sums : Value()},
+           results.key ? workspace.sums : Value(), listed.lists, listed.order},
           [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
-            writer.writeKeys(kernel, workspace, results);
+            writer.writeKeys(kernel, workspace, results, listed);
           });
   };
   Gradients results{op.getDquery(), op.getDkey(), op.getDvalue()};
@@ -876,21 +963,25 @@ LogicalResult GradLowering::lower() {
     writeKeys(parts.values, "values", {Value(), Value(), results.value});
   writeKeys(parts.keys, "keys",
             {Value(), results.key, parts.values ? Value() : results.value});
-  if (parts.queries)
+  if (parts.queries) {
+    ClassifiedTiles listed = classify(parts.queries, "queries", MaskDim::Query);
     write(parts.queries, "queries",
           {op.getQuery(), op.getKey(), op.getValue(), op.getDout(),
-           workspace.exponent, workspace.delta, results.query},
+           workspace.exponent, workspace.delta, results.query, listed.lists,
+           listed.order},
           [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
-            writer.writeQueries(kernel, workspace, results.query);
+            writer.writeQueries(kernel, workspace, results.query, listed);
           });
-  else
+  } else {
     write(parts.rows, "sums", {results.query, workspace.sums},
           [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
             writer.writeSums(kernel, workspace, results.query,
                              cast<ScheduleAttrInterface>(parts.keys));
           });
+  }
 
-  for (Value buffer : {workspace.exponent, workspace.delta, workspace.sums})
+  buffers.append({workspace.exponent, workspace.delta, workspace.sums});
+  for (Value buffer : buffers)
     if (buffer)
       memref::DeallocOp::create(rewriter, op.getLoc(), buffer);
   rewriter.eraseOp(op);

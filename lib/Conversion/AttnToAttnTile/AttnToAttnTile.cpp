@@ -687,7 +687,11 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
   }
   ClassifiedTiles classified;
   if (needsClassification(attention)) {
-    classified = classifyTiles(rewriter, attention, symbols);
+    classified = classifyTiles(rewriter, attention,
+                               {schedule.getQueryTile(), schedule.getKeyTile(),
+                                schedule.getPreparation(), MaskDim::Query,
+                                /*suffix=*/""},
+                               symbols);
     operands.append({classified.lists, classified.order});
   }
   llvm::append_range(operands, captures);

@@ -6,9 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Two small kernels. The first one finds out what each tile keeps, from bounds
-// of what the mask reads where these decide, else by evaluating the mask for
-// its pairs. The second one makes a list of the tiles of each row of tiles.
+// Three small kernels. The first one finds out what each tile keeps, from
+// bounds of what the mask reads where these decide, else by evaluating the mask
+// for its pairs. The second one makes a list of the tiles of each row of tiles,
+// and the third one sorts the rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,18 +31,20 @@ using namespace mlir::attn;
 /// Keys whose pairs are counted before it is asked whether to go on: as many as
 /// a warp has threads.
 static constexpr int64_t countedKeys = 32;
+/// Tiles of a work item whose threads find the classes of tiles alone.
+static constexpr int64_t tilesOfItem = 32;
 
 namespace {
 /// What a tile is.
 enum TileClass : int64_t { Empty = 0, Masked = 1, Full = 2 };
 } // namespace
 
-bool attn::needsClassification(AttentionOp attention) {
+bool attn::needsClassification(AttentionOpInterface attention) {
   return !attention.hasSequences() &&
          readsByPosition(attention.getKeepRegion());
 }
 
-bool attn::isMaskedByHead(AttentionOp attention) {
+bool attn::isMaskedByHead(AttentionOpInterface attention) {
   return !attention.getKeepRegion().getArgument(1).use_empty();
 }
 
@@ -65,10 +68,47 @@ static void boundReads(ScalarKernelBuilder &b, attn_tile::KernelOp kernel,
   });
 }
 
+/// Counts pairs where bounds do not say whether all or any are kept, some keys
+/// at a time, until there is a pair of each kind. Returns whether all and any
+/// are.
+static std::pair<Value, Value>
+emitCounted(ScalarKernelBuilder &b, PredicateBounds &bounds,
+            const PredicateBounds::Positions &queries,
+            const PredicateBounds::Positions &keys, Value all, Value any) {
+  using arith::CmpIPredicate;
+  Value zero = b.constant(0), chunk = b.constant(countedKeys);
+  Value isOpen = b.both(any, b.invert(all));
+  auto loop = scf::ForOp::create(b, zero, b.select(isOpen, keys.count, zero),
+                                 chunk, zero);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    Value seen = loop.getInductionVar(), kept = loop.getRegionIterArg(0);
+    Value isEmpty = b.compare(CmpIPredicate::eq, kept, zero);
+    Value isFull =
+        b.compare(CmpIPredicate::eq, kept, b.mul(seen, queries.count));
+    auto more =
+        scf::IfOp::create(b, b.getIndexType(), b.either(isEmpty, isFull),
+                          /*addThenBlock=*/true, /*addElseBlock=*/true);
+    scf::YieldOp::create(b, more.getResults());
+    b.setInsertionPointToStart(more.elseBlock());
+    scf::YieldOp::create(b, kept);
+    b.setInsertionPointToStart(more.thenBlock());
+    Value count = arith::MinSIOp::create(b, chunk, b.sub(keys.count, seen));
+    Value found = bounds.emitCount(b.add(keys.first, seen), count);
+    scf::YieldOp::create(b, b.add(kept, found));
+  }
+  Value kept = loop.getResult(0);
+  Value pairs = b.mul(queries.count, keys.count);
+  return {b.select(isOpen, b.compare(CmpIPredicate::eq, kept, pairs), all),
+          b.select(isOpen, b.compare(CmpIPredicate::ne, kept, zero), any)};
+}
+
 /// Writes the kernel that finds the class of each tile: of arguments `classes`,
 /// the lengths and what the mask captures.
-static void writeClasses(RewriterBase &rewriter, AttentionOp attention,
-                         attn_tile::KernelOp kernel, ValueRange captures) {
+static void writeClasses(RewriterBase &rewriter, AttentionOpInterface attention,
+                         attn_tile::KernelOp kernel, const TileListing &listing,
+                         ValueRange captures) {
   using arith::CmpIPredicate;
   ScalarKernelBuilder b(attention.getLoc(), rewriter);
   Block *entry = &kernel.getBody().front();
@@ -83,79 +123,65 @@ static void writeClasses(RewriterBase &rewriter, AttentionOp attention,
       b.clone(*use->get().getDefiningOp(), captured);
   });
 
-  ScheduleAttrInterface schedule = attention.getChosenSchedule();
-  int64_t queryTile = schedule.getQueryTile(), keyTile = schedule.getKeyTile();
-  scf::ForallOp forall = b.forall(classes, 4);
+  PredicateBlock predicate(attention.getLoc(),
+                           {attention.getMaskAttr(), &attention.getKeepRegion(),
+                            Value(), Value(), queryLength, keyLength});
+  PredicateBounds bounds(b, predicate);
+  // Where a thread can find the class of a tile alone, a work item has several.
+  bool isSerial = bounds.isSerial();
+  SmallVector<OpFoldResult> items;
+  for (int64_t dim = 0; dim < 3; ++dim)
+    items.push_back(b.size(classes, dim));
+  Value keyTiles = b.size(classes, 3);
+  items.push_back(isSerial ? b.tiles(keyTiles, tilesOfItem) : keyTiles);
+  auto forall = scf::ForallOp::create(b, items, ValueRange(), std::nullopt);
   attn_tile::ReturnOp::create(b);
   b.setInsertionPointToStart(forall.getBody());
   SmallVector<Value> ids(forall.getInductionVars());
-  Value zero = b.constant(0), one = b.constant(1);
+  captured.map(predicate.getPositions().batch, ids[0]);
+  captured.map(predicate.getPositions().head, ids[1]);
+  bounds.emitUniform(captured);
+  Value one = b.constant(1);
   auto getPositions = [&](Value tile, int64_t size, Value length) {
-    Value first = arith::MulIOp::create(b, tile, b.constant(size));
+    Value first = b.mul(tile, b.constant(size));
     Value rest = b.sub(length, first);
     Value count = arith::MinSIOp::create(b, rest, b.constant(size));
     return PredicateBounds::Positions{first, b.sub(b.add(first, count), one),
                                       count};
   };
-  PredicateBounds::Positions queries =
-      getPositions(ids[2], queryTile, queryLength);
-  PredicateBounds::Positions keys = getPositions(ids[3], keyTile, keyLength);
-
-  PredicateBlock predicate(attention.getLoc(),
-                           {attention.getMaskAttr(), &attention.getKeepRegion(),
-                            ids[0], ids[1], queryLength, keyLength});
-  captured.map(predicate.getPositions().batch, ids[0]);
-  captured.map(predicate.getPositions().head, ids[1]);
-  PredicateBounds bounds(b, predicate, captured, queries, keys);
-  auto [all, any] = bounds.emit();
-
-  // Where the bounds do not say, pairs are counted, some keys at a time, until
-  // there is a pair of each kind. Zero if there is nothing to count. Bounds of
-  // blocks leave open what a count would take longer for than the attention.
-  Value isOpen = bounds.hasCells()
-                     ? arith::ConstantIntOp::create(b, 0, 1).getResult()
-                     : b.both(any, b.invert(all));
-  Value chunk = b.constant(countedKeys);
-  auto loop = scf::ForOp::create(b, zero, b.select(isOpen, keys.count, zero),
-                                 chunk, zero);
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
-    Value seen = loop.getInductionVar(), kept = loop.getRegionIterArg(0);
-    Value isEmpty = b.compare(CmpIPredicate::eq, kept, zero);
-    Value isFull = b.compare(CmpIPredicate::eq, kept,
-                             arith::MulIOp::create(b, seen, queries.count));
-    auto more = scf::IfOp::create(b, b.getIndexType(),
-                                  arith::OrIOp::create(b, isEmpty, isFull),
-                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
-    scf::YieldOp::create(b, more.getResults());
-    b.setInsertionPointToStart(more.elseBlock());
-    scf::YieldOp::create(b, kept);
-    b.setInsertionPointToStart(more.thenBlock());
-    Value count = arith::MinSIOp::create(b, chunk, b.sub(keys.count, seen));
-    Value found = bounds.emitCount(b.add(keys.first, seen), count);
-    scf::YieldOp::create(b, b.add(kept, found));
+  auto queries = getPositions(ids[2], listing.queryTile, queryLength);
+  auto emitClass = [&](Value tile) -> Value {
+    auto keys = getPositions(tile, listing.keyTile, keyLength);
+    auto [all, any] = bounds.emit(queries, keys);
+    // Bounds of blocks leave open what a count would take longer for than the
+    // attention.
+    if (!bounds.hasCells())
+      std::tie(all, any) = emitCounted(b, bounds, queries, keys, all, any);
+    // Keys beyond the length are masked.
+    Value isWhole = b.both(all, b.compare(CmpIPredicate::eq, keys.count,
+                                          b.constant(listing.keyTile)));
+    return b.select(isWhole, b.constant(Full),
+                    b.select(any, b.constant(Masked), b.constant(Empty)));
+  };
+  if (isSerial) {
+    Value first = b.mul(ids[3], b.constant(tilesOfItem));
+    Value count = arith::MinSIOp::create(b, b.sub(keyTiles, first),
+                                         b.constant(tilesOfItem));
+    b.each(count, [&](Value number) {
+      ids[3] = b.add(first, number);
+      b.storeIndex(emitClass(ids[3]), classes, ids);
+    });
+  } else {
+    Value tileClass = emitClass(ids[3]);
+    b.each(one, [&](Value) { b.storeIndex(tileClass, classes, ids); });
   }
-  Value kept = loop.getResult(0);
-  Value pairs = arith::MulIOp::create(b, queries.count, keys.count);
-  Value isKept =
-      b.select(isOpen, b.compare(CmpIPredicate::ne, kept, zero), any);
-  Value isWhole =
-      b.select(isOpen, b.compare(CmpIPredicate::eq, kept, pairs), all);
-  // Keys beyond the length are masked.
-  isWhole = b.both(
-      isWhole, b.compare(CmpIPredicate::eq, keys.count, b.constant(keyTile)));
-  Value tileClass =
-      b.select(isWhole, b.constant(Full),
-               b.select(isKept, b.constant(Masked), b.constant(Empty)));
-  b.each(one, [&](Value) { b.storeIndex(tileClass, classes, ids); });
   boundReads(b, kernel, ValueRange(entry->getArguments().drop_front(3)));
 }
 
 /// Writes the kernel that lists the tiles of each row, of arguments `classes`
 /// and `lists`.
-static void writeLists(RewriterBase &rewriter, AttentionOp attention,
-                       attn_tile::KernelOp kernel) {
+static void writeLists(RewriterBase &rewriter, AttentionOpInterface attention,
+                       attn_tile::KernelOp kernel, MaskDim rows) {
   using arith::CmpIPredicate;
   ScalarKernelBuilder b(attention.getLoc(), rewriter);
   Block *entry = &kernel.getBody().front();
@@ -170,15 +196,32 @@ static void writeLists(RewriterBase &rewriter, AttentionOp attention,
   auto store = [&](Value value, Value column) {
     b.storeIndex(value, lists, {ids[0], ids[1], ids[2], column});
   };
-  Value tiles = b.size(classes, 3);
+  bool isOfQueries = rows == MaskDim::Query;
+  // Tiles of a row of keys are those of all heads of the group.
+  Value ofHead = b.size(classes, isOfQueries ? 3 : 2), tiles = ofHead;
+  bool isOfGroup = !isOfQueries && isMaskedByHead(attention) &&
+                   attention.getGroupSize() != 1;
+  Value group = b.constant(isOfGroup ? attention.getGroupSize() : 1);
+  if (isOfGroup)
+    tiles = b.mul(ofHead, group);
+  auto loadClass = [&](Value tile) {
+    if (isOfQueries)
+      return b.loadIndex(classes, {ids[0], ids[1], ids[2], tile});
+    Value head = ids[1];
+    if (isOfGroup) {
+      Value member = arith::DivUIOp::create(b, tile, ofHead);
+      head = b.add(b.mul(head, group), member);
+      tile = b.sub(tile, b.mul(member, ofHead));
+    }
+    return b.loadIndex(classes, {ids[0], head, tile, ids[2]});
+  };
   auto list = [&](TileClass tileClass,
                   function_ref<Value(Value)> getColumn) -> Value {
     auto op = attn_tile::CompactOp::create(b, tiles);
     OpBuilder::InsertionGuard guard(b);
     Type index = b.getIndexType();
     Block *condition = b.createBlock(&op.getCondition(), {}, index, b.getLoc());
-    Value found = b.loadIndex(
-        classes, {ids[0], ids[1], ids[2], condition->getArgument(0)});
+    Value found = loadClass(condition->getArgument(0));
     Value isChosen = b.compare(CmpIPredicate::eq, found, b.constant(tileClass));
     attn_tile::YieldOp::create(b, isChosen);
     Block *body = b.createBlock(&op.getBody(), {}, {index, index},
@@ -203,7 +246,7 @@ static void writeLists(RewriterBase &rewriter, AttentionOp attention,
 /// Writes the kernel that puts the rows of tiles in the order of their lengths,
 /// of arguments `lists` and `order`: the place of a row is the number of those
 /// that come before it.
-static void writeOrder(RewriterBase &rewriter, AttentionOp attention,
+static void writeOrder(RewriterBase &rewriter, AttentionOpInterface attention,
                        attn_tile::KernelOp kernel) {
   using arith::CmpIPredicate;
   ScalarKernelBuilder b(attention.getLoc(), rewriter);
@@ -238,29 +281,37 @@ static void writeOrder(RewriterBase &rewriter, AttentionOp attention,
 }
 
 ClassifiedTiles attn::classifyTiles(RewriterBase &rewriter,
-                                    AttentionOp attention,
+                                    AttentionOpInterface attention,
+                                    const TileListing &listing,
                                     SymbolTable &symbols) {
-  ScheduleAttrInterface schedule = attention.getChosenSchedule();
+  OpBuilder::InsertionGuard guard(rewriter);
   ScalarKernelBuilder b(attention.getLoc(), rewriter);
   b.setInsertionPoint(attention);
+  Value batches = b.size(attention.getQuery(), 0);
   Value queryLength = b.size(attention.getQuery(), 2);
   Value keyLength = b.size(attention.getKey(), 2);
-  int64_t heads = isMaskedByHead(attention) ? attention.getNumQueryHeads() : 1;
-  Value keyTiles = b.tiles(keyLength, schedule.getKeyTile());
-  SmallVector<Value> sizes = {b.size(attention.getQuery(), 0),
-                              b.tiles(queryLength, schedule.getQueryTile()),
-                              keyTiles};
-  auto type = MemRefType::get(
-      {ShapedType::kDynamic, heads, ShapedType::kDynamic, ShapedType::kDynamic},
-      b.getI32Type());
-  Value classes = memref::AllocOp::create(b, type, sizes);
+  Value queryTiles = b.tiles(queryLength, listing.queryTile);
+  Value keyTiles = b.tiles(keyLength, listing.keyTile);
+  bool isOfQueries = listing.rows == MaskDim::Query;
+  bool isByHead = isMaskedByHead(attention);
+  int64_t heads = isByHead ? attention.getNumQueryHeads() : 1;
+  int64_t listHeads =
+      isByHead && !isOfQueries ? attention.getNumKeyHeads() : heads;
+  auto makeArray = [&](int64_t heads, SmallVector<Value> sizes) -> Value {
+    SmallVector<int64_t> shape(sizes.size() + 1, ShapedType::kDynamic);
+    shape[1] = heads;
+    return memref::AllocOp::create(b, MemRefType::get(shape, b.getI32Type()),
+                                   sizes);
+  };
+  Value classes = makeArray(heads, {batches, queryTiles, keyTiles});
+  Value rows = isOfQueries ? queryTiles : keyTiles;
+  Value columns = isOfQueries ? keyTiles : queryTiles;
+  if (heads != listHeads)
+    columns = b.mul(columns, b.constant(heads / listHeads));
   // The two counts, and one entry even if there is no tile.
-  sizes.back() = b.add(keyTiles, b.constant(3));
-  Value lists = memref::AllocOp::create(b, type, sizes);
-  auto orderType = MemRefType::get(
-      {ShapedType::kDynamic, heads, ShapedType::kDynamic}, b.getI32Type());
-  Value order =
-      memref::AllocOp::create(b, orderType, ArrayRef(sizes).drop_back());
+  columns = b.add(columns, b.constant(3));
+  Value lists = makeArray(listHeads, {batches, rows, columns});
+  Value order = makeArray(listHeads, {batches, rows});
 
   SmallVector<Value> operands = {classes, queryLength, keyLength};
   SetVector<Value> used;
@@ -270,13 +321,14 @@ ClassifiedTiles attn::classifyTiles(RewriterBase &rewriter,
     if (!matchPattern(value, m_Constant()))
       captures.push_back(value);
   llvm::append_range(operands, captures);
-  auto createKernel = [&](StringRef suffix, ValueRange operands) {
-    return createScalarKernel(rewriter, attention, schedule.getPreparation(),
-                              symbols, suffix, operands);
+  auto createKernel = [&](StringRef name, ValueRange operands) {
+    return createScalarKernel(rewriter, attention, listing.schedule, symbols,
+                              (name + listing.suffix).str(), operands);
   };
-  writeClasses(rewriter, attention, createKernel("_classes", operands),
+  writeClasses(rewriter, attention, createKernel("_classes", operands), listing,
                captures);
-  writeLists(rewriter, attention, createKernel("_lists", {classes, lists}));
+  writeLists(rewriter, attention, createKernel("_lists", {classes, lists}),
+             listing.rows);
   writeOrder(rewriter, attention, createKernel("_order", {lists, order}));
   b.setInsertionPoint(attention);
   memref::DeallocOp::create(b, classes);

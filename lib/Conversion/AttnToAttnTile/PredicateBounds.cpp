@@ -114,11 +114,8 @@ Value PredicateBounds::both(Value lhs, Value rhs) {
 //===----------------------------------------------------------------------===//
 
 PredicateBounds::PredicateBounds(ImplicitLocOpBuilder &builder,
-                                 PredicateBlock &block,
-                                 const IRMapping &mapping,
-                                 const Positions &queries,
-                                 const Positions &keys)
-    : b(builder), block(block), uniform(mapping), queries(queries), keys(keys) {
+                                 PredicateBlock &block)
+    : b(builder), block(block) {
   dependences[block.getPositions().query] = Query;
   dependences[block.getPositions().key] = Key;
   cellSizes[block.getPositions().query] = {1, 0};
@@ -135,6 +132,11 @@ PredicateBounds::PredicateBounds(ImplicitLocOpBuilder &builder,
       cellSizes[result] = size;
     }
   }
+  addLeaves(block.getPredicate());
+}
+
+void PredicateBounds::emitUniform(const IRMapping &mapping) {
+  uniform = mapping;
   clone(Nothing, uniform);
 }
 
@@ -231,19 +233,14 @@ void PredicateBounds::emitCells(Value value) {
   Value count = arith::MulIOp::create(b, rows.count, columns.count);
   SmallVector<vector::CombiningKind> kinds;
   addKinds(value, kinds);
-  auto reduce = attn_tile::ReduceOp::create(b, count, kinds);
-  {
-    OpBuilder::InsertionGuard guard(b);
-    Block *body =
-        b.createBlock(&reduce.getBody(), {}, b.getIndexType(), b.getLoc());
-    // A position of the block that is in the tile.
-    auto getPosition = [&](const Side &side, const Positions &positions,
-                           Value number) -> Value {
-      Value cell = arith::AddIOp::create(b, side.first, number);
-      Value position = arith::MulIOp::create(b, cell, side.size);
-      return arith::MaxSIOp::create(b, position, positions.first);
-    };
-    Value number = body->getArgument(0);
+  // A position of the block that is in the tile.
+  auto getPosition = [&](const Side &side, const Positions &positions,
+                         Value number) -> Value {
+    Value cell = arith::AddIOp::create(b, side.first, number);
+    Value position = arith::MulIOp::create(b, cell, side.size);
+    return arith::MaxSIOp::create(b, position, positions.first);
+  };
+  ResultRange results = emitReduction(count, kinds, [&](Value number) {
     IRMapping mapping = uniform;
     mapping.map(block.getPositions().query,
                 getPosition(rows, queries,
@@ -257,18 +254,48 @@ void PredicateBounds::emitCells(Value value) {
     clone(Both, mapping);
     SmallVector<Value> yielded;
     yieldBounds(value, mapping.lookup(value), yielded);
-    attn_tile::YieldOp::create(b, yielded);
-  }
-  auto next = reduce.result_begin();
+    return yielded;
+  });
+  auto next = results.begin();
   takeBounds(value, next);
+}
+
+ResultRange
+PredicateBounds::emitReduction(Value count,
+                               ArrayRef<vector::CombiningKind> kinds,
+                               function_ref<SmallVector<Value>(Value)> body) {
+  OpBuilder::InsertionGuard guard(b);
+  if (!isSerial()) {
+    auto reduce = attn_tile::ReduceOp::create(b, count, kinds);
+    Block *block =
+        b.createBlock(&reduce.getBody(), {}, b.getIndexType(), b.getLoc());
+    attn_tile::YieldOp::create(b, body(block->getArgument(0)));
+    return reduce.getResults();
+  }
+  Value zero = arith::ConstantIndexOp::create(b, 0);
+  Value one = arith::ConstantIndexOp::create(b, 1);
+  SmallVector<Value> inits;
+  for (vector::CombiningKind kind : kinds)
+    inits.push_back(arith::ConstantIndexOp::create(
+        b, attn_tile::ReduceOp::getNeutral(kind)));
+  auto loop = scf::ForOp::create(b, zero, count, one, inits);
+  b.setInsertionPointToStart(loop.getBody());
+  SmallVector<Value> values = body(loop.getInductionVar());
+  for (auto [value, kind, sum] :
+       llvm::zip_equal(values, kinds, loop.getRegionIterArgs()))
+    value = vector::makeArithReduction(b, b.getLoc(), kind, sum, value);
+  scf::YieldOp::create(b, values);
+  return loop.getResults();
 }
 
 //===----------------------------------------------------------------------===//
 // Bounds
 //===----------------------------------------------------------------------===//
 
-PredicateBounds::Result PredicateBounds::emit() {
-  addLeaves(block.getPredicate());
+PredicateBounds::Result PredicateBounds::emit(const Positions &queries,
+                                              const Positions &keys) {
+  this->queries = queries;
+  this->keys = keys;
   emitLeaves(Query);
   emitLeaves(Key);
   for (Value cell : cells)
@@ -313,25 +340,20 @@ void PredicateBounds::emitLeaves(Dependence side) {
     return;
 
   const Positions &positions = side == Query ? queries : keys;
-  auto reduce = attn_tile::ReduceOp::create(b, positions.count, kinds);
-  {
-    OpBuilder::InsertionGuard guard(b);
-    Block *body =
-        b.createBlock(&reduce.getBody(), {}, b.getIndexType(), b.getLoc());
-    IRMapping mapping = uniform;
-    Value position =
-        arith::AddIOp::create(b, positions.first, body->getArgument(0));
-    mapping.map(side == Query ? block.getPositions().query
-                              : block.getPositions().key,
-                position);
-    clone(side, mapping);
-    SmallVector<Value> yielded;
-    for (Value leaf : values)
-      yieldBounds(leaf, mapping.lookup(leaf), yielded);
-    attn_tile::YieldOp::create(b, yielded);
-  }
-
-  auto next = reduce.result_begin();
+  ResultRange results =
+      emitReduction(positions.count, kinds, [&](Value number) {
+        IRMapping mapping = uniform;
+        Value position = arith::AddIOp::create(b, positions.first, number);
+        mapping.map(side == Query ? block.getPositions().query
+                                  : block.getPositions().key,
+                    position);
+        clone(side, mapping);
+        SmallVector<Value> yielded;
+        for (Value leaf : values)
+          yieldBounds(leaf, mapping.lookup(leaf), yielded);
+        return yielded;
+      });
+  auto next = results.begin();
   for (Value leaf : values)
     takeBounds(leaf, next);
 }

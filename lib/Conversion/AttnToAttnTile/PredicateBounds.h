@@ -41,14 +41,14 @@ public:
     Value all, any;
   };
 
-  /// `mapping` holds the values of the kernel that stand for what the predicate
-  /// refers to and for its batch and head.
-  PredicateBounds(ImplicitLocOpBuilder &builder, PredicateBlock &block,
-                  const IRMapping &mapping, const Positions &queries,
-                  const Positions &keys);
+  PredicateBounds(ImplicitLocOpBuilder &builder, PredicateBlock &block);
 
-  /// Emits bounds of the predicate.
-  Result emit();
+  /// Emits what the predicate refers to for all pairs. `mapping` holds the
+  /// values of the kernel that stand for that, and for its batch and head.
+  void emitUniform(const IRMapping &mapping);
+
+  /// Emits bounds of the predicate in a tile.
+  Result emit(const Positions &queries, const Positions &keys);
 
   /// Emits the number of pairs for which the predicate holds, of all queries
   /// and of `count` keys from `firstKey` on.
@@ -56,6 +56,10 @@ public:
 
   /// Whether pairs of blocks are evaluated. Then bounds leave little open.
   bool hasCells() const { return !cells.empty(); }
+
+  /// Whether nothing but pairs of blocks is evaluated. That takes one thread
+  /// little time, so that threads need not share it.
+  bool isSerial() const { return hasCells() && leaves.empty(); }
 
 private:
   /// Positions whose values are the same: the value depends on the quotients of
@@ -89,6 +93,10 @@ private:
                        SmallVectorImpl<vector::CombiningKind> &kinds);
   /// Takes the bounds of `leaf` from the next of the results.
   void takeBounds(Value leaf, ResultRange::iterator &next);
+  /// Emits combinations, over the numbers below `count`, of what `body` gives:
+  /// by one thread if `isSerial`.
+  ResultRange emitReduction(Value count, ArrayRef<vector::CombiningKind> kinds,
+                            function_ref<SmallVector<Value>(Value)> body);
 
   Bounds get(Value value);
   Bounds getUncached(Value value);

@@ -58,21 +58,22 @@ func.func @tree(%x: memref<1x?xi32>, %t: memref<1x?x?xi32>) {
 
 // -----
 
-// What is read for blocks of positions is evaluated for blocks, eight times two of them in a tile, and no pair is
-// counted. Indices are bounded.
+// What is read for blocks of positions is evaluated for blocks, eight times two of them in a tile, by one thread, and no
+// pair is counted. Indices are bounded.
 
 // CHECK-LABEL: attn_tile.kernel @blocks_classes
 // CHECK-SAME:    %[[MAP:[a-z0-9]+]]: memref<?x?xi8>)
 // CHECK:         scf.forall
-// CHECK-NOT:     scf.for
-// CHECK:         attn_tile.reduce to(%{{.*}}) by [#vector.kind<minsi>, #vector.kind<maxsi>]
-// CHECK:           arith.divui
-// CHECK:           arith.remui
-// CHECK:           arith.minui
-// CHECK:           arith.minui
-// CHECK:           memref.load %[[MAP]]
 // CHECK-NOT:     attn_tile.reduce
 // CHECK:         attn_tile.each
+// CHECK:           %{{.*}}:2 = scf.for
+// CHECK:             arith.minui
+// CHECK:             arith.minui
+// CHECK:             memref.load %[[MAP]]
+// CHECK:             arith.minsi
+// CHECK:             arith.maxsi
+// CHECK-NOT:       scf.for
+// CHECK:           memref.store
 func.func @blocks(%q: memref<1x8x?x64xf32>, %map: memref<?x?xi8>) {
   attn.attention ins(%q, %q, %q : memref<1x8x?x64xf32>, memref<1x8x?x64xf32>, memref<1x8x?x64xf32>)
       outs(%q : memref<1x8x?x64xf32>) mask(#attn.causal)
@@ -86,6 +87,39 @@ func.func @blocks(%q: memref<1x8x?x64xf32>, %map: memref<?x?xi8>) {
         %y = arith.divui %j, %c64 : index
         %block = memref.load %map[%x, %y] : memref<?x?xi8>
         %keep = arith.cmpi ne, %block, %zero : i8
+        attn.yield %keep : i1
+      }
+  return
+}
+
+// -----
+
+// Beside what rows and columns of a tile are evaluated for, threads share the blocks of a tile, too.
+
+// CHECK-LABEL: attn_tile.kernel @blocks_of_documents_classes
+// CHECK:         scf.forall
+// CHECK-NOT:     scf.for
+// CHECK:         attn_tile.reduce to(%{{.*}}) by [#vector.kind<minsi>, #vector.kind<maxsi>] : index, index
+// CHECK:         attn_tile.reduce to(%{{.*}}) by [#vector.kind<minsi>, #vector.kind<maxsi>] : index, index
+// CHECK:         attn_tile.reduce to(%{{.*}}) by [#vector.kind<minsi>, #vector.kind<maxsi>] : index, index
+// CHECK-NOT:     attn_tile.reduce
+// CHECK:         attn_tile.each
+func.func @blocks_of_documents(%q: memref<1x8x?x64xf32>, %map: memref<?x?xi8>, %ids: memref<?xi32>) {
+  attn.attention ins(%q, %q, %q : memref<1x8x?x64xf32>, memref<1x8x?x64xf32>, memref<1x8x?x64xf32>)
+      outs(%q : memref<1x8x?x64xf32>)
+      schedule(#attn_tile.sequential<query_tile = 128, key_tile = 128>)
+      keep {
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        %c16 = arith.constant 16 : index
+        %zero = arith.constant 0 : i8
+        %x = arith.divui %i, %c16 : index
+        %y = arith.divui %j, %c16 : index
+        %block = memref.load %map[%x, %y] : memref<?x?xi8>
+        %kept = arith.cmpi ne, %block, %zero : i8
+        %m = memref.load %ids[%i] : memref<?xi32>
+        %n = memref.load %ids[%j] : memref<?xi32>
+        %same = arith.cmpi eq, %m, %n : i32
+        %keep = arith.andi %kept, %same : i1
         attn.yield %keep : i1
       }
   return

@@ -22,7 +22,8 @@ runs twice, and
 - outputs, filled with NaN before, are written in full, and nothing around them
   is; inputs are surrounded by NaN;
 - both runs give the same bits;
-- maps of heads that leave the keys are reported, by the next call.
+- maps of heads that leave the keys, and operands of masks that are not valid,
+  are reported, by the next call.
 
 Under compute-sanitizer, use --sanitizer-subset.
 """
@@ -35,11 +36,15 @@ import subprocess
 import sys
 import threading
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Dict, Optional, Tuple
+
+import numpy as np
 
 for folder in (("..", "..", "..", "python"), ("..", "Inputs")):
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *folder))
 
+from data_masks import DATA_MASKS  # noqa: E402
 from dropout import Dropout, packed_mask  # noqa: E402
 
 # What one rounding to a dtype changes, at most.
@@ -256,6 +261,8 @@ class Variant:
     kv_heads: int = 2
     score: str = ""
     keep: str = ""
+    # A mask that reads operands, in the place of `mask`.
+    data: str = ""
     scale: Optional[float] = None
     out: str = ""
     lse: bool = True
@@ -275,15 +282,20 @@ class Variant:
         return self.out or self.dtype
 
     @property
+    def reads(self):
+        return tuple(f"read{n}" for n in range(len(DATA_MASKS[self.data].static))) if self.data else ()
+
+    @property
     def captures(self):
         captures = SCORES[self.score][0] + KEEPS[self.keep][0] + (("sinks",) if self.sinks else ())
         captures += ("map",) if self.head_map else ()
+        captures += self.reads
         return captures + (("seed", "offset") if self.dropout else ())
 
     @property
     def name(self) -> str:
         parts = [f"d{self.qk_dim}_{self.v_dim}", f"h{self.heads}_{self.kv_heads}", self.dtype, self.mask]
-        parts += [self.score, self.keep]
+        parts += [self.score, self.keep, "named_" + self.data if self.data else ""]
         if self.scale is not None:
             parts.append("scale" + str(self.scale).replace("-", "m").replace(".", "p"))
         if self.out:
@@ -321,11 +333,18 @@ class Variant:
         v = f"tensor<?x{self.kv_heads}x?x{self.v_dim}x{self.dtype}>"
         o = f"tensor<?x{self.heads}x?x{self.v_dim}x{self.out_dtype}>"
         lse = f"tensor<?x{self.heads}x?xf32>"
-        captures = "".join(f", %{c}: {CAPTURES[c]}" for c in self.captures)
+        types = dict(CAPTURES)
+        if self.data:
+            types.update(zip(self.reads, DATA_MASKS[self.data].types(self.heads, "tensor")))
+        captures = "".join(f", %{c}: {types[c]}" for c in self.captures)
         options = " sinks(%sinks : tensor<HEADSxbf16>)" if self.sinks else ""
         options += " heads(%map : tensor<HEADSxi32>)" if self.head_map else ""
         options += f" scale({self.scale!r})" if self.scale is not None else ""
         options += f" mask({MASKS[self.mask][0]})" if MASKS[self.mask][0] else ""
+        if self.data:
+            operands = ", ".join(f"%{read}" for read in self.reads)
+            operands += " : " + ", ".join(types[read] for read in self.reads)
+            options += f" mask({DATA_MASKS[self.data].text}) reads({operands})"
         made = ""
         if self.bits:
             made, option = packed_mask(self.dropout, self.bits, "%batch", self.heads, "%length", "%keys")
@@ -438,6 +457,12 @@ VARIANTS = [
     variant(64, keep="tree", dtype="f16"),
     variant(128, keep="blocks"),
     variant(64, keep="blocks", mask="causal", dtype="f16"),
+    variant(64, data="documents"),
+    variant(64, data="causal_packed_documents", dtype="f16", heads=(4, 2)),
+    variant(128, data="tree", heads=(8, 2)),
+    variant(128, data="blocks16"),
+    variant(64, data="causal_blocks", heads=(4, 2)),
+    variant(256, data="blocks_or_first", dtype="f16"),
     # Regions that change scores.
     variant(128, score="softcap"),
     variant(64, score="softcap", mask="causal", dtype="f16"),
@@ -689,8 +714,20 @@ def make_ancestors(torch, case, generator):
     return torch.where(words >= 1 << 31, words - (1 << 32), words).to(torch.int32)
 
 
+def make_reads_shape(case):
+    return SimpleNamespace(b=case.batch, hq=case.variant.heads, sq=case.queries, skv=case.keys)
+
+
+def make_reads(case):
+    """What the mask reads, as arrays."""
+    return DATA_MASKS[case.variant.data].make(make_reads_shape(case), np.random.default_rng(case.seed))
+
+
 def make_capture(torch, case, name, generator):
     layout = case.layouts[4]
+    if name.startswith("read"):
+        values = torch.from_numpy(make_reads(case)[int(name[4:])]).cuda()
+        return place(torch, tuple(values.shape), values.dtype, layout, 1, case.guard)[0].copy_(values)
     if name in ("seed", "offset"):
         return torch.randint(-(2**63), 2**63 - 1, (), device="cuda", generator=generator)
     if name == "slopes":
@@ -749,6 +786,11 @@ def attention(torch, case, q, k, v, captures, heads, rows, exact):
     s = s.masked_fill(~MASKS[variant.mask][1](i, j, case.queries, case.keys), float("-inf"))
     if variant.keep:
         s = s.masked_fill(~KEEPS[variant.keep][2](b, i, j, captures), float("-inf"))
+    if variant.data:
+        at = (x.cpu().numpy() for x in (b, h, i, j))
+        reads = [captures[read].cpu().numpy() for read in variant.reads]
+        kept = DATA_MASKS[variant.data].keep(*at, case.queries, case.keys, reads)
+        s = s.masked_fill(~torch.from_numpy(kept).to(s.device), float("-inf"))
     if case.keys == 0:
         zeros = q.new_zeros(*q.shape[:3], variant.v_dim)
         lse = zeros[..., 0] - float("inf")
@@ -828,6 +870,28 @@ def run_bad_map(torch, run, head_map):
     return []
 
 
+def run_bad_reads(torch, run, case, captures):
+    """What is wrong with how operands of a mask that are not valid are met."""
+    mask = DATA_MASKS[case.variant.data]
+    shape, good = make_reads_shape(case), make_reads(case)
+    for bad in mask.spoil(shape, np.random.default_rng(case.seed), good):
+        if any(x.shape != y.shape for x, y in zip(bad, good)):
+            continue
+        for read, values in zip(case.variant.reads, bad):
+            captures[read].copy_(torch.from_numpy(values))
+        run()
+        torch.cuda.synchronize()
+        for read, values in zip(case.variant.reads, good):
+            captures[read].copy_(torch.from_numpy(values))
+        try:
+            run()
+            return ["operands of the mask: the next call did not report them"]
+        except RuntimeError as error:
+            if "a mask that is not valid" not in str(error):
+                return [f"operands of the mask: reported as '{error}'"]
+    return []
+
+
 def run_case(torch, function, case, row):
     """Runs a case; gives what is wrong with it."""
     variant = case.variant
@@ -866,6 +930,8 @@ def run_case(torch, function, case, row):
         results.append([view.clone() for _, view, _ in outputs])
 
     wrong = run_bad_map(torch, run, captures["map"]) if variant.head_map else []
+    if variant.data:
+        wrong += run_bad_reads(torch, run, case, captures)
     for n, (name, view, buffer) in enumerate(outputs):
         first, second = results[0][n], results[1][n]
         if first.isnan().any().item():

@@ -24,12 +24,14 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Optional
 
 for folder in (("..", "..", "..", "python"), ("..", "Inputs")):
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *folder))
 
 import numpy as np  # noqa: E402
+from data_masks import DATA_MASKS  # noqa: E402
 from dropout import Dropout, packed_mask  # noqa: E402
 
 ROUNDING = {"bf16": 2.0**-8, "f16": 2.0**-11}
@@ -66,6 +68,8 @@ class Variant:
     dropout: Optional[Dropout] = None
     # The layout of decisions, if they are made beforehand.
     bits: str = ""
+    # A mask that reads operands, in the place of `mask`.
+    data: str = ""
 
     def mlir(self) -> str:
         v_dim = self.v_dim or self.qk_dim
@@ -75,6 +79,12 @@ class Variant:
         o = f"tensor<?x{self.heads[0]}x?x{v_dim}x{self.dtype}>"
         lse = f"tensor<?x{self.heads[0]}x?xf32>"
         options = f" mask({MASKS[self.mask][0]})" if self.mask != "full" else ""
+        reads = ""
+        if self.data:
+            types = DATA_MASKS[self.data].types(self.heads[0], "tensor")
+            names = [f"%read{n}" for n in range(len(types))]
+            reads = "".join(f", {name}: {type}" for name, type in zip(names, types))
+            options = f" mask({DATA_MASKS[self.data].text}) reads({', '.join(names)} : {', '.join(types)})"
         state = ""
         if self.dropout:
             state = ", %seed: tensor<i64>, %offset: tensor<i64>"
@@ -89,7 +99,7 @@ class Variant:
         if self.deterministic:
             options += " deterministic"
         dlse, dlse_type = (", %dlse", f", {lse}") if self.dlse else ("", "")
-        return f"""func.func @{self.name}(%q: {q}, %k: {k}, %v: {v}, %o: {o}, %lse: {lse}, %do: {o}, %dlse: {lse}{state}) -> ({q}, {k}, {v}) {{
+        return f"""func.func @{self.name}(%q: {q}, %k: {k}, %v: {v}, %o: {o}, %lse: {lse}, %do: {o}, %dlse: {lse}{state}{reads}) -> ({q}, {k}, {v}) {{
   %c0 = arith.constant 0 : index
   %c2 = arith.constant 2 : index
   %b = tensor.dim %q, %c0 : {q}
@@ -128,6 +138,12 @@ VARIANTS = [
     Variant("d128_bits", 128, dlse=True, dropout=Dropout(0.3, "philox", 7), bits="columns"),
     Variant("d128_bits_deterministic", 128, mask="window", deterministic=True, dropout=Dropout(0.1, "arx", 6), bits="rows"),
     Variant("d256_causal_grouped", 256, heads=(4, 2), mask="causal", dtype="f16"),
+    Variant("d128_documents", 128, heads=(4, 2), data="causal_packed_documents"),
+    Variant("d128_blocks", 128, heads=(4, 2), data="blocks16", dlse=True),
+    Variant("d128_blocks_deterministic", 128, heads=(4, 2), data="blocks16", deterministic=True),
+    Variant("d64_tree", 64, heads=(4, 1), dtype="f16", data="tree"),
+    Variant("d64_causal_blocks", 64, data="causal_blocks"),
+    Variant("d192_blocks", 192, 128, data="blocks_or_first"),
 ]
 
 # Batch, queries and keys.
@@ -144,7 +160,7 @@ def compile_artifacts(options):
                         "--target=sm_90a", "--fail-on-spills"], check=True)
 
 
-def gradients(torch, variant, q, k, v, dout, dlse, rng_state, dtype):
+def gradients(torch, variant, q, k, v, dout, dlse, rng_state, reads, dtype):
     """Out, its log-sum-exp, and the gradients, by operations in `dtype`."""
     q, k, v = (x.to(dtype).detach().requires_grad_(True) for x in (q, k, v))
     group = variant.heads[0] // variant.heads[1]
@@ -157,10 +173,14 @@ def gradients(torch, variant, q, k, v, dout, dlse, rng_state, dtype):
         masked |= j < i - left
     if right is not None:
         masked |= j > i + right
+    if variant.data:
+        at = np.ogrid[tuple(slice(n) for n in scores.shape)]
+        kept = DATA_MASKS[variant.data].keep(*at, q.shape[2], k.shape[2], reads)
+        masked = masked | ~torch.from_numpy(np.broadcast_to(kept, scores.shape).copy()).to(q.device)
     empty = masked.all(-1)
-    scores = scores.masked_fill(masked, -math.inf).masked_fill(empty[:, None], 0)
+    scores = scores.masked_fill(masked, -math.inf).masked_fill(empty[..., None], 0)
     lse = scores.logsumexp(-1)
-    weights = scores.softmax(-1).masked_fill(empty[:, None], 0)
+    weights = scores.softmax(-1).masked_fill(empty[..., None], 0)
     if variant.dropout:
         kept = variant.dropout.keep(*rng_state, *np.ogrid[tuple(slice(n) for n in weights.shape)])
         weights = weights * torch.from_numpy(kept).to(q.device) / variant.dropout.keep_probability
@@ -184,9 +204,14 @@ def run_case(torch, function, variant, shape):
     v, dout = make(variant.heads[1], keys, v_dim), make(variant.heads[0], queries, v_dim)
     dlse = torch.randn(batch, variant.heads[0], queries, device="cuda") * variant.dlse
     rng_state = [int(x) for x in torch.randint(-(2**63), 2**63 - 1, (2,))] if variant.dropout else []
-    out, lse, exact, empty = gradients(torch, variant, q, k, v, dout, dlse, rng_state, torch.float64)
-    _, _, rounded, _ = gradients(torch, variant, q, k, v, dout, dlse, rng_state, dtype)
+    reads = ()
+    if variant.data:
+        size = SimpleNamespace(b=batch, hq=variant.heads[0], sq=queries, skv=keys)
+        reads = DATA_MASKS[variant.data].make(size, np.random.default_rng(queries))
+    out, lse, exact, empty = gradients(torch, variant, q, k, v, dout, dlse, rng_state, reads, torch.float64)
+    _, _, rounded, _ = gradients(torch, variant, q, k, v, dout, dlse, rng_state, reads, dtype)
     states = [torch.tensor(x, device="cuda") for x in rng_state]
+    states += [torch.from_numpy(np.ascontiguousarray(x)).cuda() for x in reads]
     out, lse = out.to(dtype), lse.float()
     runs = []
     for _ in range(2):
@@ -204,7 +229,7 @@ def run_case(torch, function, variant, shape):
         allowed = 1e-4 * floor + 2 * (other.double() - expected).norm().item() + ROUNDING[variant.dtype] * expected.norm().item()
         if error > allowed and error > (floor if keys == 1 else 0):
             return f"{name}: error {error:.3g}, allowed {allowed:.3g}"
-    if runs[0][0][:, :, empty].any():
+    if runs[0][0].masked_fill(~empty[..., None], 0).any():
         return "dq of a row with nothing to attend is not 0"
     if variant.deterministic and any(not torch.equal(a, b) for a, b in zip(*runs)):
         return "two runs differ"

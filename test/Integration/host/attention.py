@@ -500,6 +500,31 @@ class Variant:
         words = pack(self.dropout.keep(*state, *where), self.bits)
         return [*arrays, np.full_like(words, 7)], kept, words
 
+    def mask_text(self):
+        """Parameters that the mask reads, and the mask."""
+        if not self.data:
+            return "", MASKS[self.mask][0]
+        mask = DATA_MASKS[self.data]
+        types = mask.types(self.hq, "memref")
+        names = [f"%read{n}" for n in range(len(types))]
+        parameters = "".join(f", {name}: {type}" for name, type in zip(names, types))
+        return parameters, f"mask({mask.text}) reads({', '.join(names)} : {', '.join(types)})"
+
+    def make_reads(self, shape, rng):
+        """What the mask reads."""
+        if not self.data:
+            return ()
+        return [np.ascontiguousarray(x, np.int32) for x in DATA_MASKS[self.data].make(shape, rng)]
+
+    def keeps(self, b, h, i, j, lengths, captures, reads):
+        """Which pairs the masks keep."""
+        keep = MASKS[self.mask][1](i, j, *lengths)
+        if self.keep != "none":
+            keep = keep & KEEPS[self.keep][2](b, h, i, j, captures)
+        if self.data:
+            keep = keep & DATA_MASKS[self.data].keep(b, h, i, j, *lengths, reads)
+        return keep
+
     def module(self):
         q = self.memref(self.hq, self.d, self.dtype)
         k = self.memref(self.hkv, self.d, self.dtype)
@@ -518,12 +543,8 @@ class Variant:
             sinks += f" heads(%map : memref<{self.hq}xi32>)"
         parameters, before, dropout = self.dropout_text()
         captures += parameters
-        mask = MASKS[self.mask][0]
-        if self.data:
-            types = DATA_MASKS[self.data].types(self.hq, "memref")
-            names = [f"%read{n}" for n in range(len(types))]
-            captures += "".join(f", {name}: {type}" for name, type in zip(names, types))
-            mask = f"mask({DATA_MASKS[self.data].text}) reads({', '.join(names)} : {', '.join(types)})"
+        parameters, mask = self.mask_text()
+        captures += parameters
         regions = ""
         if self.score != "none":
             regions += f"""score {{
@@ -699,11 +720,7 @@ def attention(variant, q, k, v, captures, step, sinks=None, kept=None, reads=())
     s = step(step(q @ k.transpose(0, 1, 3, 2)) * variant.scale)
     if variant.score != "none":
         s = step(SCORES[variant.score][2](s, b, h, i, j, captures))
-    keep = MASKS[variant.mask][1](i, j, q.shape[2], k.shape[2])
-    if variant.keep != "none":
-        keep = keep & KEEPS[variant.keep][2](b, h, i, j, captures)
-    if variant.data:
-        keep = DATA_MASKS[variant.data].keep(b, h, i, j, q.shape[2], k.shape[2], reads) & keep
+    keep = variant.keeps(b, h, i, j, (q.shape[2], k.shape[2]), captures, reads)
     s = np.where(keep, s, -np.inf)
     m = s.max(-1, keepdims=True)
     sink = np.full(variant.hq, -np.inf) if sinks is None else sinks
@@ -748,10 +765,8 @@ def run(variant, library, runtime, shape, rng, bad_map=None, bad_reads=None):
         sinks = from_memory(arrays[-1], variant.sinks).astype(F64)
     if variant.head_map:
         arrays.append(np.array(bad_map or variant.head_map, np.int32))
-    reads = ()
-    if variant.data:
-        reads = bad_reads or DATA_MASKS[variant.data].make(shape, rng)
-        arrays += [np.ascontiguousarray(x, np.int32) for x in reads]
+    reads = variant.make_reads(shape, rng)
+    arrays += bad_reads or reads
     decisions, kept, words = variant.make_decisions(shape, rng)
     arrays += decisions
     descriptors = [descriptor(array) for array in arrays]
@@ -817,7 +832,8 @@ def main():
             spoilt = []
             if variant.data:
                 mask = DATA_MASKS[variant.data]
-                spoilt = [{"bad_reads": x} for x in mask.spoil(shape, rng, mask.make(shape, rng))]
+                spoilt = [{"bad_reads": [np.ascontiguousarray(y, np.int32) for y in x]}
+                          for x in mask.spoil(shape, rng, mask.make(shape, rng))]
             for fault in faults + spoilt:
                 cases += 1
                 message = run(variant, library, runtime, shape, rng, **fault)

@@ -27,7 +27,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(__file__))
 import attention
 from dropout import Dropout
-from attention import CAPTURES, EPSILON, F64, KEEPS, MASKS, SCORES
+from attention import CAPTURES, EPSILON, F64, KEEPS, SCORES
 
 # Gradients of score regions: MLIR body (%s and %ds to %r), and the factor of ds.
 SCORE_GRADS = {
@@ -63,7 +63,7 @@ class Variant(attention.Variant):
         lse = f"memref<?x{self.hq}x?xf32>"
         captures = "".join(f", %{c}: {CAPTURES[c][0]}" for c in self.captures)
         scale = "" if self.scale_given is None else f"scale({float(self.scale)})"
-        mask = MASKS[self.mask][0]
+        reads, mask = self.mask_text()
         regions = ""
         if self.score != "none":
             regions += f"""score {{
@@ -85,7 +85,7 @@ class Variant(attention.Variant):
             attn.yield %r : f32
           }}"""
         parameters, before, dropout = self.dropout_text()
-        captures += parameters
+        captures += parameters + reads
         dlse, dlse_type = (", %dlse", f", {lse}") if self.dlse else ("", "")
         tiles = f"#attn_tile.sequential<query_tile = {self.tile[0]}, key_tile = {self.tile[1]}>"
         parts = ", ".join(f"{part} = {tiles}" for part in ("rows " + self.parts).split())
@@ -146,10 +146,18 @@ VARIANTS = [
             dropout=Dropout(0.125, "arx", 6), bits="columns"),
     Variant("f32", 64, score="softcap", dlse=True, tile=(16, 48), dropout=Dropout(0.5, "philox", 7), bits="rows"),
     Variant("bf16", 64, hq=4, hkv=2, mask="window", packed="columns"),
+    Variant("f32", 32, data="documents", tile=(16, 32), dlse=True),
+    Variant("f32", 32, data="causal_packed_documents", parts="keys", hq=4, hkv=2, tile=(32, 32)),
+    Variant("f32", 32, data="tree", tile=(16, 16), parts="keys queries values"),
+    # Lists of each head, of which a group shares keys.
+    Variant("f32", 16, data="blocks16", hq=6, hkv=2, tile=(16, 32)),
+    Variant("f32", 16, data="blocks16", hq=2, hkv=2, parts="keys", tile=(32, 16)),
+    Variant("bf16", 64, data="causal_blocks", hq=4, hkv=1, score="alibi"),
+    Variant("f32", 16, data="blocks_or_first", hq=4, hkv=2, keep="docs", tile=(40, 24), dlse=True),
 ]
 
 
-def gradient(variant, q, k, v, dout, dlse, captures, kept, step, results=None):
+def gradient(variant, q, k, v, dout, dlse, captures, kept, step, results=None, reads=()):
     """Gradients of q, k and v, and out and lse; `step` rounds after each operation.
     `results` are the out and lse that the kernel gets, if they are to be used."""
     group = variant.hq // variant.hkv
@@ -160,9 +168,7 @@ def gradient(variant, q, k, v, dout, dlse, captures, kept, step, results=None):
     s = x
     if variant.score != "none":
         s = step(SCORES[variant.score][2](x, bi, h, i, j, captures))
-    keep = MASKS[variant.mask][1](i, j, q.shape[2], skv)
-    if variant.keep != "none":
-        keep = keep & KEEPS[variant.keep][2](bi, h, i, j, captures)
+    keep = variant.keeps(bi, h, i, j, (q.shape[2], skv), captures, reads)
     s = np.where(keep, s, -np.inf)
     m = s.max(-1, keepdims=True)
     m = np.where(np.isneginf(m), 0, m)
@@ -214,7 +220,8 @@ def run(variant, library, shape, rng):
     values = [read(q), read(k), read(v), read(dout, variant.out), dlse]
     wide = [x.astype(F64) for x in values]
     decisions, kept, words = variant.make_decisions(shape, rng)
-    exact, exact_out, exact_lse = gradient(variant, *wide, captures, kept, lambda x: x)
+    reads = variant.make_reads(shape, rng)
+    exact, exact_out, exact_lse = gradient(variant, *wide, captures, kept, lambda x: x, reads=reads)
     out = variant.array(shape.b, variant.hq, shape.sq, variant.dv,
                         lambda s: np.zeros(s, to_numpy(variant.out)))
     out[...] = attention.to_memory(exact_out, variant.out)
@@ -222,7 +229,7 @@ def run(variant, library, shape, rng):
     # In f32, the rounding of large scores and of their lse is what counts.
     given = (read(out, variant.out), lse) if variant.dtype == "f32" else None
     rounded, _, _ = gradient(variant, *values, captures, kept,
-                             lambda x: attention.round_to(x, variant.dtype), given)
+                             lambda x: attention.round_to(x, variant.dtype), given, reads)
 
     element = to_numpy(variant.dtype)
     results = [variant.array(shape.b, heads, length, dim, lambda s: np.full(s, 7, element))
@@ -231,7 +238,7 @@ def run(variant, library, shape, rng):
                                           (variant.hkv, shape.skv, variant.dv))]
     arrays = [q, k, v, out, lse, dout, dlse, *results,
               *(captures[c] for c in variant.captures)]
-    arrays += decisions
+    arrays += [*decisions, *reads]
     descriptors = [attention.descriptor(array) for array in arrays]
     library._mlir_ciface_run(*(ctypes.byref(d) for d in descriptors))
     if words is not None and (decisions[-1] != words).any():

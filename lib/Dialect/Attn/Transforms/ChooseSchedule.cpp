@@ -97,11 +97,15 @@ chooseGradientWarpSpecialized(AttentionGradOp op, const DeviceFigures &device) {
   double dropped = op.hasDropout() ? 0.5 : 0;
   double scoresAndGradients = 1.5 + dropped, scoresAlone = 1.0 + dropped;
   int64_t stagedRow = gradStages * bothBytes, fixed = rows * bothBytes;
+  // A mask that reads tensors needs registers for addresses, and the walk over
+  // a list of tiles.
+  bool readsKeep = readsByPosition(op.getKeepRegion());
+  int64_t readRegisters = readsKeep ? 24 : 0;
   WalkedTileBounds together{keyAccumulators + valueAccumulators,
                             scoresAndGradients,
                             fixed,
                             stagedRow,
-                            gradTileRegisters,
+                            gradTileRegisters - readRegisters,
                             consumers.sharedBytes,
                             maxGradQueryTile};
   WalkedTileBounds keysAlone = together;
@@ -111,7 +115,7 @@ chooseGradientWarpSpecialized(AttentionGradOp op, const DeviceFigures &device) {
   valuesAlone.registersPerRow = scoresAlone;
   valuesAlone.fixedBytes = rows * elementBytes * keyChannels;
   WalkedTileBounds queriesAlone = keysAlone;
-  queriesAlone.registers = consumers.registers;
+  queriesAlone.registers = consumers.registers - readRegisters;
   queriesAlone.maxTile = maxGradKeyTile;
 
   bool isMasked = op.getMaskAttr() || !op.getKeepRegion().empty();
@@ -165,7 +169,7 @@ chooseGradientWarpSpecialized(AttentionGradOp op, const DeviceFigures &device) {
   // as many, which are multiplied in two parts. Dropout has not been measured
   // in this form.
   if (!op.getDeterministic() && 2 * keyChannels == rows &&
-      valueChannels <= keyChannels && !op.hasDropout())
+      valueChannels <= keyChannels && !op.hasDropout() && !readsKeep)
     return chooseSums(rows, /*parts=*/2);
 
   int64_t queryTile = getWalkedTile(together);

@@ -76,3 +76,35 @@ func.func @d256(%q: memref<?x8x?x256xf16>, %lse: memref<?x8x?xf32>) {
       mask(#attn.causal)
   return
 }
+
+// -----
+
+// A mask that reads tensors leaves fewer registers, and no tile that is walked over in parts.
+
+// CHECK-LABEL: func @reads
+// CHECK:         keys = #attn_tile.key_stationary<query_tile = 48, key_tile = 128, stages = 2, consumers = 2, traversal = paired>>)
+// CHECK:         keys = #attn_tile.key_stationary<query_tile = {{[0-9]+}}, key_tile = 128, stages = 2, consumers = 2, traversal = paired>, queries
+func.func @reads(%q: tensor<?x8x?x128xbf16>, %k: tensor<?x8x?x64xbf16>, %lse: tensor<?x8x?xf32>, %ids: tensor<?xi32>)
+    -> (tensor<?x8x?x128xbf16>, tensor<?x8x?x64xbf16>) {
+  %0:3 = attn.attention_grad ins(%q, %q, %q, %q, %lse, %q : tensor<?x8x?x128xbf16>, tensor<?x8x?x128xbf16>,
+          tensor<?x8x?x128xbf16>, tensor<?x8x?x128xbf16>, tensor<?x8x?xf32>, tensor<?x8x?x128xbf16>)
+      outs(%q, %q, %q : tensor<?x8x?x128xbf16>, tensor<?x8x?x128xbf16>, tensor<?x8x?x128xbf16>)
+      keep {
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        %m = tensor.extract %ids[%i] : tensor<?xi32>
+        %n = tensor.extract %ids[%j] : tensor<?xi32>
+        %same = arith.cmpi eq, %m, %n : i32
+        attn.yield %same : i1
+      } -> tensor<?x8x?x128xbf16>, tensor<?x8x?x128xbf16>, tensor<?x8x?x128xbf16>
+  %1:3 = attn.attention_grad ins(%k, %k, %k, %k, %lse, %k : tensor<?x8x?x64xbf16>, tensor<?x8x?x64xbf16>,
+          tensor<?x8x?x64xbf16>, tensor<?x8x?x64xbf16>, tensor<?x8x?xf32>, tensor<?x8x?x64xbf16>)
+      outs(%k, %k, %k : tensor<?x8x?x64xbf16>, tensor<?x8x?x64xbf16>, tensor<?x8x?x64xbf16>)
+      keep {
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        %m = tensor.extract %ids[%i] : tensor<?xi32>
+        %n = tensor.extract %ids[%j] : tensor<?xi32>
+        %same = arith.cmpi eq, %m, %n : i32
+        attn.yield %same : i1
+      } -> tensor<?x8x?x64xbf16>, tensor<?x8x?x64xbf16>, tensor<?x8x?x64xbf16>
+  return %0#0, %1#0 : tensor<?x8x?x128xbf16>, tensor<?x8x?x64xbf16>
+}

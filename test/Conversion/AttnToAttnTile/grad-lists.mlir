@@ -1,0 +1,81 @@
+// RUN: attn-opt %s --convert-attn-to-attn-tile --canonicalize --cse --split-input-file | FileCheck %s
+
+// Kernels of gradients visit the tiles that lists name. Rows of keys that depend on the head have the tiles of all heads
+// that share the keys.
+
+#tile = #attn_tile.sequential<query_tile = 32, key_tile = 64>
+
+// CHECK-LABEL: attn_tile.kernel @heads_classes_keys(%{{.*}}: memref<?x8x?x?xi32>,
+// CHECK-LABEL: attn_tile.kernel @heads_lists_keys(
+// CHECK-SAME:      %[[CLASSES:.*]]: memref<?x8x?x?xi32>, %{{.*}}: memref<?x2x?x?xi32>)
+// CHECK:         scf.forall (%{{.*}}, %[[KEY_HEAD:.*]], %[[ROW:.*]]) in
+// CHECK:           %[[TILES:.*]] = memref.dim %[[CLASSES]], %c2
+// CHECK:           attn_tile.compact
+// CHECK:             %[[MEMBER:.*]] = arith.divui %{{.*}}, %[[TILES]]
+// CHECK:             %[[HEAD:.*]] = arith.addi %{{.*}}, %[[MEMBER]]
+// CHECK:             memref.load %[[CLASSES]][%{{.*}}, %[[HEAD]], %{{.*}}, %[[ROW]]]
+// CHECK-LABEL: attn_tile.kernel @heads_order_keys(
+// CHECK-LABEL: attn_tile.kernel @heads_grad_keys_kernel
+// CHECK-SAME:      %[[LISTS:[a-z0-9]+]]: memref<?x2x?x?xi32>, %[[ORDER:[a-z0-9]+]]: memref<?x2x?xi32>
+// CHECK:         scf.forall (%[[B:.*]], %[[HK:.*]], %[[I:.*]]) in
+// CHECK:           memref.load %[[ORDER]][%[[B]], %[[HK]], %[[I]]]
+// CHECK:           memref.load %[[LISTS]][%[[B]], %[[HK]], %[[TILE:.*]], %c0]
+// CHECK:           memref.load %[[LISTS]][%[[B]], %[[HK]], %[[TILE]], %c1]
+// CHECK:           scf.for %[[STEP:.*]] =
+// CHECK:             %[[WORD:.*]] = memref.load %[[LISTS]]
+// CHECK:             %[[ENTRY:.*]] = arith.index_cast %[[WORD]]
+// CHECK:             arith.divui %[[ENTRY]]
+// CHECK:             arith.remui %[[ENTRY]]
+// CHECK:             scf.if
+// CHECK:               attn_tile.mask
+// CHECK:             } else {
+// CHECK-LABEL: attn_tile.kernel @heads_lists_queries(
+// CHECK-LABEL: attn_tile.kernel @heads_grad_queries_kernel
+// CHECK:           attn_tile.key_tiles {{.*}} listed(%{{.*}}[%{{.*}}] : memref<?x8x?x?xi32>)
+// CHECK-LABEL: func @heads
+// CHECK:         attn_tile.launch @heads_order_keys
+// CHECK:         attn_tile.launch @heads_grad_keys_kernel
+// CHECK:         attn_tile.launch @heads_order_queries
+// CHECK:         attn_tile.launch @heads_grad_queries_kernel
+func.func @heads(%q: memref<?x8x?x64xf32>, %k: memref<?x2x?x64xf32>, %lse: memref<?x8x?xf32>, %ids: memref<8x?xi32>) {
+  attn.attention_grad ins(%q, %k, %k, %q, %lse, %q : memref<?x8x?x64xf32>, memref<?x2x?x64xf32>,
+          memref<?x2x?x64xf32>, memref<?x8x?x64xf32>, memref<?x8x?xf32>, memref<?x8x?x64xf32>)
+      outs(%q, %k, %k : memref<?x8x?x64xf32>, memref<?x2x?x64xf32>, memref<?x2x?x64xf32>)
+      schedule(#attn_tile.gradient<rows = #tile, keys = #tile, queries = #tile>)
+      keep {
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        %m = memref.load %ids[%h, %i] : memref<8x?xi32>
+        %n = memref.load %ids[%h, %j] : memref<8x?xi32>
+        %same = arith.cmpi eq, %m, %n : i32
+        attn.yield %same : i1
+      }
+  return
+}
+
+// -----
+
+// Lists that all heads share are walked over once for each of them.
+
+#tile = #attn_tile.sequential<query_tile = 32, key_tile = 64>
+
+// CHECK-LABEL: attn_tile.kernel @shared_grad_keys_kernel
+// CHECK-SAME:      %[[LISTS:[a-z0-9]+]]: memref<?x1x?x?xi32>
+// CHECK:           %[[WORD:.*]] = memref.load %[[LISTS]][%{{.*}}, %c0, %{{.*}}, %c1]
+// CHECK:           %[[COUNT:.*]] = arith.index_cast %[[WORD]]
+// CHECK:           %[[TOTAL:.*]] = arith.muli %[[COUNT]], %c4
+// CHECK:           scf.for %[[STEP:.*]] = %c0 to %[[TOTAL]]
+// CHECK:             %[[MEMBER:.*]] = arith.divui %[[STEP]], %[[COUNT]]
+func.func @shared(%q: memref<?x8x?x64xf32>, %k: memref<?x2x?x64xf32>, %lse: memref<?x8x?xf32>, %ids: memref<?xi32>) {
+  attn.attention_grad ins(%q, %k, %k, %q, %lse, %q : memref<?x8x?x64xf32>, memref<?x2x?x64xf32>,
+          memref<?x2x?x64xf32>, memref<?x8x?x64xf32>, memref<?x8x?xf32>, memref<?x8x?x64xf32>)
+      outs(%q, %k, %k : memref<?x8x?x64xf32>, memref<?x2x?x64xf32>, memref<?x2x?x64xf32>)
+      schedule(#attn_tile.gradient<rows = #tile, keys = #tile>)
+      keep {
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        %m = memref.load %ids[%i] : memref<?xi32>
+        %n = memref.load %ids[%j] : memref<?xi32>
+        %same = arith.cmpi eq, %m, %n : i32
+        attn.yield %same : i1
+      }
+  return
+}
