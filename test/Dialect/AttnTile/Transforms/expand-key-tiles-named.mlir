@@ -1,0 +1,260 @@
+// RUN: attn-opt %s --pass-pipeline='builtin.module(attn_tile.kernel(attn-tile-expand-key-tiles,canonicalize))' | FileCheck %s
+
+// The number of masked steps and of all that each named mask gives queries 1024 to 1151 of 4096, in tiles of 64 of 8192
+// keys. Lengths and positions are constants here, so that the closed forms of the bounds fold.
+
+// CHECK-LABEL: attn_tile.kernel @causal(
+// CHECK-DAG:     memref.store %c2, %{{.*}}[%c0]
+// CHECK-DAG:     memref.store %c82, %{{.*}}[%c1]
+attn_tile.kernel @causal(%steps: memref<2xindex>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %first = arith.constant 1024 : index
+  %queries = arith.constant 4096 : index
+  %keys = arith.constant 8192 : index
+  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%first, 128) keys(64) lengths(%queries, %keys)
+      by(#attn.causal)
+  memref.store %masked, %steps[%c0] : memref<2xindex>
+  memref.store %count, %steps[%c1] : memref<2xindex>
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @causal_top_left(
+// CHECK-DAG:     memref.store %c2, %{{.*}}[%c0]
+// CHECK-DAG:     memref.store %c18, %{{.*}}[%c1]
+attn_tile.kernel @causal_top_left(%steps: memref<2xindex>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %first = arith.constant 1024 : index
+  %queries = arith.constant 4096 : index
+  %keys = arith.constant 8192 : index
+  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%first, 128) keys(64) lengths(%queries, %keys)
+      by(#attn.causal<alignment = top_left>)
+  memref.store %masked, %steps[%c0] : memref<2xindex>
+  memref.store %count, %steps[%c1] : memref<2xindex>
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @window(
+// CHECK-DAG:     memref.store %c6, %{{.*}}[%c0]
+// CHECK-DAG:     memref.store %c7, %{{.*}}[%c1]
+attn_tile.kernel @window(%steps: memref<2xindex>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %first = arith.constant 1024 : index
+  %queries = arith.constant 4096 : index
+  %keys = arith.constant 8192 : index
+  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%first, 128) keys(64) lengths(%queries, %keys)
+      by(#attn.sliding_window<left = 200, right = 20, alignment = top_left>)
+  memref.store %masked, %steps[%c0] : memref<2xindex>
+  memref.store %count, %steps[%c1] : memref<2xindex>
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @window_left(
+// CHECK-DAG:     memref.store %c3, %{{.*}}[%c0]
+// CHECK-DAG:     memref.store %c116, %{{.*}}[%c1]
+attn_tile.kernel @window_left(%steps: memref<2xindex>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %first = arith.constant 1024 : index
+  %queries = arith.constant 4096 : index
+  %keys = arith.constant 8192 : index
+  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%first, 128) keys(64) lengths(%queries, %keys)
+      by(#attn.sliding_window<left = 200, alignment = top_left>)
+  memref.store %masked, %steps[%c0] : memref<2xindex>
+  memref.store %count, %steps[%c1] : memref<2xindex>
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @window_right(
+// CHECK-DAG:     memref.store %c3, %{{.*}}[%c0]
+// CHECK-DAG:     memref.store %c20, %{{.*}}[%c1]
+attn_tile.kernel @window_right(%steps: memref<2xindex>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %first = arith.constant 1024 : index
+  %queries = arith.constant 4096 : index
+  %keys = arith.constant 8192 : index
+  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%first, 128) keys(64) lengths(%queries, %keys)
+      by(#attn.sliding_window<right = 100, alignment = top_left>)
+  memref.store %masked, %steps[%c0] : memref<2xindex>
+  memref.store %count, %steps[%c1] : memref<2xindex>
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @window_of_nothing(
+// CHECK-DAG:     memref.store %c2, %{{.*}}[%c0]
+// CHECK-DAG:     memref.store %c2, %{{.*}}[%c1]
+attn_tile.kernel @window_of_nothing(%steps: memref<2xindex>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %first = arith.constant 1024 : index
+  %queries = arith.constant 4096 : index
+  %keys = arith.constant 8192 : index
+  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%first, 128) keys(64) lengths(%queries, %keys)
+      by(#attn.sliding_window<left = 0, right = 0, alignment = top_left>)
+  memref.store %masked, %steps[%c0] : memref<2xindex>
+  memref.store %count, %steps[%c1] : memref<2xindex>
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @prefix_lm(
+// CHECK-DAG:     memref.store %c1, %{{.*}}[%c0]
+// CHECK-DAG:     memref.store %c32, %{{.*}}[%c1]
+attn_tile.kernel @prefix_lm(%steps: memref<2xindex>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %first = arith.constant 1024 : index
+  %queries = arith.constant 4096 : index
+  %keys = arith.constant 8192 : index
+  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%first, 128) keys(64) lengths(%queries, %keys)
+      by(#attn.prefix_lm<length = 2000, alignment = top_left>)
+  memref.store %masked, %steps[%c0] : memref<2xindex>
+  memref.store %count, %steps[%c1] : memref<2xindex>
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @dilated(
+// CHECK-DAG:     memref.store %c6, %{{.*}}[%c0]
+// CHECK-DAG:     memref.store %c6, %{{.*}}[%c1]
+attn_tile.kernel @dilated(%steps: memref<2xindex>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %first = arith.constant 1024 : index
+  %queries = arith.constant 4096 : index
+  %keys = arith.constant 8192 : index
+  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%first, 128) keys(64) lengths(%queries, %keys)
+      by(#attn.dilated_window<left = 200, right = 0, dilation = 4, alignment = top_left>)
+  memref.store %masked, %steps[%c0] : memref<2xindex>
+  memref.store %count, %steps[%c1] : memref<2xindex>
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @block_diagonal(
+// CHECK-DAG:     memref.store %c1, %{{.*}}[%c0]
+// CHECK-DAG:     memref.store %c4, %{{.*}}[%c1]
+attn_tile.kernel @block_diagonal(%steps: memref<2xindex>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %first = arith.constant 1024 : index
+  %queries = arith.constant 4096 : index
+  %keys = arith.constant 8192 : index
+  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%first, 128) keys(64) lengths(%queries, %keys)
+      by(#attn.local_blocks<size = 256, before = 0, after = 0, alignment = top_left>)
+  memref.store %masked, %steps[%c0] : memref<2xindex>
+  memref.store %count, %steps[%c1] : memref<2xindex>
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @block_causal(
+// CHECK-DAG:     memref.store %c1, %{{.*}}[%c0]
+// CHECK-DAG:     memref.store %c20, %{{.*}}[%c1]
+attn_tile.kernel @block_causal(%steps: memref<2xindex>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %first = arith.constant 1024 : index
+  %queries = arith.constant 4096 : index
+  %keys = arith.constant 8192 : index
+  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%first, 128) keys(64) lengths(%queries, %keys)
+      by(#attn.local_blocks<size = 256, after = 0, alignment = top_left>)
+  memref.store %masked, %steps[%c0] : memref<2xindex>
+  memref.store %count, %steps[%c1] : memref<2xindex>
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @local_blocks(
+// CHECK-DAG:     memref.store %c1, %{{.*}}[%c0]
+// CHECK-DAG:     memref.store %c12, %{{.*}}[%c1]
+attn_tile.kernel @local_blocks(%steps: memref<2xindex>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %first = arith.constant 1024 : index
+  %queries = arith.constant 4096 : index
+  %keys = arith.constant 8192 : index
+  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%first, 128) keys(64) lengths(%queries, %keys)
+      by(#attn.local_blocks<size = 256, before = 1, after = 1, alignment = top_left>)
+  memref.store %masked, %steps[%c0] : memref<2xindex>
+  memref.store %count, %steps[%c1] : memref<2xindex>
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @chunked(
+// CHECK-DAG:     memref.store %c2, %{{.*}}[%c0]
+// CHECK-DAG:     memref.store %c2, %{{.*}}[%c1]
+attn_tile.kernel @chunked(%steps: memref<2xindex>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %first = arith.constant 1024 : index
+  %queries = arith.constant 4096 : index
+  %keys = arith.constant 8192 : index
+  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%first, 128) keys(64) lengths(%queries, %keys)
+      by(#attn.and<#attn.causal<alignment = top_left>, #attn.local_blocks<size = 512, before = 0, after = 0, alignment = top_left>>)
+  memref.store %masked, %steps[%c0] : memref<2xindex>
+  memref.store %count, %steps[%c1] : memref<2xindex>
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @global_tokens(
+// CHECK-DAG:     memref.store %c1, %{{.*}}[%c0]
+// CHECK-DAG:     memref.store %c2, %{{.*}}[%c1]
+attn_tile.kernel @global_tokens(%steps: memref<2xindex>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %first = arith.constant 1024 : index
+  %queries = arith.constant 4096 : index
+  %keys = arith.constant 8192 : index
+  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%first, 128) keys(64) lengths(%queries, %keys)
+      by(#attn.global_tokens<count = 100>)
+  memref.store %masked, %steps[%c0] : memref<2xindex>
+  memref.store %count, %steps[%c1] : memref<2xindex>
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @global_window(
+// CHECK-DAG:     memref.store %c5, %{{.*}}[%c0]
+// CHECK-DAG:     memref.store %c7, %{{.*}}[%c1]
+attn_tile.kernel @global_window(%steps: memref<2xindex>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %first = arith.constant 1024 : index
+  %queries = arith.constant 4096 : index
+  %keys = arith.constant 8192 : index
+  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%first, 128) keys(64) lengths(%queries, %keys)
+      by(#attn.or<#attn.global_tokens<count = 64>, #attn.sliding_window<left = 200, right = 0, alignment = top_left>>)
+  memref.store %masked, %steps[%c0] : memref<2xindex>
+  memref.store %count, %steps[%c1] : memref<2xindex>
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @complement(
+// CHECK-DAG:     memref.store %c5, %{{.*}}[%c0]
+// CHECK-DAG:     memref.store %c127, %{{.*}}[%c1]
+attn_tile.kernel @complement(%steps: memref<2xindex>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %first = arith.constant 1024 : index
+  %queries = arith.constant 4096 : index
+  %keys = arith.constant 8192 : index
+  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%first, 128) keys(64) lengths(%queries, %keys)
+      by(#attn.not<#attn.sliding_window<left = 200, right = 0, alignment = top_left>>)
+  memref.store %masked, %steps[%c0] : memref<2xindex>
+  memref.store %count, %steps[%c1] : memref<2xindex>
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @nothing(
+// CHECK-DAG:     memref.store %c1, %{{.*}}[%c0]
+// CHECK-DAG:     memref.store %c1, %{{.*}}[%c1]
+attn_tile.kernel @nothing(%steps: memref<2xindex>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %first = arith.constant 1024 : index
+  %queries = arith.constant 4096 : index
+  %keys = arith.constant 8192 : index
+  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%first, 128) keys(64) lengths(%queries, %keys)
+      by(#attn.none)
+  memref.store %masked, %steps[%c0] : memref<2xindex>
+  memref.store %count, %steps[%c1] : memref<2xindex>
+  attn_tile.return
+}
