@@ -78,6 +78,11 @@ public:
   LogicalResult emitShare(OpBuilder &builder, attn_tile::ShareOp op,
                           ValueRange tile, const StagedTile &stage,
                           const ThreadPosition &position) const override;
+  LogicalResult emitStoreThrough(OpBuilder &builder,
+                                 attn_tile::StoreThroughOp op,
+                                 ValueRange values, ValueRange dest,
+                                 ValueRange indices, Value stages,
+                                 const ThreadPosition &position) const override;
   void emitAtomicAdd(OpBuilder &builder, Location loc, Value address,
                      ValueRange values) const override;
   LogicalResult emitPack(OpBuilder &builder, Location loc, Value stage,
@@ -307,6 +312,56 @@ void SM90aTarget::emitRelease(OpBuilder &builder, Location loc,
 /// Named barrier of the threads that share tiles, after those of turns.
 static constexpr int64_t shareBarrier = 8;
 
+/// Named barrier of warpgroup 0 of those that store through stages. No kernel
+/// also clears rows.
+static constexpr int64_t firstStoreBarrier = 8;
+
+/// Stores `columns` columns of a tile of 16-bit values, from `tileColumn` on,
+/// to those of a stage from `stageColumn` on: the 16 rows of each warp to those
+/// of number `warp` of the stage.
+static void emitStoreMatrices(OpBuilder &builder, Location loc, ValueRange tile,
+                              int64_t tileColumn, int64_t columns, Value stage,
+                              int64_t stageColumn, int64_t blockBytes,
+                              Value thread, Value warp) {
+  auto constant = [&](int64_t value) {
+    return ptx::constant(builder, loc, value);
+  };
+  // `stmatrix` stores four 8x8 matrices, whose rows start where eight lanes
+  // each say: both halves of the warp's 16 rows, in two groups of 8 columns. A
+  // group of columns is 16 bytes, which the swizzle moves by the row.
+  Value lane = arith::AndIOp::create(builder, loc, thread, constant(31));
+  Value row = arith::AddIOp::create(
+      builder, loc,
+      arith::ShLIOp::create(builder, loc, warp, constant(4)).getResult(),
+      arith::AndIOp::create(builder, loc, lane, constant(15)).getResult());
+  Value group = arith::ShRUIOp::create(builder, loc, lane, constant(4));
+  group = arith::XOrIOp::create(
+      builder, loc, group,
+      arith::AndIOp::create(builder, loc, lane, constant(7)).getResult());
+  group = arith::ShLIOp::create(builder, loc, group, constant(4));
+  Value rowAddress = arith::AddIOp::create(
+      builder, loc, stage,
+      arith::MulIOp::create(builder, loc, row, constant(blockRowBytes))
+          .getResult());
+  int64_t pairs = tile.size() / 2, first = tileColumn / 8;
+  for (int64_t i = 0; i < columns / 8; i += 2) {
+    int64_t column = stageColumn + i * 8;
+    Value inBlock = arith::XOrIOp::create(builder, loc, group,
+                                          constant(column % blockColumns * 2));
+    Value address = arith::AddIOp::create(
+        builder, loc, rowAddress,
+        arith::AddIOp::create(builder, loc, inBlock,
+                              constant(column / blockColumns * blockBytes))
+            .getResult());
+    ptx::emit(builder, loc,
+              "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], "
+              "{$1, $2, $3, $4};",
+              "r,r,r,r,r,~{memory}",
+              {address, tile[first + i], tile[pairs + first + i],
+               tile[first + i + 1], tile[pairs + first + i + 1]});
+  }
+}
+
 LogicalResult SM90aTarget::emitShare(OpBuilder &builder, attn_tile::ShareOp op,
                                      ValueRange tile, const StagedTile &stage,
                                      const ThreadPosition &position) const {
@@ -332,48 +387,105 @@ LogicalResult SM90aTarget::emitShare(OpBuilder &builder, attn_tile::ShareOp op,
   if (op.getPipe().getType().getStages() == 1 && firstColumn == 0)
     emitBarrier();
 
-  // `stmatrix` stores four 8x8 matrices, whose rows start where eight lanes
-  // each say: both halves of the warp's 16 rows, in two groups of 8 columns. A
-  // group of columns is 16 bytes, which the swizzle moves by the row.
-  Value lane =
-      arith::AndIOp::create(builder, loc, position.thread, constant(31));
   Value warp =
       arith::ShRUIOp::create(builder, loc, position.thread, constant(5));
-  Value row = arith::AddIOp::create(
-      builder, loc,
-      arith::ShLIOp::create(builder, loc, warp, constant(4)).getResult(),
-      arith::AndIOp::create(builder, loc, lane, constant(15)).getResult());
-  Value group = arith::ShRUIOp::create(builder, loc, lane, constant(4));
-  group = arith::XOrIOp::create(
-      builder, loc, group,
-      arith::AndIOp::create(builder, loc, lane, constant(7)).getResult());
-  group = arith::ShLIOp::create(builder, loc, group, constant(4));
-  Value rowAddress = arith::AddIOp::create(
-      builder, loc, stage.address,
-      arith::MulIOp::create(builder, loc, row, constant(blockRowBytes))
-          .getResult());
-  int64_t pairs = tile.size() / 2;
-  for (int64_t i = 0; i < columns / 8; i += 2) {
-    int64_t column = firstColumn + i * 8;
-    Value inBlock = arith::XOrIOp::create(builder, loc, group,
-                                          constant(column % blockColumns * 2));
-    Value address = arith::AddIOp::create(
-        builder, loc, rowAddress,
-        arith::AddIOp::create(
-            builder, loc, inBlock,
-            constant(column / blockColumns * getBlockBytes(type)))
-            .getResult());
-    ptx::emit(
-        builder, loc,
-        "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], "
-        "{$1, $2, $3, $4};",
-        "r,r,r,r,r,~{memory}",
-        {address, tile[i], tile[pairs + i], tile[i + 1], tile[pairs + i + 1]});
-  }
+  emitStoreMatrices(builder, loc, tile, /*tileColumn=*/0, columns,
+                    stage.address, firstColumn, getBlockBytes(type),
+                    position.thread, warp);
   if (firstColumn + columns < type.getShape()[1])
     return success();
   ptx::emit(builder, loc, "fence.proxy.async.shared::cta;", "~{memory}");
   emitBarrier();
+  return success();
+}
+
+LogicalResult
+SM90aTarget::emitStoreThrough(OpBuilder &builder, attn_tile::StoreThroughOp op,
+                              ValueRange values, ValueRange dest,
+                              ValueRange indices, Value stages,
+                              const ThreadPosition &position) const {
+  Location loc = op.getLoc();
+  auto map = dyn_cast<attn_tile::TensorMapType>(op.getDest().getType());
+  if (!map)
+    return op.emitOpError("must store through a tensor map on sm_90a");
+  attn_tile::PipeType pipe = op.getPipe().getType();
+  VectorType tile = op.getTile().getType();
+  int64_t warpgroups = position.numThreads / warpgroupThreads;
+  if (pipe.getShape() != ArrayRef<int64_t>{warpgroupRows, blockColumns} ||
+      map.getBox() != pipe.getShape() ||
+      tile.getDimSize(0) != warpgroups * warpgroupRows ||
+      pipe.getStages() % warpgroups != 0)
+    return op.emitOpError("must have a tile of 64 rows for each warpgroup, as "
+                          "many stages for each, and stages and boxes of ")
+           << warpgroupRows << "x" << blockColumns << " on sm_90a";
+  auto constant = [&](int64_t value) {
+    return ptx::constant(builder, loc, value);
+  };
+  // Each warpgroup by itself: one may store while another one multiplies.
+  int64_t ring = pipe.getStages() / warpgroups;
+  int64_t stageBytes = getStageBytes(pipe.getBufferType());
+  Value first = arith::AddIOp::create(
+      builder, loc, stages,
+      arith::MulIOp::create(builder, loc, position.warpgroup,
+                            constant(ring * stageBytes))
+          .getResult());
+  Value number = arith::AndIOp::create(builder, loc, position.thread,
+                                       constant(warpgroupThreads - 1));
+  Value warp = arith::ShRUIOp::create(builder, loc, number, constant(5));
+  Value barrier = arith::AddIOp::create(builder, loc, position.warpgroup,
+                                        constant(firstStoreBarrier));
+  unsigned rank = indices.size();
+  SmallVector<Value> coordinates(llvm::reverse(indices));
+  coordinates[1] = arith::AddIOp::create(
+      builder, loc, coordinates[1],
+      arith::MulIOp::create(builder, loc, position.warpgroup,
+                            constant(warpgroupRows))
+          .getResult());
+  std::string box;
+  for (unsigned i = 0; i < rank; ++i)
+    box += (i ? ", $" : "$") + std::to_string(3 + i);
+  std::string store =
+      "{\n"
+      ".reg .pred first;\n"
+      "fence.proxy.async.shared::cta;\n"
+      "bar.sync $" +
+      std::to_string(3 + rank) + ", " + std::to_string(warpgroupThreads) +
+      ";\n"
+      "setp.eq.s32 first, $2, 0;\n"
+      "@first cp.async.bulk.tensor." +
+      std::to_string(rank) + "d.global.shared::cta.bulk_group [$0, {" + box +
+      "}], [$1];\n"
+      "@first cp.async.bulk.commit_group;\n"
+      "}";
+
+  int64_t blocks = tile.getDimSize(1) / blockColumns;
+  for (int64_t block = 0; block < blocks; ++block) {
+    // All but the copies that read the other stages must have read theirs. A
+    // tile whose blocks do not fill the ring begins after all of the last one.
+    int64_t reading = block == 0 && blocks % ring != 0 ? 0 : ring - 1;
+    ptx::emit(builder, loc,
+              "{\n"
+              ".reg .pred first;\n"
+              "setp.eq.s32 first, $0, 0;\n"
+              "@first cp.async.bulk.wait_group.read " +
+                  std::to_string(reading) +
+                  ";\n"
+                  "bar.sync $1, " +
+                  std::to_string(warpgroupThreads) + ";\n}",
+              "r,r,~{memory}", {number, barrier});
+    Value stage = arith::AddIOp::create(builder, loc, first,
+                                        constant(block % ring * stageBytes));
+    int64_t column = block * blockColumns;
+    emitStoreMatrices(builder, loc, values, column, blockColumns, stage,
+                      /*stageColumn=*/0, stageBytes, number, warp);
+    SmallVector<Value> operands = {dest.front(), stage, number};
+    operands.push_back(
+        arith::AddIOp::create(builder, loc, coordinates[0], constant(column)));
+    llvm::append_range(operands, ArrayRef(coordinates).drop_front());
+    operands.push_back(barrier);
+    ptx::emit(builder, loc, store,
+              "l,r,r," + ptx::repeat("r", rank) + ",r,~{memory}", operands);
+  }
   return success();
 }
 
@@ -565,11 +677,15 @@ SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
 SmallVector<Value> SM90aTarget::emitMmaWait(OpBuilder &builder, Location loc,
                                             ValueRange pending,
                                             int64_t newer) const {
+  std::string code =
+      "wgmma.wait_group.sync.aligned " + std::to_string(newer) + ";";
+  if (pending.empty()) {
+    ptx::emit(builder, loc, code, "~{memory}");
+    return {};
+  }
   // The registers pass through the wait, so that no use moves above it.
   std::string constraints = ptx::repeat("=f", pending.size()) + "," +
                             ptx::tied(pending.size()) + ",~{memory}";
-  std::string code =
-      "wgmma.wait_group.sync.aligned " + std::to_string(newer) + ";";
   return ptx::emitWithResults(builder, loc, pending.getTypes(), code,
                               constraints, pending);
 }

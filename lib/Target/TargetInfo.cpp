@@ -34,6 +34,15 @@ Value TargetInfo::emitTransposeBlock(OpBuilder &builder, Location loc,
       .front();
 }
 
+LogicalResult TargetInfo::emitStoreThrough(OpBuilder &,
+                                           attn_tile::StoreThroughOp op,
+                                           ValueRange, ValueRange, ValueRange,
+                                           Value,
+                                           const ThreadPosition &) const {
+  return op.emitOpError("cannot store through workgroup memory on ")
+         << getName();
+}
+
 void TargetInfo::emitAtomicAdd(OpBuilder &builder, Location loc, Value address,
                                ValueRange values) const {
   for (auto [i, value] : llvm::enumerate(values)) {

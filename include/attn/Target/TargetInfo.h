@@ -156,8 +156,15 @@ public:
   /// lane, to consecutive ones in global memory, from `address` on.
   virtual void emitBulkAdd(OpBuilder &, Location, Value address, Value stage,
                            Value lane, int64_t registers) const {}
+  /// Stores a tile, `values` of each thread, through the stages of a pipe, of
+  /// which `stages` is the first.
+  virtual LogicalResult emitStoreThrough(OpBuilder &builder,
+                                         attn_tile::StoreThroughOp op,
+                                         ValueRange values, ValueRange dest,
+                                         ValueRange indices, Value stages,
+                                         const ThreadPosition &position) const;
   /// Waits, at the end of a kernel, until stages have been read by
-  /// `emitBulkAdd`.
+  /// `emitBulkAdd` and `emitStoreThrough`.
   virtual void emitBulkDone(OpBuilder &, Location) const {}
   /// Starts a product. `lhs` is a staged tile's three values or the registers
   /// of a tile, `acc` is empty or the accumulator's registers. Returns the
@@ -166,7 +173,8 @@ public:
   emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op, ValueRange lhs,
                const StagedTile &rhs, ValueRange acc,
                const ThreadPosition &position) const = 0;
-  /// Waits for a product after which `newer` others have been started.
+  /// Waits for a product, or those before one that has no registers yet, after
+  /// which `newer` others have been started.
   virtual SmallVector<Value> emitMmaWait(OpBuilder &builder, Location loc,
                                          ValueRange pending,
                                          int64_t newer) const = 0;

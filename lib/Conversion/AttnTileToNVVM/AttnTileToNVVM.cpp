@@ -60,7 +60,7 @@ struct ReturnLowering : public KernelPattern<attn_tile::ReturnOp> {
   LogicalResult
   matchAndRewrite(attn_tile::ReturnOp op, OneToNOpAdaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    if (context.addsInBulk)
+    if (context.copiesFromStages)
       context.target.emitBulkDone(rewriter, op.getLoc());
     rewriter.replaceOpWithNewOp<LLVM::ReturnOp>(op, ValueRange{});
     return success();
@@ -268,9 +268,14 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
       warpgroups ? warpgroups * warpgroupSize : context.layout.getNumThreads();
   if (!warpgroups)
     context.stageThreads = {context.numThreads, context.numThreads};
-  kernel.walk([&](PackOp) { context.addsInBulk = true; });
-  kernel.walk([&](MmaWaitOp wait) {
-    context.newerProducts[wait] = countNewerProducts(wait);
+  kernel.walk([&](Operation *op) {
+    context.copiesFromStages |= isa<PackOp, StoreThroughOp>(op);
+  });
+  kernel.walk([&](Operation *op) {
+    if (auto wait = dyn_cast<MmaWaitOp>(op))
+      context.newerProducts[op] = countNewerProducts(op, wait.getPending());
+    else if (auto wait = dyn_cast<MmaWaitBeforeOp>(op))
+      context.newerProducts[op] = countNewerProducts(op, wait.getPending());
   });
 
   // The function goes to a module of its own, to which launches refer.

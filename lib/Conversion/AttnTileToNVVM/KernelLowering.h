@@ -50,8 +50,8 @@ struct KernelContext {
   Value zeros;
   /// First warpgroup of each role.
   DenseMap<Operation *, int64_t> firstWarpgroup;
-  /// Whether tiles are added to global memory through workgroup memory.
-  bool addsInBulk = false;
+  /// Whether tiles are added to or stored in global memory through stages.
+  bool copiesFromStages = false;
   /// Products started after the one that is waited for.
   DenseMap<Operation *, int64_t> newerProducts;
 
@@ -333,7 +333,7 @@ void populateRolePatterns(RewritePatternSet &patterns,
 
 /// Products started between the start of the one `wait` waits for and `wait`,
 /// as far as they are known: they may still be in flight after it.
-int64_t countNewerProducts(attn_tile::MmaWaitOp wait);
+int64_t countNewerProducts(Operation *wait, Value pending);
 
 /// Replaces the roles of a function by a chain of conditions on the warpgroup.
 /// Roles in `takingTurns` have waited for turns.

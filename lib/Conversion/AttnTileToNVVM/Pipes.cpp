@@ -146,6 +146,22 @@ struct CopyLowering : public KernelPattern<CopyOp> {
   }
 };
 
+struct StoreThroughLowering : public KernelPattern<StoreThroughOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(StoreThroughOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    if (failed(context.target.emitStoreThrough(
+            rewriter, op, adaptor.getTile(), adaptor.getDest(),
+            getSingleValues(adaptor.getIndices()), adaptor.getPipe()[0],
+            context.getPosition(rewriter, op))))
+      return failure();
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
 struct CommitLowering : public KernelPattern<CommitOp> {
   using KernelPattern::KernelPattern;
 
@@ -272,6 +288,19 @@ struct MmaWaitLowering : public KernelPattern<MmaWaitOp> {
     return success();
   }
 };
+
+struct MmaWaitBeforeLowering : public KernelPattern<MmaWaitBeforeOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(MmaWaitBeforeOp op, OneToNOpAdaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    context.target.emitMmaWait(rewriter, op.getLoc(), /*pending=*/{},
+                               context.newerProducts.lookup(op) + 1);
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
 } // namespace
 
 void attn::populatePipePatterns(RewritePatternSet &patterns,
@@ -279,13 +308,14 @@ void attn::populatePipePatterns(RewritePatternSet &patterns,
                                 const KernelContext &context) {
   patterns.add<CreatePipeLowering, PipeAccessLowering<AcquireOp>,
                PipeAccessLowering<WaitOp>, ShareLowering, CopyLowering,
-               CommitLowering, ClearLowering, ReadLowering, ReleaseLowering,
-               MmaStartLowering, MmaWaitLowering>(
-      converter, patterns.getContext(), context);
+               StoreThroughLowering, CommitLowering, ClearLowering,
+               ReadLowering, ReleaseLowering, MmaStartLowering, MmaWaitLowering,
+               MmaWaitBeforeLowering>(converter, patterns.getContext(),
+                                      context);
 }
 
-int64_t attn::countNewerProducts(MmaWaitOp wait) {
-  Operation *start = wait.getPending().getDefiningOp();
+int64_t attn::countNewerProducts(Operation *wait, Value pending) {
+  Operation *start = pending.getDefiningOp();
   if (!start || start->getBlock() != wait->getBlock())
     return 0;
   int64_t newer = 0;

@@ -121,3 +121,29 @@ attn_tile.kernel @load_within(%m: memref<?x8xf32>, %i: index)
   %0 = attn_tile.load %m[%i, %i] within(%i of %i) : memref<?x8xf32> -> vector<64x8xf32>
   attn_tile.return
 }
+
+// -----
+
+attn_tile.kernel @store_to_memref(%m: memref<?x64xbf16>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 1>
+  %t = arith.constant dense<1.0> : vector<64x64xbf16>
+  // expected-error @below {{'attn_tile.store_through' op must store through a tensor map on sm_90a}}
+  // expected-error @below {{failed to legalize}}
+  attn_tile.store_through %p, %t to %m[%c0, %c0] : !attn_tile.pipe<64x64xbf16, stages = 1>, vector<64x64xbf16> to memref<?x64xbf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @store_of_wrong_blocks(%m: !attn_tile.tensor_map<2, 64x64xbf16>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x32xbf16, stages = 1>
+  %t = arith.constant dense<1.0> : vector<64x64xbf16>
+  // expected-error @below {{'attn_tile.store_through' op must have a tile of 64 rows for each warpgroup, as many stages for each, and stages and boxes of 64x64 on sm_90a}}
+  // expected-error @below {{failed to legalize}}
+  attn_tile.store_through %p, %t to %m[%c0, %c0] : !attn_tile.pipe<64x32xbf16, stages = 1>, vector<64x64xbf16> to !attn_tile.tensor_map<2, 64x64xbf16>
+  attn_tile.return
+}

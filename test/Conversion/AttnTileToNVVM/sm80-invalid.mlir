@@ -68,3 +68,16 @@ attn_tile.kernel @share()
   %b = attn_tile.share %y in %p[%c0] : vector<64x64xbf16>, !attn_tile.pipe<64x64xbf16, stages = 2>
   attn_tile.return
 }
+
+// -----
+
+attn_tile.kernel @store_through(%m: memref<?x64xbf16>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 1>
+  %t = arith.constant dense<1.0> : vector<64x64xbf16>
+  // expected-error @below {{'attn_tile.store_through' op cannot store through workgroup memory on sm_80}}
+  // expected-error @below {{failed to legalize}}
+  attn_tile.store_through %p, %t to %m[%c0, %c0] : !attn_tile.pipe<64x64xbf16, stages = 1>, vector<64x64xbf16> to memref<?x64xbf16>
+  attn_tile.return
+}

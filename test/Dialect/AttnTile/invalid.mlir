@@ -914,7 +914,7 @@ attn_tile.kernel @accumulator_generic(%p: vector<16x64xbf16>, %v: !attn_tile.buf
 // -----
 
 attn_tile.kernel @accumulator_element_type(%p: vector<16x64xbf16>, %v: !attn_tile.buffer<64x32xbf16>, %acc: vector<16x32xf16>) {
-  // expected-error @below {{'attn_tile.mma_start' op operand #2 must be vector of 32-bit float values of ranks 2, but got 'vector<16x32xf16>'}}
+  // expected-error @below {{'attn_tile.mma_start' op operand #2 must be vector of 32-bit float values of ranks 2 or the result of a matrix product in flight, but got 'vector<16x32xf16>'}}
   %0 = "attn_tile.mma_start"(%p, %v, %acc) : (vector<16x64xbf16>, !attn_tile.buffer<64x32xbf16>, vector<16x32xf16>) -> !attn_tile.pending<vector<16x32xf32>>
   attn_tile.return
 }
@@ -1295,4 +1295,70 @@ func.func @dropout_tile(%p: vector<16x32xbf16>, %d: !attn_tile.decisions<16x16>)
   // expected-error @below {{'attn_tile.dropout' op decisions must be those of a tile of 16x32 (was '!attn_tile.decisions<16x16>')}}
   %0 = attn_tile.dropout %p by %d : vector<16x32xbf16>, !attn_tile.decisions<16x16>
   return
+}
+
+// -----
+
+attn_tile.kernel @store_through_indices(%out: memref<?x?xbf16>) {
+  %c0 = arith.constant 0 : index
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
+  %t = arith.constant dense<1.0> : vector<64x64xbf16>
+  // expected-error @below {{'attn_tile.store_through' op needs one index per dimension of the destination (expected 2, found 1)}}
+  attn_tile.store_through %p, %t to %out[%c0] : !attn_tile.pipe<64x64xbf16, stages = 2>, vector<64x64xbf16> to memref<?x?xbf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @store_through_rank(%out: memref<?xbf16>) {
+  %c0 = arith.constant 0 : index
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
+  %t = arith.constant dense<1.0> : vector<64x64xbf16>
+  // expected-error @below {{'attn_tile.store_through' op destination must have at least two dimensions (has 1)}}
+  attn_tile.store_through %p, %t to %out[%c0] : !attn_tile.pipe<64x64xbf16, stages = 2>, vector<64x64xbf16> to memref<?xbf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @store_through_element(%out: memref<?x?xf16>) {
+  %c0 = arith.constant 0 : index
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
+  %t = arith.constant dense<1.0> : vector<64x64xbf16>
+  // expected-error @below {{'attn_tile.store_through' op pipe and destination must have the element type of the tile (expected 'bf16', found 'f16')}}
+  attn_tile.store_through %p, %t to %out[%c0, %c0] : !attn_tile.pipe<64x64xbf16, stages = 2>, vector<64x64xbf16> to memref<?x?xf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @store_through_pipe_element(%out: memref<?x?xbf16>) {
+  %c0 = arith.constant 0 : index
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xf16, stages = 2>
+  %t = arith.constant dense<1.0> : vector<64x64xbf16>
+  // expected-error @below {{'attn_tile.store_through' op pipe and destination must have the element type of the tile (expected 'bf16', found 'f16')}}
+  attn_tile.store_through %p, %t to %out[%c0, %c0] : !attn_tile.pipe<64x64xf16, stages = 2>, vector<64x64xbf16> to memref<?x?xbf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @store_through_blocks(%out: memref<?x?xbf16>) {
+  %c0 = arith.constant 0 : index
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
+  %t = arith.constant dense<1.0> : vector<64x96xbf16>
+  // expected-error @below {{'attn_tile.store_through' op tile must be made of whole stages of the pipe ('vector<64x96xbf16>' is not, of '!attn_tile.pipe<64x64xbf16, stages = 2>')}}
+  attn_tile.store_through %p, %t to %out[%c0, %c0] : !attn_tile.pipe<64x64xbf16, stages = 2>, vector<64x96xbf16> to memref<?x?xbf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @acc_in_flight(%p: !attn_tile.pending<vector<64x32xf32>>) {
+  %c0 = arith.constant 0 : index
+  %pipe = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 1>
+  %b = attn_tile.wait %pipe[%c0] : !attn_tile.pipe<64x64xbf16, stages = 1>
+  // expected-error @below {{'attn_tile.mma_start' op accumulator must be 'vector<64x64xf32>' (was 'vector<64x32xf32>')}}
+  %0 = "attn_tile.mma_start"(%b, %b, %p) : (!attn_tile.buffer<64x64xbf16>, !attn_tile.buffer<64x64xbf16>, !attn_tile.pending<vector<64x32xf32>>) -> !attn_tile.pending<vector<64x64xf32>>
+  attn_tile.return
 }

@@ -552,3 +552,30 @@ func.func @dropout(%p: vector<16x32xbf16>, %m: memref<?x4x?x?xi32>, %i: index, %
   %1 = attn_tile.dropout %0 by %l : vector<16x32xbf16>, !attn_tile.decisions<16x32, transposed>
   return %1 : vector<16x32xbf16>
 }
+
+//===----------------------------------------------------------------------===//
+// Sums in flight, and stores through workgroup memory
+
+// CHECK-LABEL: attn_tile.kernel @in_flight
+// CHECK:         %[[S:.*]] = attn_tile.mma_start %{{.*}}, %{{.*}} acc %[[P:.*]] : !attn_tile.buffer<64x64xbf16>, <64x64xbf16> -> !attn_tile.pending<vector<64x64xf32>> in_flight
+// CHECK-NEXT:    attn_tile.mma_wait_before %[[S]] : <vector<64x64xf32>>
+// CHECK:         attn_tile.store_through %{{.*}}, %{{.*}} to %{{.*}}[%{{.*}}, %{{.*}}] : <64x64xbf16, stages = 2>, vector<64x128xbf16> to memref<?x?xbf16>
+// CHECK-NEXT:    attn_tile.store_through %{{.*}}, %{{.*}} to %{{.*}}[%{{.*}}, %{{.*}}] : <64x64xbf16, stages = 2>, vector<64x128xbf16> to !attn_tile.tensor_map<2, 64x64xbf16>
+attn_tile.kernel @in_flight(%out: memref<?x?xbf16>, %map: !attn_tile.tensor_map<2, 64x64xbf16>) {
+  %c0 = arith.constant 0 : index
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 1>
+  %b = attn_tile.wait %p[%c0] : !attn_tile.pipe<64x64xbf16, stages = 1>
+  %q = attn_tile.mma_start %b, %b : !attn_tile.buffer<64x64xbf16>, !attn_tile.buffer<64x64xbf16>
+      -> !attn_tile.pending<vector<64x64xf32>>
+  %s = attn_tile.mma_start %b, %b acc %q : !attn_tile.buffer<64x64xbf16>, !attn_tile.buffer<64x64xbf16>
+      -> !attn_tile.pending<vector<64x64xf32>> in_flight
+  attn_tile.mma_wait_before %s : !attn_tile.pending<vector<64x64xf32>>
+  attn_tile.release %b : !attn_tile.buffer<64x64xbf16>
+  %stages = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
+  %t = arith.constant dense<1.0> : vector<64x128xbf16>
+  attn_tile.store_through %stages, %t to %out[%c0, %c0]
+      : !attn_tile.pipe<64x64xbf16, stages = 2>, vector<64x128xbf16> to memref<?x?xbf16>
+  attn_tile.store_through %stages, %t to %map[%c0, %c0]
+      : !attn_tile.pipe<64x64xbf16, stages = 2>, vector<64x128xbf16> to !attn_tile.tensor_map<2, 64x64xbf16>
+  attn_tile.return
+}

@@ -28,14 +28,18 @@ parseAccType(OpAsmParser &parser,
   if (parser.parseArrow() || parser.parseType(pending))
     return failure();
   resultType = pending;
-  if (acc)
-    accType = pending.getValueType();
+  if (!acc)
+    return success();
+  bool isInFlight = succeeded(parser.parseOptionalKeyword("in_flight"));
+  accType = isInFlight ? Type(pending) : Type(pending.getValueType());
   return success();
 }
 
-static void printAccType(OpAsmPrinter &printer, Operation *, Value, Type,
-                         Type resultType) {
+static void printAccType(OpAsmPrinter &printer, Operation *, Value,
+                         Type accType, Type resultType) {
   printer << "-> " << resultType;
+  if (isa_and_nonnull<PendingType>(accType))
+    printer << " in_flight";
 }
 
 /// Sources and result of a map have one type, which is written once.
@@ -320,6 +324,42 @@ static LogicalResult verifyPackedAccess(Operation *op, VectorType tile,
            << tile.getNumElements() << " elements, memref was " << memref
            << ")";
   return success();
+}
+
+LogicalResult StoreThroughOp::verify() {
+  Type dest = getDest().getType();
+  auto memref = dyn_cast<MemRefType>(dest);
+  int64_t rank =
+      memref ? memref.getRank() : cast<TensorMapType>(dest).getRank();
+  Type element = memref ? memref.getElementType()
+                        : cast<TensorMapType>(dest).getElementType();
+  if (static_cast<int64_t>(getIndices().size()) != rank)
+    return emitOpError("needs one index per dimension of the destination "
+                       "(expected ")
+           << rank << ", found " << getIndices().size() << ")";
+  if (rank < 2)
+    return emitOpError("destination must have at least two dimensions (has ")
+           << rank << ")";
+  VectorType tile = getTile().getType();
+  PipeType pipe = getPipe().getType();
+  for (Type other : {element, pipe.getElementType()})
+    if (other != tile.getElementType())
+      return emitOpError("pipe and destination must have the element type of "
+                         "the tile (expected ")
+             << tile.getElementType() << ", found " << other << ")";
+  for (auto [size, block] : llvm::zip_equal(tile.getShape(), pipe.getShape()))
+    if (size % block != 0)
+      return emitOpError("tile must be made of whole stages of the pipe (")
+             << tile << " is not, of " << pipe << ")";
+  return success();
+}
+
+void StoreThroughOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
+        &effects) {
+  // The stages and, of a memref, the destination.
+  effects.emplace_back(MemoryEffects::Write::get(),
+                       SideEffects::DefaultResource::get());
 }
 
 LogicalResult PackOp::verify() {
@@ -710,9 +750,14 @@ LogicalResult MmaStartOp::verify() {
   if (result != expected)
     return emitOpError("result must be ")
            << expected << " (was " << result << ")";
-  if (getAcc() && getAcc().getType() != expected)
+  if (!getAcc())
+    return success();
+  Type acc = getAcc().getType();
+  if (auto pending = dyn_cast<PendingType>(acc))
+    acc = pending.getValueType();
+  if (acc != expected)
     return emitOpError("accumulator must be ")
-           << expected << " (was " << getAcc().getType() << ")";
+           << expected << " (was " << acc << ")";
   return success();
 }
 

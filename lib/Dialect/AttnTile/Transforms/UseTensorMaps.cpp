@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Makes copies to stages read their source through a tensor map, which the host
-// makes beside the launch.
+// Makes copies between global memory and stages go through a tensor map, which
+// the host makes beside the launch.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,42 +33,89 @@ static constexpr int64_t boxBytes = 128;
 /// Most elements of a box in one dimension.
 static constexpr int64_t maxBoxSize = 256;
 
-/// The tensor map for copies from `source` to `buffer`.
-static TensorMapType getMapType(MemRefType source, BufferType buffer) {
+/// The tensor map for copies between `memory` and `buffer`.
+static TensorMapType getMapType(MemRefType memory, BufferType buffer) {
   Type element = buffer.getElementType();
   int64_t rows = buffer.getShape()[0], columns = buffer.getShape()[1];
   // A single row lies in memory as it is.
   if (rows != 1)
     columns = boxBytes * 8 / element.getIntOrFloatBitWidth();
-  return TensorMapType::get(source.getContext(), source.getRank(),
+  return TensorMapType::get(memory.getContext(), memory.getRank(),
                             {rows, columns}, element);
 }
 
-static LogicalResult checkCopy(CopyOp copy, KernelOp kernel) {
-  auto source = cast<MemRefType>(copy.getSource().getType());
-  BufferType buffer = copy.getBuffer().getType();
-  auto argument = dyn_cast<BlockArgument>(copy.getSource());
+namespace {
+/// Copies between global memory and stages.
+struct Transfer {
+  Operation *op;
+  /// The operand in global memory, and what it is called.
+  OpOperand *memory;
+  StringRef role;
+  BufferType buffer;
+};
+} // namespace
+
+/// What `op` copies, if that is from or to a memref.
+static std::optional<Transfer> getTransfer(Operation *op) {
+  std::optional<Transfer> transfer;
+  if (auto copy = dyn_cast<CopyOp>(op))
+    transfer = Transfer{op, &copy.getSourceMutable(), "source",
+                        copy.getBuffer().getType()};
+  else if (auto store = dyn_cast<StoreThroughOp>(op))
+    transfer = Transfer{op, &store.getDestMutable(), "destination",
+                        store.getPipe().getType().getBufferType()};
+  if (!transfer || !isa<MemRefType>(transfer->memory->get().getType()))
+    return std::nullopt;
+  return transfer;
+}
+
+/// Checks those strides of `memory` that are known.
+static LogicalResult checkStrides(const Transfer &transfer, MemRefType memory) {
+  constexpr int64_t strideBytes = 16;
+  SmallVector<int64_t> strides;
+  int64_t offset;
+  if (failed(memory.getStridesAndOffset(strides, offset)))
+    return success();
+  int64_t bytes = memory.getElementTypeBitWidth() / 8;
+  for (int64_t dim = 0, e = memory.getRank() - 1; dim < e; ++dim)
+    if (!ShapedType::isDynamic(strides[dim]) && memory.getDimSize(dim) != 1 &&
+        strides[dim] * bytes % strideBytes != 0)
+      return transfer.op->emitOpError()
+             << transfer.role << " must have strides of multiples of "
+             << strideBytes << " bytes to be copied through a tensor map (that "
+             << "of dimension " << dim << " is " << strides[dim] * bytes << ")";
+  return success();
+}
+
+static LogicalResult checkTransfer(const Transfer &transfer, KernelOp kernel) {
+  Value memory = transfer.memory->get();
+  BufferType buffer = transfer.buffer;
+  auto type = cast<MemRefType>(memory.getType());
+  auto emitError = [&] { return transfer.op->emitOpError(); };
+  auto argument = dyn_cast<BlockArgument>(memory);
   if (!argument || argument.getOwner() != &kernel.getBody().front())
-    return copy.emitOpError("source must be an argument of the kernel to be "
-                            "copied through a tensor map");
-  if (source.getRank() < 2 || source.getRank() > 5)
-    return copy.emitOpError("source must have 2 to 5 dimensions to be copied "
-                            "through a tensor map (has ")
-           << source.getRank() << ")";
+    return emitError() << transfer.role
+                       << " must be an argument of the kernel to be copied "
+                          "through a tensor map";
+  if (type.getRank() < 2 || type.getRank() > 5)
+    return emitError() << transfer.role
+                       << " must have 2 to 5 dimensions to be copied through "
+                          "a tensor map (has "
+                       << type.getRank() << ")";
   unsigned width = buffer.getElementType().getIntOrFloatBitWidth();
   if (width % 8 != 0 || width > 64)
-    return copy.emitOpError("elements must have 8 to 64 bits to be copied "
-                            "through a tensor map (were ")
-           << buffer.getElementType() << ")";
+    return emitError() << "elements must have 8 to 64 bits to be copied "
+                          "through a tensor map (were "
+                       << buffer.getElementType() << ")";
   if (buffer.getShape()[0] > maxBoxSize)
-    return copy.emitOpError("buffer must have at most ")
-           << maxBoxSize << " rows to be copied through a tensor map (has "
-           << buffer.getShape()[0] << ")";
+    return emitError() << "buffer must have at most " << maxBoxSize
+                       << " rows to be copied through a tensor map (has "
+                       << buffer.getShape()[0] << ")";
   if (buffer.getShape()[0] == 1 && buffer.getShape()[1] > maxBoxSize)
-    return copy.emitOpError("a row must have at most ")
-           << maxBoxSize << " elements to be copied through a tensor map (has "
-           << buffer.getShape()[1] << ")";
-  return success();
+    return emitError() << "a row must have at most " << maxBoxSize
+                       << " elements to be copied through a tensor map (has "
+                       << buffer.getShape()[1] << ")";
+  return checkStrides(transfer, type);
 }
 
 namespace {
@@ -82,29 +129,31 @@ struct AttnTileUseTensorMapsPass
 
 /// A tensor map that a kernel gets as an argument.
 struct MapArgument {
-  unsigned source;
+  unsigned memory;
   TensorMapType type;
-  SmallVector<CopyOp> copies;
+  SmallVector<OpOperand *> uses;
 };
 } // namespace
 
-/// The tensor maps that the copies of `kernel` need, in order of first use.
+/// The tensor maps that `kernel` needs, in order of first use.
 static FailureOr<SmallVector<MapArgument>> collectMaps(KernelOp kernel) {
   SmallVector<MapArgument> maps;
-  WalkResult walk = kernel.walk([&](CopyOp copy) -> WalkResult {
-    auto source = dyn_cast<MemRefType>(copy.getSource().getType());
-    if (!source)
+  WalkResult walk = kernel.walk([&](Operation *op) -> WalkResult {
+    std::optional<Transfer> transfer = getTransfer(op);
+    if (!transfer)
       return success();
-    if (failed(checkCopy(copy, kernel)))
+    if (failed(checkTransfer(*transfer, kernel)))
       return failure();
-    unsigned number = cast<BlockArgument>(copy.getSource()).getArgNumber();
-    TensorMapType type = getMapType(source, copy.getBuffer().getType());
+    Value memory = transfer->memory->get();
+    unsigned number = cast<BlockArgument>(memory).getArgNumber();
+    TensorMapType type =
+        getMapType(cast<MemRefType>(memory.getType()), transfer->buffer);
     auto *map = llvm::find_if(maps, [&](const MapArgument &other) {
-      return other.source == number && other.type == type;
+      return other.memory == number && other.type == type;
     });
     if (map == maps.end())
       map = maps.insert(maps.end(), MapArgument{number, type, {}});
-    map->copies.push_back(copy);
+    map->uses.push_back(transfer->memory);
     return success();
   });
   if (walk.wasInterrupted())
@@ -118,14 +167,14 @@ static LogicalResult addMaps(KernelOp kernel, ArrayRef<LaunchOp> launches,
                              ArrayRef<MapArgument> maps) {
   for (const MapArgument &map : maps) {
     unsigned number = kernel.getNumArguments();
-    Location loc = kernel.getArgument(map.source).getLoc();
+    Location loc = kernel.getArgument(map.memory).getLoc();
     if (failed(kernel.insertArgument(number, map.type, /*argAttrs=*/{}, loc)))
       return failure();
-    for (CopyOp copy : map.copies)
-      copy.getSourceMutable().assign(kernel.getArgument(number));
+    for (OpOperand *use : map.uses)
+      use->set(kernel.getArgument(number));
     for (LaunchOp launch : launches) {
       OpBuilder builder(launch);
-      Value source = launch.getKernelOperands()[map.source];
+      Value source = launch.getKernelOperands()[map.memory];
       launch.getKernelOperandsMutable().append(
           MakeTensorMapOp::create(builder, launch.getLoc(), map.type, source)
               .getResult());
@@ -134,8 +183,8 @@ static LogicalResult addMaps(KernelOp kernel, ArrayRef<LaunchOp> launches,
 
   llvm::BitVector unused(kernel.getNumArguments());
   for (const MapArgument &map : maps)
-    if (kernel.getArgument(map.source).use_empty())
-      unused.set(map.source);
+    if (kernel.getArgument(map.memory).use_empty())
+      unused.set(map.memory);
   for (LaunchOp launch : launches) {
     MutableOperandRange operands = launch.getKernelOperandsMutable();
     for (unsigned number = unused.size(); number-- > 0;)

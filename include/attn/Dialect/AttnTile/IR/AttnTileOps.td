@@ -356,6 +356,32 @@ def AttnTile_StoreOp : AttnTile_Op<"store", [
   let hasVerifier = 1;
 }
 
+def AttnTile_StoreThroughOp : AttnTile_Op<"store_through", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "stores a tile through workgroup memory";
+  let description = [{
+    Writes a tile at `indices`, as `attn_tile.store` does, by copies that go on
+    while the group does other things. The tile is cut into blocks of the size of
+    a stage of the pipe, which each warpgroup has the same number of and uses for
+    nothing else. A stage is written once the copies that read it have done so.
+
+    ```mlir
+    attn_tile.store_through %pipe, %c to %out[%i, %j]
+        : !attn_tile.pipe<64x64xbf16, stages = 4>, vector<128x256xbf16>
+        to memref<?x?xbf16>
+    ```
+  }];
+  let arguments = (ins AttnTile_PipeType:$pipe,
+                       VectorOfRankAndType<[2], [BF16, F16]>:$tile,
+                       AnyTypeOf<[AnyMemRef, AttnTile_TensorMapType]>:$dest,
+                       Variadic<Index>:$indices);
+  let assemblyFormat = [{
+    $pipe `,` $tile `to` $dest `[` $indices `]` attr-dict
+    `:` type($pipe) `,` type($tile) `to` type($dest)
+  }];
+  let hasVerifier = 1;
+}
+
 def AttnTile_PackOp : AttnTile_Op<"pack", [
     MemoryEffects<[MemRead, MemWrite]>,
     TypesMatchWith<"buffer is one stage of the pipe", "pipe", "buffer",
@@ -957,7 +983,8 @@ def AttnTile_MmaStartOp : AttnTile_Op<"mma_start", [
     Starts `acc + lhs * rhs` (or `lhs * rhs` without `acc`), with f32
     accumulation. `lhs` is `MxK`, in registers or staged, or staged as `KxM` with
     `transpose_lhs`; `rhs` is staged as `KxN`, or as `NxK` with `transpose_rhs`.
-    Staged operands must stay until the product has been waited for.
+    Staged operands must stay until the product has been waited for. `acc` may
+    be a product `in_flight`, which the new one then goes on with.
 
     ```mlir
     %s = attn_tile.mma_start %q, %k transpose_rhs
@@ -971,7 +998,8 @@ def AttnTile_MmaStartOp : AttnTile_Op<"mma_start", [
   let arguments = (ins
       AnyTypeOf<[AttnTile_BufferType, AnyVectorOfNonZeroRank]>:$lhs,
       AttnTile_BufferType:$rhs,
-      Optional<VectorOfRankAndType<[2], [F32]>>:$acc,
+      Optional<AnyTypeOf<[VectorOfRankAndType<[2], [F32]>,
+                          AttnTile_PendingType]>>:$acc,
       UnitAttr:$transpose_lhs, UnitAttr:$transpose_rhs);
   let results = (outs AttnTile_PendingType:$result);
   let assemblyFormat = [{
@@ -996,6 +1024,21 @@ def AttnTile_MmaWaitOp : AttnTile_Op<"mma_wait", [
   }];
   let arguments = (ins AttnTile_PendingType:$pending);
   let results = (outs AnyVectorOfNonZeroRank:$result);
+  let assemblyFormat = "$pending attr-dict `:` type($pending)";
+}
+
+def AttnTile_MmaWaitBeforeOp : AttnTile_Op<"mma_wait_before", [
+    MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "waits for the products before one";
+  let description = [{
+    Waits for all products that were started before the given one, which stays
+    in flight. What these read may be released then.
+
+    ```mlir
+    attn_tile.mma_wait_before %s : !attn_tile.pending<vector<64x176xf32>>
+    ```
+  }];
+  let arguments = (ins AttnTile_PendingType:$pending);
   let assemblyFormat = "$pending attr-dict `:` type($pending)";
 }
 

@@ -365,6 +365,52 @@ def AttnTilePipelineStepsPass
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 
+def AttnTileChainProductsPass
+    : Pass<"attn-tile-chain-products", "::mlir::attn_tile::KernelOp"> {
+  let summary = "keep a sum of products in flight";
+  let description = [{
+    Of a loop whose steps add one product to what the loop carries, the product
+    of the next step is started while this one is in flight: the loop carries
+    it, with the stages that it reads. These are released when the next
+    product has been started and this one is done.
+
+    ```mlir
+    %r:3 = scf.for %t = %c1 to %n step %c1 iter_args(%p = %p0, %a0 = ..., %b0 = ...) {
+      %a = attn_tile.wait %as[%t] ; %b = attn_tile.wait %bs[%t]
+      %q = attn_tile.mma_start %a, %b acc %p : ... in_flight
+      attn_tile.mma_wait_before %q
+      attn_tile.release %b0 ; attn_tile.release %a0
+      scf.yield %q, %a, %b
+    }
+    %sum = attn_tile.mma_wait %r#0
+    ```
+
+    A loop that may have no step is left alone.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
+def AttnTileStageStoresPass
+    : Pass<"attn-tile-stage-stores", "::mlir::attn_tile::KernelOp"> {
+  let summary = "store tiles through workgroup memory";
+  let description = [{
+    Stores of tiles of 16-bit values, 64 rows for each of the `consumers`
+    warpgroups and whole blocks of 64 columns wide, become
+    `attn_tile.store_through` with `stages` blocks for each warpgroup. Other
+    stores stay as they are.
+  }];
+  let options = [
+    Option<"stages", "stages", "int64_t", /*default=*/"2",
+           "Blocks of each warpgroup">,
+    Option<"consumers", "consumers", "int64_t", /*default=*/"2",
+           "Warpgroups that share a tile">,
+  ];
+  let statistics = [
+    Statistic<"numStores", "num-stores", "Stores that go through workgroup memory">,
+  ];
+  let dependentDialects = ["::mlir::attn_tile::AttnTileDialect"];
+}
+
 def AttnTileSkipRescalePass
     : Pass<"attn-tile-skip-rescale", "::mlir::attn_tile::KernelOp"> {
   let summary = "allow factors of one to be skipped when products are rescaled";
@@ -397,10 +443,10 @@ def AttnTileUseTensorMapsPass
     : Pass<"attn-tile-use-tensor-maps", "::mlir::ModuleOp"> {
   let summary = "make copies to stages use tensor maps";
   let description = [{
-    Copies from a memref that is an argument of the kernel are made from a
-    tensor map instead, which becomes a further argument and is made beside each
+    Copies from a memref that is an argument of the kernel, and stores through
+    workgroup memory to one, are made with a tensor map instead, which becomes a further argument and is made beside each
     launch. Its box has the rows of the buffer and 128 bytes of columns; wider
-    buffers take several boxes. A source that is copied to buffers of different
+    buffers take several boxes. A memref that is copied to buffers of different
     heights gets several maps. Memrefs that are used for nothing else are no
     longer passed to the kernel.
   }];
