@@ -23,6 +23,7 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
 #include "llvm/ADT/EquivalenceClasses.h"
 #include "llvm/ADT/MapVector.h"
@@ -134,6 +135,22 @@ static void uniteSizes(linalg::LinalgOp op, func::FuncOp func,
     unite(dims, "", func, sizes);
 }
 
+/// Unites the sizes that a product needs to be equal.
+static void uniteSizes(MatmulOp op, func::FuncOp func, SizeClasses &sizes) {
+  Value lhs = op.getLhs(), rhs = op.getRhs(), out = op.getOut();
+  int64_t outRows = MatmulOp::isBatched(out);
+  unite({{out, outRows}, {lhs, op.getLhsRowDim()}}, "rows", func, sizes);
+  unite({{out, outRows + 1}, {rhs, op.getRhsColumnDim()}}, "columns", func,
+        sizes);
+  unite({{lhs, op.getLhsDepthDim()}, {rhs, op.getRhsDepthDim()}}, "depth", func,
+        sizes);
+  SmallVector<std::pair<Value, int64_t>> batches;
+  for (Value operand : {lhs, rhs, out})
+    if (MatmulOp::isBatched(operand))
+      batches.emplace_back(operand, 0);
+  unite(batches, "batch", func, sizes);
+}
+
 /// Whether `memref` or a view of it may be written.
 static bool mayBeWritten(Value memref) {
   for (Operation *user : memref.getUsers()) {
@@ -225,9 +242,10 @@ static Value emitSize(OpBuilder &builder, Location loc, Value arguments,
 }
 
 /// Adds `attn_flops_<name>`. Does nothing if a size is not known, or an
-/// attention may run any number of times.
+/// attention or a product may run any number of times.
 static void createFlopCount(func::FuncOp func) {
   SmallVector<AttentionOpInterface> attentions;
+  SmallVector<MatmulOp> products;
   bool countable = true;
   func.walk([&](AttentionOpInterface op) {
     attentions.push_back(op);
@@ -241,7 +259,24 @@ static void createFlopCount(func::FuncOp func) {
   for (AttentionOpInterface op : attentions)
     countable &= op.isBufferized() && isKnown(op.getQuery(), 0) &&
                  isKnown(op.getQuery(), 2) && isKnown(op.getKey(), 2);
-  if (!countable || attentions.empty() || !func.getBody().hasOneBlock())
+  // The sizes of a product: those of the output, and the depth.
+  auto getSizes = [](MatmulOp op) {
+    SmallVector<std::pair<Value, int64_t>> sizes = {
+        {op.getLhs(), op.getLhsDepthDim()}};
+    int64_t rank = cast<MemRefType>(op.getOut().getType()).getRank();
+    for (int64_t dim = 0; dim < rank; ++dim)
+      sizes.emplace_back(op.getOut(), dim);
+    return sizes;
+  };
+  func.walk([&](MatmulOp op) {
+    products.push_back(op);
+    countable &= op->getParentOp() == func && op.isBufferized() &&
+                 llvm::all_of(getSizes(op), [&](auto size) {
+                   return isKnown(size.first, size.second);
+                 });
+  });
+  if (!countable || (attentions.empty() && products.empty()) ||
+      !func.getBody().hasOneBlock())
     return;
 
   Location loc = func.getLoc();
@@ -270,6 +305,12 @@ static void createFlopCount(func::FuncOp func) {
     flops = arith::MulIOp::create(
         builder, loc, flops,
         arith::ConstantIndexOp::create(builder, loc, perPair));
+    total = arith::AddIOp::create(builder, loc, total, flops);
+  }
+  for (MatmulOp op : products) {
+    Value flops = arith::ConstantIndexOp::create(builder, loc, 2);
+    for (auto [value, dim] : getSizes(op))
+      flops = arith::MulIOp::create(builder, loc, flops, emitDim(value, dim));
     total = arith::AddIOp::create(builder, loc, total, flops);
   }
   Value result =
@@ -316,6 +357,11 @@ static SmallVector<std::string> getArgumentNames(func::FuncOp func) {
     if (Value mask = op.getDropoutMask())
       setName(getArgument(mask, func), "dropout_mask");
   });
+  func.walk([&](MatmulOp op) {
+    setName(getArgument(op.getLhs(), func), "lhs");
+    setName(getArgument(op.getRhs(), func), "rhs");
+    setName(getArgument(op.getOut(), func), "out");
+  });
   for (BlockArgument argument : func.getArguments())
     setName(argument, ("arg" + Twine(argument.getArgNumber())).str());
   return names;
@@ -346,6 +392,14 @@ static LogicalResult describe(func::FuncOp func, int64_t stagedAlignment) {
         staged.insert(getArgument(operand.value, func));
     for (Value init : op.getDpsInits())
       written.insert(getArgument(init, func));
+  });
+  func.walk([&](MatmulOp op) {
+    uniteSizes(op, func, sizes);
+    staged.insert(getArgument(op.getLhs(), func));
+    staged.insert(getArgument(op.getRhs(), func));
+    // Sums in f32 are stored one by one.
+    if (!getElementTypeOrSelf(op.getOut().getType()).isF32())
+      staged.insert(getArgument(op.getOut(), func));
   });
   func.walk([&](linalg::LinalgOp op) { uniteSizes(op, func, sizes); });
 

@@ -123,3 +123,20 @@ func.func @no_such_size(%q: memref<1x2x?x64xf32>) {
       outs(%o : memref<1x2x?x64xf32>)
   return
 }
+
+// Sizes of a product have names, its operations are counted, and what is copied
+// in blocks is aligned.
+// CHECK-LABEL: func.func @product(
+// CHECK-SAME:    {attn.alignment = 16 : i32, attn.dims = array<i64: -1, -2, -3>, attn.name = "lhs"}
+// CHECK-SAME:    {attn.alignment = 16 : i32, attn.dims = array<i64: 64, -3>, attn.name = "rhs"}
+// CHECK-SAME:    {attn.alignment = 4 : i32, attn.dims = array<i64: -1, -2, 64>, attn.name = "out", attn.output}
+// CHECK-SAME:    attributes {attn.symbols = ["batch", "rows", "depth"]}
+// CHECK-LABEL: llvm.func @attn_flops_product(
+// CHECK: %[[TWO:.*]] = arith.constant 2 : index
+// CHECK-COUNT-4: arith.muli
+// CHECK: arith.addi
+// CHECK: llvm.return
+func.func @product(%a: memref<?x?x?xbf16>, %b: memref<64x?xbf16>, %c: memref<?x?x64xf32>) {
+  attn.matmul ins(%a, %b : memref<?x?x?xbf16>, memref<64x?xbf16>) outs(%c : memref<?x?x64xf32>) transpose_rhs
+  return
+}

@@ -86,7 +86,7 @@ def AttnRaiseLinalgPass : Pass<"attn-raise-linalg"> {
 
 def ConvertAttnToAttnTilePass
     : Pass<"convert-attn-to-attn-tile", "::mlir::ModuleOp"> {
-  let summary = "write the plain tiled program of each attention";
+  let summary = "write the plain tiled program of each attention and product";
   let description = [{
     Each bufferised `attn.attention` with a schedule becomes a kernel and its
     launch. The kernel is the plain tiled program: a loop over work items, in it
@@ -98,11 +98,58 @@ def ConvertAttnToAttnTilePass
     one whose work items are tiles of queries. The latter is absent if the
     schedule has the kernel of the keys add up the gradients of queries; a last
     kernel then scales and rounds the sums.
+
+    An `attn.matmul` becomes a kernel whose work items are tiles of the result,
+    with a loop over the contracted dimension.
   }];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::attn_tile::AttnTileDialect",
     "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
     "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
+}
+
+def AttnRaiseMatmulPass : Pass<"attn-raise-matmul"> {
+  let summary = "find matrix products in linalg on tensors";
+  let description = [{
+    Each contraction of linalg on tensors, named or generic, that multiplies
+    bf16, f16 or f32 matrices becomes an `attn.matmul`: one contracted dimension,
+    one of rows, one of columns, and at most one of a batch, which comes first.
+    Operands may be transposed.
+
+    Elementwise operations of linalg that alone use a product become part of its
+    epilogue, with the operands and constants that they read, and so does the
+    addition to what the product was to be added to, unless that is zero. Sums
+    are f32 where linalg has 16-bit ones.
+
+    ```mlir
+    %sums = linalg.matmul ins(%x, %w : tensor<?x64xbf16>, tensor<64x96xbf16>)
+        outs(%zeros : tensor<?x96xf32>) -> tensor<?x96xf32>
+    %y = linalg.generic {...} ins(%sums, %bias : tensor<?x96xf32>, tensor<96xf32>)
+        outs(%init : tensor<?x96xbf16>) {
+    ^bb0(%s: f32, %b: f32, %o: bf16):
+      %t = arith.addf %s, %b : f32
+      %r = arith.truncf %t : f32 to bf16
+      linalg.yield %r : bf16
+    } -> tensor<?x96xbf16>
+    ```
+
+    becomes
+
+    ```mlir
+    %y = attn.matmul ins(%x, %w : ...) outs(%init : tensor<?x96xbf16>) epilogue {
+    ^bb0(%sum: f32, %b: index, %i: index, %j: index):
+      %x = tensor.extract %bias[%j] : tensor<96xf32>
+      %t = arith.addf %sum, %x : f32
+      attn.yield %t : f32
+    } -> tensor<?x96xbf16>
+    ```
+  }];
+  let statistics = [
+    Statistic<"numProducts", "num-products", "Number of products converted">,
+    Statistic<"numFused", "num-fused", "Number of operations in epilogues">];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::attn::AttnDialect",
+    "::mlir::tensor::TensorDialect"];
 }
 
 def ConvertAttnToLoopsPass : Pass<"convert-attn-to-loops"> {

@@ -725,6 +725,7 @@ struct ConvertAttnToAttnTile
     SmallVector<AttentionGradOp> gradients;
     SmallVector<DropoutMaskOp> masks;
     SmallVector<MaskTableOpInterface> tables;
+    SmallVector<MatmulOp> products;
     getOperation().walk([&](Operation *op) {
       if (auto attention = dyn_cast<AttentionOp>(op))
         attentions.push_back(attention);
@@ -734,6 +735,8 @@ struct ConvertAttnToAttnTile
         masks.push_back(mask);
       else if (auto table = dyn_cast<MaskTableOpInterface>(op))
         tables.push_back(table);
+      else if (auto product = dyn_cast<MatmulOp>(op))
+        products.push_back(product);
     });
     SymbolTableCollection symbolTables;
     IRRewriter rewriter(&getContext());
@@ -758,6 +761,11 @@ struct ConvertAttnToAttnTile
       SymbolTable &symbols = symbolTables.getSymbolTable(
           SymbolTable::getNearestSymbolTable(table));
       failedAny |= failed(lowerMaskTableToKernel(rewriter, table, symbols));
+    }
+    for (MatmulOp product : products) {
+      SymbolTable &symbols = symbolTables.getSymbolTable(
+          SymbolTable::getNearestSymbolTable(product));
+      failedAny |= failed(lowerMatmulToKernel(rewriter, product, symbols));
     }
     if (failedAny)
       signalPassFailure();

@@ -16,9 +16,10 @@ Value TileProgramBuilder::contract(Value lhs, Value rhs, Value acc,
   AffineExpr m, n, k;
   bindDims(getContext(), m, n, k);
   SmallVector<AffineExpr> lhsMap = {m, k}, rhsMap = {k, n};
-  if (form == ContractForm::TransposedLhs)
+  bool both = form == ContractForm::TransposedBoth;
+  if (both || form == ContractForm::TransposedLhs)
     lhsMap = {k, m};
-  if (form == ContractForm::TransposedRhs)
+  if (both || form == ContractForm::TransposedRhs)
     rhsMap = {n, k};
   using vector::IteratorType;
   return vector::ContractionOp::create(

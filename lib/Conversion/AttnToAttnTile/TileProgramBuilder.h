@@ -29,8 +29,8 @@ constexpr int64_t headDimMultiple = 16;
 
 constexpr double log2e = 1.4426950408889634074;
 
-/// Which operand of a product is stored with rows and columns exchanged.
-enum class ContractForm { Plain, TransposedRhs, TransposedLhs };
+/// Which operands of a product are stored with rows and columns exchanged.
+enum class ContractForm { Plain, TransposedRhs, TransposedLhs, TransposedBoth };
 
 /// Builder of operations on tiles.
 struct TileProgramBuilder : ImplicitLocOpBuilder {

@@ -826,7 +826,7 @@ func.func @nested(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tenso
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
       score {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
-        // expected-note @below {{'attn.attention' is not allowed in a region of attention}}
+        // expected-note @below {{'attn.attention' is not allowed in a region of attention or of a product}}
         %n = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
             outs(%o : tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
         attn.yield %s : f32

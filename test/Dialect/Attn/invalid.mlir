@@ -603,7 +603,7 @@ func.func @nested_attention(%q: tensor<2x4x8x16xf32>,
   %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
       outs(%o : tensor<2x4x8x64xf32>) score {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
-        // expected-note @below {{'attn.attention' is not allowed in a region of attention}}
+        // expected-note @below {{'attn.attention' is not allowed in a region of attention or of a product}}
         %n = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
             outs(%o : tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
         attn.yield %s : f32
@@ -632,7 +632,7 @@ func.func @read_of_out(%q: memref<2x4x8x16xf32>,
 
 func.func @yield_outside() {
   %c = arith.constant true
-  // expected-error @below {{'attn.yield' op expects parent op to be one of 'attn.attention, attn.attention_grad'}}
+  // expected-error @below {{'attn.yield' op expects parent op to be one of 'attn.attention, attn.attention_grad, attn.matmul'}}
   attn.yield %c : i1
 }
 

@@ -314,3 +314,72 @@ func.func private @gradient_warps() attributes {
       rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 4>,
       keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>>
 }
+
+// -----
+
+// CHECK-LABEL: func private @matmul() attributes {
+// CHECK-SAME: a = #attn_tile.matmul_sequential<row_tile = 3, column_tile = 5, depth_tile = 7>,
+// CHECK-SAME: b = #attn_tile.matmul_warp_specialized<row_tile = 192, column_tile = 128, depth_tile = 64, stages = 4, consumers = 3>}
+func.func private @matmul() attributes {
+  a = #attn_tile.matmul_sequential<row_tile = 3, column_tile = 5, depth_tile = 7>,
+  b = #attn_tile.matmul_warp_specialized<row_tile = 192, column_tile = 128, depth_tile = 64, stages = 4, consumers = 3>}
+
+// -----
+
+// expected-error @below {{'consumers' must be positive (was 0)}}
+func.func private @a() attributes {a = #attn_tile.matmul_warp_specialized<row_tile = 0, column_tile = 64, depth_tile = 64, stages = 1, consumers = 0, interleave = 1>}
+
+// -----
+
+// expected-error @below {{'stages' must be positive (was 0)}}
+func.func private @a() attributes {a = #attn_tile.matmul_warp_specialized<row_tile = 64, column_tile = 64, depth_tile = 64, stages = 0, consumers = 1, interleave = 1>}
+
+// -----
+
+// expected-error @below {{'column_tile' must be a positive multiple of 64 (was 96)}}
+func.func private @a() attributes {a = #attn_tile.matmul_warp_specialized<row_tile = 64, column_tile = 96, depth_tile = 64, stages = 1, consumers = 1, interleave = 1>}
+
+// -----
+
+// expected-error @below {{'depth_tile' must be a positive multiple of 64 (was 32)}}
+func.func private @a() attributes {a = #attn_tile.matmul_warp_specialized<row_tile = 64, column_tile = 64, depth_tile = 32, stages = 1, consumers = 1, interleave = 1>}
+
+// -----
+
+// expected-error @below {{'interleave' must be positive (was 0)}}
+func.func private @a() attributes {a = #attn_tile.matmul_warp_specialized<row_tile = 64, column_tile = 64, depth_tile = 64, stages = 1, consumers = 1, interleave = 0>}
+
+// -----
+
+// expected-error @below {{'row_tile' must be 64 times 'consumers' (expected 128, was 64)}}
+func.func private @a() attributes {a = #attn_tile.matmul_warp_specialized<row_tile = 64, column_tile = 64, depth_tile = 64, stages = 1, consumers = 2, interleave = 1>}
+
+// -----
+
+// expected-error @below {{'column_tile' must be at most 256 (was 320)}}
+func.func private @a() attributes {a = #attn_tile.matmul_warp_specialized<row_tile = 64, column_tile = 320, depth_tile = 64, stages = 1, consumers = 1, interleave = 1>}
+
+// -----
+
+// expected-error @below {{'depth_tile' must be at most 256 (was 320)}}
+func.func private @a() attributes {a = #attn_tile.matmul_warp_specialized<row_tile = 64, column_tile = 64, depth_tile = 320, stages = 1, consumers = 1, interleave = 1>}
+
+// -----
+
+// expected-error @below {{'consumers' must be at most 3 (was 4)}}
+func.func private @a() attributes {a = #attn_tile.matmul_warp_specialized<row_tile = 256, column_tile = 64, depth_tile = 64, stages = 1, consumers = 4, interleave = 1>}
+
+// -----
+
+// expected-error @below {{'row_tile' must be positive (was 0)}}
+func.func private @a() attributes {a = #attn_tile.matmul_sequential<row_tile = 0, column_tile = 1, depth_tile = 1>}
+
+// -----
+
+// expected-error @below {{'column_tile' must be positive (was 0)}}
+func.func private @a() attributes {a = #attn_tile.matmul_sequential<row_tile = 1, column_tile = 0, depth_tile = 1>}
+
+// -----
+
+// expected-error @below {{'depth_tile' must be positive (was 0)}}
+func.func private @a() attributes {a = #attn_tile.matmul_sequential<row_tile = 1, column_tile = 1, depth_tile = 0>}

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "RegionVerifier.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -266,10 +267,10 @@ static LogicalResult verifySizes(AttentionOpInterface op) {
 //===----------------------------------------------------------------------===//
 
 /// Checks that the operations in `region` do nothing but compute, read and
-/// add to destinations.
-static LogicalResult verifyRegionEffects(AttentionOpInterface op,
-                                         StringRef name, Region &region) {
-  SmallVector<RegionDestination> destinations = op.getRegionDestinations();
+/// add to `destinations`.
+static LogicalResult
+verifyRegionEffects(DestinationStyleOpInterface op, StringRef name,
+                    Region &region, ArrayRef<RegionDestination> destinations) {
   auto isDestination = [&](Value value) {
     return llvm::any_of(destinations, [&](const RegionDestination &entry) {
       return entry.argument == value &&
@@ -284,8 +285,8 @@ static LogicalResult verifyRegionEffects(AttentionOpInterface op,
           << "'" << nested->getName() << "' " << what;
       return WalkResult::interrupt();
     };
-    if (isa<AttentionOpInterface>(nested))
-      return fail("is not allowed in a region of attention");
+    if (isa<AttentionOpInterface, MatmulOp>(nested))
+      return fail("is not allowed in a region of attention or of a product");
     if (auto accumulate = dyn_cast<AccumulateOp>(nested)) {
       if (!isDestination(accumulate.getDestination()))
         return fail("must add to a destination that is an argument of its "
@@ -315,10 +316,10 @@ static LogicalResult verifyRegionEffects(AttentionOpInterface op,
   return failure(result.wasInterrupted());
 }
 
-/// Checks one region: its arguments, its terminator and its effects.
-static LogicalResult verifyRegion(AttentionOpInterface op, StringRef name,
-                                  Region &region, TypeRange argumentTypes,
-                                  Type yieldType) {
+LogicalResult attn::verifyRegion(
+    DestinationStyleOpInterface op, StringRef name, Region &region,
+    TypeRange argumentTypes, Type yieldType,
+    function_ref<SmallVector<RegionDestination>()> destinations) {
   if (region.empty())
     return success();
   Block &block = region.front();
@@ -334,7 +335,17 @@ static LogicalResult verifyRegion(AttentionOpInterface op, StringRef name,
   if (yield.getValue().getType() != yieldType)
     return op->emitOpError() << name << " region must yield " << yieldType
                              << " (was " << yield.getValue().getType() << ")";
-  return verifyRegionEffects(op, name, region);
+  return verifyRegionEffects(op, name, region, destinations());
+}
+
+/// Checks a region of attention.
+static LogicalResult verifyAttentionRegion(AttentionOpInterface op,
+                                           StringRef name, Region &region,
+                                           TypeRange argumentTypes,
+                                           Type yieldType) {
+  return verifyRegion(cast<DestinationStyleOpInterface>(op.getOperation()),
+                      name, region, argumentTypes, yieldType,
+                      [&] { return op.getRegionDestinations(); });
 }
 
 /// Checks the score and the keep region.
@@ -343,10 +354,12 @@ static LogicalResult verifyScoreAndKeep(AttentionOpInterface op) {
   Type f32 = builder.getF32Type();
   Type index = builder.getIndexType();
   SmallVector<Type> types = {f32, index, index, index, index};
-  if (failed(verifyRegion(op, "score", op.getScoreRegion(), types, f32)))
+  if (failed(
+          verifyAttentionRegion(op, "score", op.getScoreRegion(), types, f32)))
     return failure();
-  return verifyRegion(op, "keep", op.getKeepRegion(),
-                      ArrayRef<Type>(types).drop_front(), builder.getI1Type());
+  return verifyAttentionRegion(op, "keep", op.getKeepRegion(),
+                               ArrayRef<Type>(types).drop_front(),
+                               builder.getI1Type());
 }
 
 //===----------------------------------------------------------------------===//
@@ -592,8 +605,8 @@ LogicalResult AttentionGradOp::verifyRegions() {
   SmallVector<Type> types = {f32, f32};
   types.append(4, builder.getIndexType());
   llvm::append_range(types, getDcaptures().getTypes());
-  if (failed(
-          verifyRegion(*this, "score_grad", getScoreGradRegion(), types, f32)))
+  if (failed(verifyAttentionRegion(*this, "score_grad", getScoreGradRegion(),
+                                   types, f32)))
     return failure();
   return verifyScoreAndKeep(*this);
 }

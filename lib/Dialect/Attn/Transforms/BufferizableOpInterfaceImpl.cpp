@@ -158,6 +158,37 @@ struct MaskTableModel
   }
 };
 
+/// A product reads its inputs and overwrites its init. What the epilogue reads
+/// is reported by the operations in it.
+struct MatmulModel
+    : public DstBufferizableOpInterfaceExternalModel<MatmulModel, MatmulOp> {
+  bool bufferizesToMemoryRead(Operation *op, OpOperand &opOperand,
+                              const AnalysisState &) const {
+    return !cast<MatmulOp>(op).isDpsInit(&opOperand);
+  }
+
+  LogicalResult bufferize(Operation *op, RewriterBase &rewriter,
+                          const BufferizationOptions &options,
+                          BufferizationState &state) const {
+    auto product = cast<MatmulOp>(op);
+    if (product.isBufferized())
+      return success();
+    FailureOr<SmallVector<Value>> buffers =
+        getBuffers(op, rewriter, options, state);
+    if (failed(buffers))
+      return failure();
+    OperationState newState(op->getLoc(), op->getName(), *buffers, TypeRange(),
+                            op->getAttrs());
+    newState.addRegion();
+    auto bufferized = cast<MatmulOp>(rewriter.create(newState));
+    Region &epilogue = bufferized.getEpilogue();
+    rewriter.inlineRegionBefore(product.getEpilogue(), epilogue,
+                                epilogue.begin());
+    replaceOpWithBufferizedValues(rewriter, op, bufferized.getOut());
+    return success();
+  }
+};
+
 /// Writes a buffer that its parent has chosen. What it reads of it are partial
 /// sums that no other operation sees.
 struct AccumulateModel
@@ -328,5 +359,6 @@ void attn::registerBufferizableOpInterfaceExternalModels(
     SequenceIdsOp::attachInterface<MaskTableModel<SequenceIdsOp>>(*context);
     AncestorMapOp::attachInterface<MaskTableModel<AncestorMapOp>>(*context);
     BlockMapOp::attachInterface<MaskTableModel<BlockMapOp>>(*context);
+    MatmulOp::attachInterface<MatmulModel>(*context);
   });
 }

@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ChooseMatmulSchedule.h"
 #include "attn/Analysis/Roofline.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/Attn/Transforms/ForwardSchedules.h"
@@ -325,6 +326,10 @@ struct ChooseSchedulePass
         return chooseFor(attention, [&](AttentionOp attention) {
           return chooseForwardSchedule(attention, target, device);
         });
+      if (auto product = dyn_cast<MatmulOp>(op))
+        return failed(chooseMatmulSchedule(product, target))
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
       if (auto gradient = dyn_cast<AttentionGradOp>(op))
         return chooseFor(gradient, [&](AttentionGradOp gradient) {
           if (target == "host")

@@ -208,6 +208,33 @@ LogicalResult GradientAttr::verify(EmitErrorFn emitError,
   return success();
 }
 
+LogicalResult MatmulWarpSpecializedAttr::verify(
+    EmitErrorFn emitError, int64_t rowTile, int64_t columnTile,
+    int64_t depthTile, int64_t stages, int64_t consumers, int64_t interleave) {
+  if (failed(verifyPositive(emitError, "consumers", consumers)) ||
+      failed(verifyPositive(emitError, "stages", stages)) ||
+      failed(verifyMultiple(emitError, "column_tile", columnTile, 64)) ||
+      failed(verifyMultiple(emitError, "depth_tile", depthTile, 64)) ||
+      failed(verifyPositive(emitError, "interleave", interleave)))
+    return failure();
+  if (rowTile != consumers * 64)
+    return emitError() << "'row_tile' must be 64 times 'consumers' (expected "
+                       << consumers * 64 << ", was " << rowTile << ")";
+  return success(
+      succeeded(verifyAtMost(emitError, "column_tile", columnTile, maxTile)) &&
+      succeeded(verifyAtMost(emitError, "depth_tile", depthTile, maxTile)) &&
+      succeeded(verifyAtMost(emitError, "consumers", consumers, 3)));
+}
+
+LogicalResult MatmulSequentialAttr::verify(EmitErrorFn emitError,
+                                           int64_t rowTile, int64_t columnTile,
+                                           int64_t depthTile) {
+  return success(
+      succeeded(verifyPositive(emitError, "row_tile", rowTile)) &&
+      succeeded(verifyPositive(emitError, "column_tile", columnTile)) &&
+      succeeded(verifyPositive(emitError, "depth_tile", depthTile)));
+}
+
 LogicalResult MultistageAttr::verify(EmitErrorFn emitError, int64_t queryTile,
                                      int64_t keyTile, int64_t stages,
                                      int64_t warps) {

@@ -88,6 +88,8 @@ struct SequentialSchedule : TiledSchedule<SequentialSchedule, SequentialAttr> {
   }
   LogicalResult verifyUse(Attribute schedule, Operation *attention,
                           StringRef target) const {
+    if (isa<attn::MatmulOp>(attention))
+      return emitWrongUse(attention, schedule, "attention and gradients");
     return verifyTarget(attention, schedule, target, "host");
   }
   void buildKernelPipeline(Attribute, OpPassManager &pm) const {
@@ -209,6 +211,66 @@ struct KeyStationarySchedule
   }
 };
 
+/// What the schedules of matrix products share. `Model` adds
+/// `buildKernelPipeline` and the name of its target.
+template <typename Model, typename ScheduleAttr>
+struct MatmulSchedule
+    : attn::ScheduleAttrInterface::ExternalModel<Model, ScheduleAttr> {
+  int64_t getQueryTile(Attribute schedule) const {
+    return cast<ScheduleAttr>(schedule).getRowTile();
+  }
+  int64_t getKeyTile(Attribute schedule) const {
+    return cast<ScheduleAttr>(schedule).getColumnTile();
+  }
+  int64_t getDepthTile(Attribute schedule) const {
+    return cast<ScheduleAttr>(schedule).getDepthTile();
+  }
+  attn::ScheduleAttrInterface getPreparation(Attribute schedule) const {
+    return cast<attn::ScheduleAttrInterface>(schedule);
+  }
+  LogicalResult verifyUse(Attribute schedule, Operation *op,
+                          StringRef target) const {
+    if (!isa<attn::MatmulOp>(op))
+      return emitWrongUse(op, schedule, "matrix products");
+    return verifyTarget(op, schedule, target, Model::target);
+  }
+};
+
+struct MatmulSequentialSchedule
+    : MatmulSchedule<MatmulSequentialSchedule, MatmulSequentialAttr> {
+  static constexpr StringLiteral target = "host";
+  void buildKernelPipeline(Attribute, OpPassManager &) const {}
+};
+
+struct MatmulWarpSpecializedSchedule
+    : MatmulSchedule<MatmulWarpSpecializedSchedule, MatmulWarpSpecializedAttr> {
+  static constexpr StringLiteral target = "sm_90a";
+  void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
+    auto schedule = cast<MatmulWarpSpecializedAttr>(attribute);
+    AttnTileSplitRegionsPassOptions split;
+    // The sums leave no registers for them.
+    split.loadTiles = false;
+    pm.addNestedPass<KernelOp>(createAttnTileSplitRegionsPass(split));
+    AttnTileSetTraversalPassOptions traversal;
+    traversal.kind = TraversalKind::Persistent;
+    traversal.interleave = schedule.getInterleave();
+    pm.addPass(createAttnTileSetTraversalPass(traversal));
+    addCleanUp(pm);
+    AttnTileCreatePipesPassOptions pipes;
+    pipes.stages = schedule.getStages();
+    pm.addNestedPass<KernelOp>(createAttnTileCreatePipesPass(pipes));
+    AttnTileStageStoresPassOptions stores;
+    stores.consumers = schedule.getConsumers();
+    pm.addNestedPass<KernelOp>(createAttnTileStageStoresPass(stores));
+    AttnTileSplitRolesPassOptions roles;
+    roles.consumers = schedule.getConsumers();
+    pm.addNestedPass<KernelOp>(createAttnTileSplitRolesPass(roles));
+    addCleanUp(pm);
+    pm.addNestedPass<KernelOp>(createAttnTileChainProductsPass());
+    pm.addPass(createAttnTileUseTensorMapsPass());
+  }
+};
+
 /// Kernels carry the schedules that this one is made of.
 struct GradientSchedule
     : attn::ScheduleAttrInterface::ExternalModel<GradientSchedule,
@@ -266,5 +328,8 @@ void mlir::attn_tile::registerScheduleInterfaceExternalModels(
     WarpSpecializedAttr::attachInterface<WarpSpecializedSchedule>(*context);
     KeyStationaryAttr::attachInterface<KeyStationarySchedule>(*context);
     GradientAttr::attachInterface<GradientSchedule>(*context);
+    MatmulSequentialAttr::attachInterface<MatmulSequentialSchedule>(*context);
+    MatmulWarpSpecializedAttr::attachInterface<MatmulWarpSpecializedSchedule>(
+        *context);
   });
 }

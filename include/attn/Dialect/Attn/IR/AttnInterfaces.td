@@ -151,6 +151,13 @@ def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
     InterfaceMethod<"Keys in one step of the loop over keys.",
       "int64_t", "getKeyTile", (ins)>,
     InterfaceMethod<[{
+        Of a schedule of matrix products, whose tiles of queries and keys are
+        rows and columns of the result: contracted elements in one step. 0 of
+        all others.
+      }],
+      "int64_t", "getDepthTile", (ins), /*methodBody=*/"",
+        /*defaultImplementation=*/"return 0;">,
+    InterfaceMethod<[{
         Rows of queries whose products read a tile of keys or values from shared
         memory together; 0 if tiles are not staged there.
       }],
@@ -192,11 +199,11 @@ def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
            "const ::mlir::attn::DeviceFigures &":$device),
       /*methodBody=*/"", /*defaultImplementation=*/"return std::nullopt;">,
     InterfaceMethod<[{
-        Whether the kernels of `attention`, an attention or its gradient, can
-        have this schedule on `target`; reports on `attention` why not.
+        Whether the kernels of `op`, an attention, its gradient or a matrix
+        product, can have this schedule on `target`; reports on `op` why not.
       }],
       "::llvm::LogicalResult", "verifyUse",
-      (ins "::mlir::Operation *":$attention, "::llvm::StringRef":$target)>,
+      (ins "::mlir::Operation *":$op, "::llvm::StringRef":$target)>,
     InterfaceMethod<[{
         Appends the passes that turn the plain tiled program of
         `convert-attn-to-attn-tile` into this strategy's final `attn_tile`

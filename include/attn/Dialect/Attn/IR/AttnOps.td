@@ -94,6 +94,16 @@ def Attn_GradTensor
                       ".isF32()">]>,
            "ranked tensor or memref of f32 values">;
 
+/// bf16, f16 or f32, two dimensions, or three with a batch before them.
+def Attn_MatrixTensor
+    : Type<And<[Or<[AnyRankedTensor.predicate, AnyMemRef.predicate]>,
+                CPred<"::llvm::is_contained({2, 3}, "
+                      "::llvm::cast<::mlir::ShapedType>($_self).getRank())">,
+                CPred<"::llvm::isa<::mlir::BFloat16Type, ::mlir::Float16Type, "
+                      "::mlir::Float32Type>(::llvm::cast<::mlir::ShapedType>($_self)"
+                      ".getElementType())">]>,
+           "2-D or 3-D tensor or memref of bf16, f16 or f32 values">;
+
 def Attn_AttentionOp : Attn_Op<"attention", [
     AttrSizedOperandSegments, SingleBlock, RecursiveMemoryEffects,
     DeclareOpInterfaceMethods<Attn_AttentionOpInterface, [
@@ -590,15 +600,95 @@ def Attn_AccumulateOp : Attn_Op<"accumulate", [
   let hasVerifier = 1;
 }
 
+def Attn_MatmulOp : Attn_Op<"matmul", [
+    SingleBlock, RecursiveMemoryEffects,
+    DestinationStyleOpInterface,
+    DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>,
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
+    DeclareOpInterfaceMethods<ConditionallySpeculatable>,
+    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
+  let summary = "matrix product with an epilogue";
+  let description = [{
+    For each batch entry `b`, row `i` and column `j`:
+
+    ```
+    out[b,i,j] = epilogue(sum over k of lhs[b,i,k] * rhs[b,k,j], b, i, j)
+    ```
+
+    | operand | shape | element type |
+    |---|---|---|
+    | `lhs` | `[B, M, K]`, or `[B, K, M]` with `transpose_lhs` | bf16, f16 or f32 |
+    | `rhs` | `[B, K, N]`, or `[B, N, K]` with `transpose_rhs` | that of `lhs` |
+    | `out` | `[B, M, N]` | that of `lhs`, or f32 |
+
+    `B` is absent from all three, or from an input that is the same for the whole
+    batch. Products and sums are f32 and are rounded once, after the epilogue.
+
+    The `epilogue` region computes an element, an `f32`, from the sum and its
+    position, and may read what it captures: a bias, a factor, a residual. It must
+    only compute and read, and must not read `out`.
+
+    The operation is in destination style: on tensors it returns the new contents
+    of `out`, which it overwrites, on memrefs it writes them.
+    `attn-raise-matmul` makes it of products in linalg.
+
+    ```mlir
+    %c = attn.matmul ins(%x, %w : tensor<?x4096xbf16>, tensor<6144x4096xbf16>)
+        outs(%init : tensor<?x6144xbf16>) transpose_rhs
+        epilogue {
+        ^bb0(%sum: f32, %b: index, %i: index, %j: index):
+          %x = tensor.extract %bias[%j] : tensor<6144xf32>
+          %y = arith.addf %sum, %x : f32
+          attn.yield %y : f32
+        } -> tensor<?x6144xbf16>
+    ```
+  }];
+  let arguments = (ins Attn_MatrixTensor:$lhs, Attn_MatrixTensor:$rhs,
+                       Attn_MatrixTensor:$out,
+                       UnitAttr:$transpose_lhs, UnitAttr:$transpose_rhs,
+                       OptionalAttr<Attn_ScheduleAttrInterface>:$schedule);
+  let results = (outs Optional<AnyRankedTensor>:$result);
+  let regions = (region MaxSizedRegion<1>:$epilogue);
+  let assemblyFormat = [{
+    `ins` `(` $lhs `,` $rhs `:` type($lhs) `,` type($rhs) `)`
+    `outs` `(` $out `:` type($out) `)`
+    (`transpose_lhs` $transpose_lhs^)? (`transpose_rhs` $transpose_rhs^)?
+    (`schedule` `(` $schedule^ `)`)? attr-dict-with-keyword
+    (`epilogue` $epilogue^)? (`->` type($result)^)?
+  }];
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Whether the operands are memrefs.
+    bool isBufferized() {
+      return ::llvm::isa<::mlir::MemRefType>(getOut().getType());
+    }
+    /// Whether `operand` has an entry for each member of the batch.
+    static bool isBatched(::mlir::Value operand) {
+      return ::llvm::cast<::mlir::ShapedType>(operand.getType()).getRank() == 3;
+    }
+    /// The dimension of an input that is the contracted one, and that which is
+    /// one of the output.
+    int64_t getLhsDepthDim() { return isBatched(getLhs()) + !getTransposeLhs(); }
+    int64_t getLhsRowDim() { return isBatched(getLhs()) + getTransposeLhs(); }
+    int64_t getRhsDepthDim() { return isBatched(getRhs()) + getTransposeRhs(); }
+    int64_t getRhsColumnDim() { return isBatched(getRhs()) + !getTransposeRhs(); }
+
+    /// DestinationStyleOpInterface.
+    ::mlir::MutableOperandRange getDpsInitsMutable() { return getOutMutable(); }
+  }];
+}
+
 def Attn_YieldOp : Attn_Op<"yield", [
     Pure, ReturnLike, Terminator,
-    ParentOneOf<["AttentionOp", "AttentionGradOp"]>]> {
-  let summary = "result of a region of attention";
+    ParentOneOf<["AttentionOp", "AttentionGradOp", "MatmulOp"]>]> {
+  let summary = "result of a region";
   let description = [{
-    Ends a region of `attn.attention` or `attn.attention_grad` and yields its one
-    scalar: the new score, an `f32`, from the score region; whether the pair
-    attends, an `i1`, from the keep region; the gradient of the score before the
-    score region, an `f32`, from the `score_grad` region.
+    Ends a region of `attn.attention`, `attn.attention_grad` or `attn.matmul` and
+    yields its one scalar: the new score, an `f32`, from the score region;
+    whether the pair attends, an `i1`, from the keep region; the gradient of the
+    score before the score region, an `f32`, from the `score_grad` region; the
+    element, an `f32`, from the epilogue of a product.
 
     ```mlir
     attn.yield %t : f32

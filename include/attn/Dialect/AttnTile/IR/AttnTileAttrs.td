@@ -185,6 +185,46 @@ def AttnTile_SequentialAttr : AttnTile_Attr<"Sequential", "sequential",
   let genVerifyDecl = 1;
 }
 
+def AttnTile_MatmulWarpSpecializedAttr : AttnTile_Attr<
+    "MatmulWarpSpecialized", "matmul_warp_specialized", []> {
+  let summary = "matrix product by one producer and several consumers";
+  let description = [{
+    Strategy of matrix products for GPUs with asynchronous products and bulk
+    copies: a producer stages tiles of both inputs, `depth_tile` deep, in pipes
+    of `stages` stages; `consumers` warpgroups share the `row_tile` rows of a
+    tile of the result and keep one product in flight. Groups are persistent;
+    `interleave` rows of tiles are walked together, column by column, so that
+    what groups read at the same time stays in the L2 cache.
+
+    ```mlir
+    #attn_tile.matmul_warp_specialized<row_tile = 128, column_tile = 256,
+        depth_tile = 64, stages = 4, consumers = 2, interleave = 16>
+    ```
+  }];
+  let parameters = (ins "int64_t":$row_tile, "int64_t":$column_tile,
+                        "int64_t":$depth_tile, "int64_t":$stages,
+                        "int64_t":$consumers,
+                        DefaultValuedParameter<"int64_t", "1">:$interleave);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def AttnTile_MatmulSequentialAttr : AttnTile_Attr<
+    "MatmulSequential", "matmul_sequential", []> {
+  let summary = "matrix product, one task for each tile of the result";
+  let description = [{
+    Strategy of matrix products on the host target.
+
+    ```mlir
+    #attn_tile.matmul_sequential<row_tile = 16, column_tile = 64, depth_tile = 64>
+    ```
+  }];
+  let parameters = (ins "int64_t":$row_tile, "int64_t":$column_tile,
+                        "int64_t":$depth_tile);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 def AttnTile_ScalarAttr : AttnTile_Attr<"Scalar", "scalar", []> {
   let summary = "one warp for each work item, on scalars alone";
   let description = [{

@@ -1,0 +1,201 @@
+//===- MatmulToAttnTile.cpp - Matrix products to tiled programs -----------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Writes the plain tiled program of each matrix product: a loop over tiles of
+// the result, in it a loop over the contracted dimension.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TileProgramBuilder.h"
+#include "attn/Conversion/AttnToAttnTile/AttnToAttnTile.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "mlir/Transforms/RegionUtils.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+
+namespace {
+/// Writes the kernel of one matrix product.
+class MatmulWriter {
+public:
+  MatmulWriter(OpBuilder &builder, MatmulOp op, attn_tile::KernelOp kernel,
+               ValueRange captures);
+
+  void write();
+
+private:
+  void writeWorkItem(Value batch, Value row, Value column);
+  /// Loads a tile of an input, whose rows are contracted elements if
+  /// `depthFirst`.
+  Value loadTile(Value source, Value batch, Value depth, int64_t depthTile,
+                 Value other, int64_t otherTile, bool depthFirst,
+                 Value position, Value length);
+  Value writeEpilogue(Value sums, Value batch, Value row, Value column);
+
+  TileProgramBuilder b;
+  MatmulOp op;
+  attn_tile::KernelOp kernel;
+  IRMapping captured;
+  int64_t rowTile, columnTile, depthTile;
+  Value lhs, rhs, out;
+  Value rows, columns;
+};
+} // namespace
+
+MatmulWriter::MatmulWriter(OpBuilder &builder, MatmulOp op,
+                           attn_tile::KernelOp kernel, ValueRange captures)
+    : b(op.getLoc(), builder), op(op), kernel(kernel) {
+  ScheduleAttrInterface schedule = op.getScheduleAttr();
+  rowTile = schedule.getQueryTile();
+  columnTile = schedule.getKeyTile();
+  depthTile = schedule.getDepthTile();
+  Block &entry = kernel.getBody().front();
+  lhs = entry.getArgument(0);
+  rhs = entry.getArgument(1);
+  out = entry.getArgument(2);
+  captured.map(captures, entry.getArguments().drop_front(3));
+}
+
+void MatmulWriter::write() {
+  b.setInsertionPointToEnd(&kernel.getBody().front());
+  visitUsedValuesDefinedAbove(op.getEpilogue(), [&](OpOperand *use) {
+    if (!captured.contains(use->get()))
+      b.clone(*use->get().getDefiningOp(), captured);
+  });
+  bool isBatched = MatmulOp::isBatched(out);
+  rows = b.size(out, isBatched);
+  columns = b.size(out, isBatched + 1);
+  SmallVector<OpFoldResult> bounds = {b.countTiles(rows, rowTile),
+                                      b.countTiles(columns, columnTile)};
+  if (isBatched)
+    bounds.insert(bounds.begin(), b.size(out, 0));
+  auto forall = scf::ForallOp::create(b, bounds, ValueRange(), std::nullopt);
+  attn_tile::ReturnOp::create(b);
+
+  b.setInsertionPointToStart(forall.getBody());
+  SmallVector<Value> ids = forall.getInductionVars();
+  Value batch = isBatched ? ids.front() : Value();
+  ValueRange tile = ValueRange(ids).take_back(2);
+  writeWorkItem(batch, arith::MulIOp::create(b, tile[0], b.index(rowTile)),
+                arith::MulIOp::create(b, tile[1], b.index(columnTile)));
+}
+
+Value MatmulWriter::loadTile(Value source, Value batch, Value depth,
+                             int64_t depthTile, Value other, int64_t otherTile,
+                             bool depthFirst, Value position, Value length) {
+  SmallVector<Value> indices = {depth, other};
+  SmallVector<int64_t> shape = {depthTile, otherTile};
+  if (!depthFirst) {
+    std::swap(indices[0], indices[1]);
+    std::swap(shape[0], shape[1]);
+  }
+  if (MatmulOp::isBatched(source))
+    indices.insert(indices.begin(), batch);
+  return b.load(shape, source, indices, position, length);
+}
+
+void MatmulWriter::writeWorkItem(Value batch, Value row, Value column) {
+  Value zero = b.index(0), one = b.index(1);
+  // A product without depth takes one step, of zeros.
+  Value count = arith::MaxUIOp::create(
+      b, b.countTiles(b.size(lhs, op.getLhsDepthDim()), depthTile), one);
+  bool transposeLhs = op.getTransposeLhs(), transposeRhs = op.getTransposeRhs();
+  ContractForm form = transposeLhs && transposeRhs
+                          ? ContractForm::TransposedBoth
+                      : transposeLhs ? ContractForm::TransposedLhs
+                      : transposeRhs ? ContractForm::TransposedRhs
+                                     : ContractForm::Plain;
+  auto loop = scf::ForOp::create(b, zero, count, one,
+                                 b.splat({rowTile, columnTile}, 0));
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    Value step = loop.getInductionVar();
+    Value depth = arith::MulIOp::create(b, step, b.index(depthTile));
+    Value lhsTile = loadTile(lhs, batch, depth, depthTile, row, rowTile,
+                             /*depthFirst=*/transposeLhs, step, count);
+    Value rhsTile = loadTile(rhs, batch, depth, depthTile, column, columnTile,
+                             /*depthFirst=*/!transposeRhs, step, count);
+    scf::YieldOp::create(
+        b, b.contract(lhsTile, rhsTile, loop.getRegionIterArg(0), form));
+  }
+  Value tile = writeEpilogue(loop.getResult(0), batch, row, column);
+  SmallVector<Value> indices = {row, column};
+  if (batch)
+    indices.insert(indices.begin(), batch);
+  attn_tile::StoreOp::create(
+      b, b.round(tile, getElementTypeOrSelf(out.getType())), out, indices);
+}
+
+Value MatmulWriter::writeEpilogue(Value sums, Value batch, Value row,
+                                  Value column) {
+  Region &region = op.getEpilogue();
+  if (region.empty())
+    return sums;
+  Value zero = b.index(0);
+  auto map =
+      attn_tile::MapOp::create(b, sums, batch ? batch : zero,
+                               /*head=*/zero, row, column, rows, columns);
+  OpBuilder::InsertionGuard guard(b);
+  SmallVector<Type> types(5, b.getIndexType());
+  types[0] = b.getF32Type();
+  SmallVector<Location> locs(types.size(), b.getLoc());
+  Block *body = b.createBlock(&map.getBody(), {}, types, locs);
+  SmallVector<Value> at(body->getArguments());
+  // A product has no heads.
+  at.erase(at.begin() + 2);
+  b.cloneRegion(region, body, at, captured);
+  return map.getResult();
+}
+
+FailureOr<attn_tile::KernelOp>
+mlir::attn::lowerMatmulToKernel(RewriterBase &rewriter, MatmulOp op,
+                                SymbolTable &symbols) {
+  if (!op.isBufferized())
+    return op.emitOpError("must be bufferised");
+  ScheduleAttrInterface schedule = op.getScheduleAttr();
+  if (!schedule)
+    return op.emitOpError("needs a schedule");
+
+  SetVector<Value> used;
+  getUsedValuesDefinedAbove(op->getRegions(), used);
+  SmallVector<Value> operands = {op.getLhs(), op.getRhs(), op.getOut()};
+  for (Value value : used) {
+    if (matchPattern(value, m_Constant()))
+      continue;
+    if (isa<TensorType>(value.getType()))
+      return op.emitOpError("captures ")
+             << value.getType() << ", which must be bufferised";
+    operands.push_back(value);
+  }
+
+  std::string name = "matmul_kernel";
+  Operation *place = op;
+  while (place->getParentOp() != symbols.getOp())
+    place = place->getParentOp();
+  if (auto function = op->getParentOfType<FunctionOpInterface>())
+    name = (function.getName() + "_matmul_kernel").str();
+  OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPoint(place);
+  auto kernel = attn_tile::KernelOp::create(
+      rewriter, op.getLoc(), name,
+      rewriter.getFunctionType(TypeRange(ValueRange(operands)), {}));
+  kernel.setScheduleAttr(schedule);
+  // Only makes the name unique: the kernel has its place already.
+  symbols.insert(kernel);
+  MatmulWriter(rewriter, op, kernel, ArrayRef(operands).drop_front(3)).write();
+  rewriter.setInsertionPoint(op);
+  rewriter.replaceOpWithNewOp<attn_tile::LaunchOp>(
+      op, SymbolRefAttr::get(kernel), /*grid=*/ValueRange(), operands,
+      /*groups_per_multiprocessor=*/IntegerAttr());
+  return kernel;
+}

@@ -1,0 +1,317 @@
+//===- RaiseMatmul.cpp - Matrix products from linalg ----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Recognises contractions of two matrices by their indexing maps and bodies,
+// and puts the elementwise operations that follow them into their epilogues.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Conversion/Passes.h"
+#include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Linalg/Utils/Utils.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/Remarks.h"
+#include "mlir/IR/TypeUtilities.h"
+
+namespace mlir::attn {
+#define GEN_PASS_DEF_ATTNRAISEMATMULPASS
+#include "attn/Conversion/Passes.h.inc"
+} // namespace mlir::attn
+
+using namespace mlir;
+using namespace mlir::attn;
+
+namespace {
+/// A contraction of linalg as a product of two matrices.
+struct Product {
+  Value lhs, rhs, init;
+  bool transposeLhs, transposeRhs;
+};
+} // namespace
+
+static bool isMatrixElement(Type type) {
+  return isa<BFloat16Type, Float16Type, Float32Type>(type);
+}
+
+/// Whether an input with this map is a matrix of `row` and `column`, maybe
+/// after `batch`; and if so, whether it is stored transposed.
+static std::optional<bool> isTransposed(AffineMap map, AffineExpr batch,
+                                        AffineExpr row, AffineExpr column) {
+  ArrayRef<AffineExpr> results = map.getResults();
+  if (results.size() == 3) {
+    if (!batch || results.front() != batch)
+      return std::nullopt;
+    results = results.drop_front();
+  }
+  if (results == ArrayRef<AffineExpr>{row, column})
+    return false;
+  if (results == ArrayRef<AffineExpr>{column, row})
+    return true;
+  return std::nullopt;
+}
+
+/// Whether the body multiplies, widening what it multiplies at most, and adds.
+static bool hasProductBody(linalg::LinalgOp op) {
+  Block *body = op.getBlock();
+  bool isPlain = llvm::all_of(body->without_terminator(), [](Operation &op) {
+    return isa<arith::ExtFOp, arith::MulFOp, arith::AddFOp>(op);
+  });
+  return isPlain && linalg::detail::isContractionBody(
+                        *body, [](Operation *first, Operation *second) {
+                          return isa<arith::MulFOp>(first) &&
+                                 isa<arith::AddFOp>(second);
+                        });
+}
+
+/// Recognises a product, or says in `reason` why `op` is none.
+static std::optional<Product> matchProduct(linalg::LinalgOp op,
+                                           StringRef &reason) {
+  if (!op.hasPureTensorSemantics() || op.getNumDpsInputs() != 2 ||
+      op.getNumDpsInits() != 1 || op.getNumReductionLoops() != 1 ||
+      !hasProductBody(op)) {
+    reason = "is no contraction of two tensors";
+    return std::nullopt;
+  }
+  SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+  ArrayRef<AffineExpr> out = maps[2].getResults();
+  if (!maps[2].isProjectedPermutation() || out.size() < 2 || out.size() > 3 ||
+      op.getNumLoops() != out.size() + 1) {
+    reason = "has more dimensions than a batch, rows, columns and depth";
+    return std::nullopt;
+  }
+  SmallVector<unsigned> reductions;
+  op.getReductionDims(reductions);
+  AffineExpr depth = getAffineDimExpr(reductions.front(), op.getContext());
+  AffineExpr batch = out.size() == 3 ? out.front() : AffineExpr();
+  AffineExpr row = out[out.size() - 2], column = out.back();
+
+  Product product{op.getDpsInputs()[0], op.getDpsInputs()[1],
+                  op.getDpsInits()[0], false, false};
+  std::optional<bool> lhs = isTransposed(maps[0], batch, row, depth);
+  std::optional<bool> rhs = isTransposed(maps[1], batch, depth, column);
+  if (!lhs || !rhs) {
+    // Inputs in the other order.
+    std::swap(product.lhs, product.rhs);
+    lhs = isTransposed(maps[1], batch, row, depth);
+    rhs = isTransposed(maps[0], batch, depth, column);
+  }
+  if (!lhs || !rhs) {
+    reason = "has inputs that are no matrices with the batch first";
+    return std::nullopt;
+  }
+  product.transposeLhs = *lhs;
+  product.transposeRhs = *rhs;
+  Type element = getElementTypeOrSelf(product.lhs.getType());
+  Type outElement = getElementTypeOrSelf(product.init.getType());
+  if (!isMatrixElement(element) ||
+      getElementTypeOrSelf(product.rhs.getType()) != element ||
+      (outElement != element && !outElement.isF32())) {
+    reason = "has element types that attn.matmul does not";
+    return std::nullopt;
+  }
+  return product;
+}
+
+/// The operand of the only use of `value`, if that is an elementwise operation
+/// that can follow it in an epilogue.
+static OpOperand *getFusibleUse(Value value) {
+  if (!value.hasOneUse())
+    return nullptr;
+  OpOperand *use = &*value.use_begin();
+  auto op = dyn_cast<linalg::LinalgOp>(use->getOwner());
+  if (!op || !op.hasPureTensorSemantics() || op.getNumDpsInits() != 1 ||
+      !linalg::isElementwise(op) || !op.isDpsInput(use) ||
+      !op.getMatchingIndexingMap(use).isIdentity() ||
+      !op.getMatchingIndexingMap(op.getDpsInitOperand(0)).isIdentity())
+    return nullptr;
+  Type element = getElementTypeOrSelf(op.getDpsInits()[0].getType());
+  return isMatrixElement(element) ? use : nullptr;
+}
+
+namespace {
+/// Writes the epilogue of one product.
+class EpilogueWriter {
+public:
+  EpilogueWriter(OpBuilder &builder, MatmulOp product)
+      : b(product.getLoc(), builder) {
+    Type index = b.getIndexType();
+    Block *body = b.createBlock(&product.getEpilogue(), {},
+                                {b.getF32Type(), index, index, index},
+                                SmallVector<Location>(4, b.getLoc()));
+    value = body->getArgument(0);
+    ValueRange positions = body->getArguments().drop_front();
+    at.assign(positions.begin(), positions.end());
+    if (!MatmulOp::isBatched(product.getOut()))
+      at.erase(at.begin());
+  }
+
+  /// Adds the element of `tensor` to the sum.
+  void addElement(Value tensor) {
+    value = arith::AddFOp::create(b, value,
+                                  convert(read(tensor, at), b.getF32Type()));
+  }
+
+  /// Goes on with the result of `op`, which uses the value as `use`.
+  void append(linalg::LinalgOp op, OpOperand *use) {
+    IRMapping map;
+    for (OpOperand &operand : op->getOpOperands()) {
+      BlockArgument argument = op.getMatchingBlockArgument(&operand);
+      if (&operand == use) {
+        map.map(argument, convert(value, argument.getType()));
+        continue;
+      }
+      if (argument.use_empty())
+        continue;
+      if (!isa<TensorType>(operand.get().getType())) {
+        map.map(argument, operand.get());
+        continue;
+      }
+      SmallVector<Value> indices;
+      for (AffineExpr expr : op.getMatchingIndexingMap(&operand).getResults())
+        indices.push_back(at[cast<AffineDimExpr>(expr).getPosition()]);
+      map.map(argument, read(operand.get(), indices));
+    }
+    for (Operation &nested : op.getBlock()->without_terminator()) {
+      if (auto index = dyn_cast<linalg::IndexOp>(nested))
+        map.map(index.getResult(), at[index.getDim()]);
+      else
+        b.clone(nested, map);
+    }
+    value = map.lookupOrDefault(op.getBlock()->getTerminator()->getOperand(0));
+  }
+
+  /// Ends the epilogue. What was rounded to the element type of the output last
+  /// is not, since that is done when it is stored.
+  void finish(Type element) {
+    auto rounded = value.getDefiningOp<arith::TruncFOp>();
+    if (rounded && rounded.getType() == element &&
+        rounded.getIn().getType().isF32())
+      value = rounded.getIn();
+    if (rounded && rounded.use_empty())
+      rounded.erase();
+    YieldOp::create(b, convert(value, b.getF32Type()));
+  }
+
+private:
+  Value convert(Value from, Type type) {
+    unsigned width = from.getType().getIntOrFloatBitWidth();
+    if (from.getType() == type)
+      return from;
+    if (width < type.getIntOrFloatBitWidth())
+      return arith::ExtFOp::create(b, type, from);
+    return arith::TruncFOp::create(b, type, from);
+  }
+
+  /// Reads an element; what is repeated is read from where it comes from.
+  Value read(Value tensor, SmallVector<Value> indices) {
+    while (auto broadcast = tensor.getDefiningOp<linalg::BroadcastOp>()) {
+      SmallVector<Value> kept;
+      for (auto [dim, index] : llvm::enumerate(indices))
+        if (!llvm::is_contained(broadcast.getDimensions(), dim))
+          kept.push_back(index);
+      indices = std::move(kept);
+      tensor = broadcast.getInput();
+    }
+    return tensor::ExtractOp::create(b, tensor, indices);
+  }
+
+  ImplicitLocOpBuilder b;
+  /// The element so far, and its position in the output.
+  Value value;
+  SmallVector<Value> at;
+};
+} // namespace
+
+/// Replaces `op` and the `followers` of its result, each by its use of what is
+/// before it.
+static void convert(RewriterBase &rewriter, linalg::LinalgOp op,
+                    const Product &product, ArrayRef<OpOperand *> followers) {
+  Location loc = op.getLoc();
+  linalg::LinalgOp last = op;
+  if (!followers.empty())
+    last = cast<linalg::LinalgOp>(followers.back()->getOwner());
+  rewriter.setInsertionPoint(last);
+
+  auto fill = product.init.getDefiningOp<linalg::FillOp>();
+  bool isZero =
+      fill && matchPattern(fill.getInputs().front(), m_AnyZeroFloat());
+  Value out;
+  if (!followers.empty())
+    out = last.getDpsInits()[0];
+  else if (isZero)
+    out = fill.getOutputs().front();
+  else
+    out = tensor::EmptyOp::create(
+        rewriter, loc, tensor::getMixedSizes(rewriter, loc, product.init),
+        getElementTypeOrSelf(product.init.getType()));
+  auto matmul = MatmulOp::create(
+      rewriter, loc, last->getResult(0).getType(), product.lhs, product.rhs,
+      out, product.transposeLhs, product.transposeRhs, /*schedule=*/nullptr);
+  if (!isZero || !followers.empty()) {
+    OpBuilder::InsertionGuard guard(rewriter);
+    EpilogueWriter writer(rewriter, matmul);
+    if (!isZero)
+      writer.addElement(product.init);
+    for (OpOperand *use : followers)
+      writer.append(cast<linalg::LinalgOp>(use->getOwner()), use);
+    writer.finish(getElementTypeOrSelf(out.getType()));
+  }
+  rewriter.replaceOp(last, matmul.getResult());
+  for (OpOperand *use : llvm::reverse(followers)) {
+    Operation *before = use->get().getDefiningOp();
+    assert(before->use_empty() && "what follows has been erased");
+    rewriter.eraseOp(before);
+  }
+}
+
+namespace {
+struct AttnRaiseMatmulPass
+    : public attn::impl::AttnRaiseMatmulPassBase<AttnRaiseMatmulPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    SmallVector<linalg::LinalgOp> contractions;
+    getOperation()->walk([&](linalg::LinalgOp op) {
+      if (op.getNumReductionLoops() != 0)
+        contractions.push_back(op);
+    });
+    IRRewriter rewriter(&getContext());
+    for (linalg::LinalgOp op : contractions) {
+      StringRef reason;
+      std::optional<Product> product = matchProduct(op, reason);
+      if (!product) {
+        remark::missed(
+            op.getLoc(),
+            remark::RemarkOpts::name("product").category(getArgument()))
+            << op->getName().getStringRef() << " " << reason;
+        continue;
+      }
+      // The result of the last one is the output.
+      Type element = getElementTypeOrSelf(product->lhs.getType());
+      SmallVector<OpOperand *> followers;
+      unsigned kept = 0;
+      Value result = op->getResult(0);
+      while (OpOperand *use = getFusibleUse(result)) {
+        followers.push_back(use);
+        result = use->getOwner()->getResult(0);
+        Type type = getElementTypeOrSelf(result.getType());
+        if (type == element || type.isF32())
+          kept = followers.size();
+      }
+      followers.truncate(kept);
+      convert(rewriter, op, *product, followers);
+      ++numProducts;
+      numFused += kept;
+    }
+  }
+};
+} // namespace

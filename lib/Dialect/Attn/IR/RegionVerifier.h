@@ -1,0 +1,30 @@
+//===- RegionVerifier.h - Verification of regions ---------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What the regions of the operations of attn have in common.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_LIB_DIALECT_ATTN_IR_REGIONVERIFIER_H
+#define ATTN_LIB_DIALECT_ATTN_IR_REGIONVERIFIER_H
+
+#include "attn/Dialect/Attn/IR/AttnOps.h"
+
+namespace mlir::attn {
+
+/// Checks a region of `op`, if it is not empty: its arguments, its terminator,
+/// and that it does nothing but compute, read and add to the destinations,
+/// which are asked for when the arguments are known to be as they should.
+LogicalResult
+verifyRegion(DestinationStyleOpInterface op, StringRef name, Region &region,
+             TypeRange argumentTypes, Type yieldType,
+             function_ref<SmallVector<RegionDestination>()> destinations);
+
+} // namespace mlir::attn
+
+#endif // ATTN_LIB_DIALECT_ATTN_IR_REGIONVERIFIER_H

@@ -1,0 +1,26 @@
+//===- ChooseMatmulSchedule.h - Schedules of products -----------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Derives the tile shapes of matrix products from the capacities of the target.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_LIB_DIALECT_ATTN_TRANSFORMS_CHOOSEMATMULSCHEDULE_H
+#define ATTN_LIB_DIALECT_ATTN_TRANSFORMS_CHOOSEMATMULSCHEDULE_H
+
+#include "attn/Dialect/Attn/IR/AttnOps.h"
+
+namespace mlir::attn {
+
+/// Gives `op` a schedule for `target`, one of the known targets, or checks the
+/// one that it has. Emits a diagnostic on failure.
+LogicalResult chooseMatmulSchedule(MatmulOp op, StringRef target);
+
+} // namespace mlir::attn
+
+#endif // ATTN_LIB_DIALECT_ATTN_TRANSFORMS_CHOOSEMATMULSCHEDULE_H

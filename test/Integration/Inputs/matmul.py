@@ -1,0 +1,202 @@
+# ===- matmul.py - Matrix products in linalg, in many variants ---------------===#
+#
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+"""What the numerics of matrix products on the host and on GPUs have in common."""
+
+# What follows the sum, and the operands that it reads: (name, shape of it in terms of the output, element type).
+EPILOGUES = {
+    "none": (),
+    "bias": (("bias", "n", "f32"),),
+    # The product is rounded before the bias is added, and the sum once more.
+    "bias_rounded": (("bias", "n", "in"),),
+    # A factor for each row, and what is added to the whole.
+    "rows_residual": (("factor", "m", "f32"), ("residual", "mn", "in")),
+    # The product is added to what an output of f32 sums holds.
+    "accumulate": (("init", "mn", "f32"),),
+}
+
+
+class Matmul:
+    """One variant: how operands are stored, and what follows the product."""
+
+    def __init__(self, dtype, out=None, transpose_lhs=False, transpose_rhs=False, batch="", epilogue="none",
+                 swapped=False, sizes=(None, None, None)):
+        self.dtype, self.out = dtype, out or dtype
+        self.transpose_lhs, self.transpose_rhs = transpose_lhs, transpose_rhs
+        # Which inputs have an entry for each member of the batch: letters of "lr".
+        self.batch = batch
+        self.epilogue = epilogue
+        # The inputs of linalg in the other order.
+        self.swapped = swapped
+        # Static sizes of rows, columns and depth, or None.
+        self.sizes = sizes
+
+    def __str__(self):
+        name = f"{self.dtype}_{self.out}_{'t' if self.transpose_lhs else 'n'}{'t' if self.transpose_rhs else 'n'}"
+        name += f"_b{self.batch}" if self.batch else ""
+        name += f"_{self.epilogue}" if self.epilogue != "none" else ""
+        name += "_swapped" if self.swapped else ""
+        return name + "".join(f"_{s}" for s in self.sizes if s)
+
+    def lhs_dims(self):
+        return ("b" if "l" in self.batch else "") + ("km" if self.transpose_lhs else "mk")
+
+    def rhs_dims(self):
+        return ("b" if "r" in self.batch else "") + ("nk" if self.transpose_rhs else "kn")
+
+    def out_dims(self):
+        return ("b" if self.batch else "") + "mn"
+
+    def extra_dims(self, dims):
+        """Dimensions of an operand of the epilogue."""
+        return ("b" if self.batch and dims == "mn" else "") + dims
+
+    def extras(self):
+        return [(name, self.extra_dims(dims), self.dtype if dtype == "in" else dtype)
+                for name, dims, dtype in EPILOGUES[self.epilogue]]
+
+    def arguments(self):
+        """Name, dimensions and element type of each argument."""
+        return [("lhs", self.lhs_dims(), self.dtype), ("rhs", self.rhs_dims(), self.dtype), *self.extras(),
+                ("out", self.out_dims(), self.out)]
+
+    def tensor(self, dims, dtype):
+        static = dict(zip("mnk", self.sizes))
+        return "tensor<" + "".join(f"{static.get(d) or '?'}x" for d in dims) + dtype + ">"
+
+    def module(self):
+        """The function @matmul, which writes its last argument."""
+        loops = self.out_dims() + "k"
+
+        def affine(dims, loops):
+            return f"affine_map<({', '.join(loops)}) -> ({', '.join(dims)})>"
+
+        # Products that are rounded before something follows have their own type.
+        sum_type = {"none": self.out, "bias_rounded": self.dtype}.get(self.epilogue, "f32")
+        sums, out = self.tensor(self.out_dims(), sum_type), self.tensor(self.out_dims(), self.out)
+        inputs = [("%lhs", self.lhs_dims()), ("%rhs", self.rhs_dims())]
+        if self.swapped:
+            inputs.reverse()
+        types = ", ".join(self.tensor(dims, self.dtype) for _, dims in inputs)
+        maps = ", ".join(affine(dims, loops) for dims in (inputs[0][1], inputs[1][1], self.out_dims()))
+        kinds = ", ".join(['"parallel"'] * len(self.out_dims()) + ['"reduction"'])
+        arguments = ", ".join(f"%{name}: {self.tensor(dims, dtype)}" for name, dims, dtype in self.arguments())
+        sizes = "\n".join(f"  %c{i} = arith.constant {i} : index\n  %d{i} = tensor.dim %out, %c{i} : {out}"
+                          for i in range(len(self.out_dims())))
+        dynamic = ", ".join(f"%d{i}" for i, d in enumerate(self.out_dims())
+                            if not dict(zip("mnk", self.sizes)).get(d))
+        widen = self.dtype != sum_type
+        body = f"""    ^bb0(%x: {self.dtype}, %y: {self.dtype}, %s: {sum_type}):
+"""
+        if widen:
+            body += f"""      %xw = arith.extf %x : {self.dtype} to {sum_type}
+      %yw = arith.extf %y : {self.dtype} to {sum_type}
+"""
+        x, y = ("%xw", "%yw") if widen else ("%x", "%y")
+        body += f"""      %p = arith.mulf {x}, {y} : {sum_type}
+      %t = arith.addf %s, %p : {sum_type}
+      linalg.yield %t : {sum_type}"""
+        text = f"""func.func @matmul({arguments}) -> {out} {{
+{sizes}
+  %zero = arith.constant 0.0 : {sum_type}
+  %empty = tensor.empty({dynamic}) : {sums}
+  %zeros = linalg.fill ins(%zero : {sum_type}) outs(%empty : {sums}) -> {sums}
+  %sums = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{kinds}]}}
+      ins({inputs[0][0]}, {inputs[1][0]} : {types})
+      outs({'%init' if self.epilogue == 'accumulate' else '%zeros'} : {sums}) {{
+{body}
+  }} -> {sums}
+"""
+        if self.epilogue in ("none", "accumulate") and sum_type == self.out:
+            return text + f"""  %copied = linalg.copy ins(%sums : {out}) outs(%out : {out}) -> {out}
+  return %copied : {out}
+}}
+"""
+        extras = [e for e in self.extras() if e[0] != "init"]
+        follow = {
+            "accumulate": [],
+            "bias": ["%1 = arith.addf %s, %bias_e : f32"],
+            "bias_rounded": [f"%1 = arith.addf %s, %bias_e : {self.dtype}"],
+            "rows_residual": ["%0 = arith.mulf %s, %factor_e : f32",
+                              f"%r = arith.extf %residual_e : {self.dtype} to f32" if self.dtype != "f32" else "",
+                              f"%1 = arith.addf %0, {'%r' if self.dtype != 'f32' else '%residual_e'} : f32"],
+        }[self.epilogue]
+        result = "%1" if follow else "%s"
+        if sum_type != self.out:
+            follow.append(f"%2 = arith.{'truncf' if sum_type == 'f32' else 'extf'} {result} : {sum_type} to {self.out}")
+            result = "%2"
+        maps = ", ".join(affine(dims, self.out_dims())
+                         for dims in (self.out_dims(), *(dims for _, dims, _ in extras), self.out_dims()))
+        kinds = ", ".join(['"parallel"'] * len(self.out_dims()))
+        operands = "".join(f", %{name}" for name, _, _ in extras)
+        types = "".join(f", {self.tensor(dims, dtype)}" for _, dims, dtype in extras)
+        elements = "".join(f", %{name}_e: {dtype}" for name, _, dtype in extras)
+        lines = "\n".join(f"      {line}" for line in follow if line)
+        return text + f"""  %result = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{kinds}]}}
+      ins(%sums{operands} : {sums}{types}) outs(%out : {out}) {{
+    ^bb0(%s: {sum_type}{elements}, %o: {self.out}):
+{lines}
+      linalg.yield {result} : {self.out}
+  }} -> {out}
+  return %result : {out}
+}}
+"""
+
+    def reference(self, arrays, einsum):
+        """What the output should hold, from arrays in f64, and the largest error that is allowed for each element:
+        that of a sum in f32 and of each rounding."""
+        unit = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24}
+        letters = f"{self.lhs_dims()},{self.rhs_dims()}->{self.out_dims()}"
+        result = einsum(letters, arrays["lhs"], arrays["rhs"])
+        error = einsum(letters, abs(arrays["lhs"]), abs(arrays["rhs"])) * 2.0**-22
+        if self.epilogue == "bias":
+            result = result + arrays["bias"]
+        elif self.epilogue == "bias_rounded":
+            error = error + abs(result) * unit[self.dtype]
+            result = result + arrays["bias"]
+        elif self.epilogue == "rows_residual":
+            error = error * abs(arrays["factor"][:, None])
+            result = result * arrays["factor"][:, None]
+            error = error + (abs(result) + abs(arrays["residual"])) * 2.0**-23
+            result = result + arrays["residual"]
+        elif self.epilogue == "accumulate":
+            error = error + abs(arrays["init"]) * 2.0**-23
+            result = result + arrays["init"]
+        return result, error + abs(result) * (unit[self.out] + 2.0**-23)
+
+    def shape(self, dims, sizes):
+        """Sizes of an operand for `sizes`, a dictionary of b, m, n and k."""
+        return tuple(sizes[d] for d in dims)
+
+
+VARIANTS = [
+    Matmul("bf16"),
+    Matmul("bf16", transpose_rhs=True),
+    Matmul("bf16", transpose_lhs=True),
+    Matmul("bf16", transpose_lhs=True, transpose_rhs=True),
+    Matmul("f16", out="f32", transpose_rhs=True),
+    Matmul("bf16", transpose_rhs=True, epilogue="bias"),
+    Matmul("bf16", transpose_rhs=True, epilogue="bias_rounded"),
+    Matmul("f16", epilogue="rows_residual"),
+    Matmul("bf16", out="f32", epilogue="accumulate"),
+    Matmul("bf16", epilogue="accumulate"),
+    Matmul("bf16", batch="lr"),
+    Matmul("bf16", batch="l", transpose_rhs=True, epilogue="bias"),
+    Matmul("f16", batch="r", transpose_rhs=True, epilogue="rows_residual"),
+    Matmul("bf16", swapped=True),
+    Matmul("bf16", sizes=(None, 96, 80), transpose_rhs=True, epilogue="bias"),
+    Matmul("bf16", sizes=(None, 64, 64)),
+]
+
+# b, m, n and k, of which all but m are multiples of what GPUs copy at once.
+SHAPES = [
+    dict(b=2, m=256, n=512, k=128),
+    dict(b=3, m=130, n=264, k=72),
+    dict(b=1, m=1, n=8, k=8),
+    dict(b=2, m=200, n=1000, k=264),
+    dict(b=2, m=64, n=40, k=512),
+]
