@@ -148,3 +148,21 @@ func.func @listed(%q: memref<1x32x?x128xbf16>, %k: memref<1x8x?x128xbf16>, %ids:
       }
   return
 }
+
+// Two tensors have addresses of their own, for which a smaller tile leaves registers.
+
+// CHECK-LABEL: @listed_by_two(
+// CHECK: key_tile = 112, {{.*}}interleave = 32
+func.func @listed_by_two(%q: tensor<1x32x?x128xbf16>, %k: tensor<1x8x?x128xbf16>, %x: tensor<?xi32>, %y: tensor<?xi32>)
+    -> tensor<1x32x?x128xbf16> {
+  %0 = attn.attention ins(%q, %k, %k : tensor<1x32x?x128xbf16>, tensor<1x8x?x128xbf16>, tensor<1x8x?x128xbf16>)
+      outs(%q : tensor<1x32x?x128xbf16>)
+      keep {
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        %m = tensor.extract %x[%i] : tensor<?xi32>
+        %n = tensor.extract %y[%j] : tensor<?xi32>
+        %r = arith.cmpi eq, %m, %n : i32
+        attn.yield %r : i1
+      } -> tensor<1x32x?x128xbf16>
+  return %0 : tensor<1x32x?x128xbf16>
+}

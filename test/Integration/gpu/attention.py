@@ -457,6 +457,7 @@ VARIANTS = [
     variant(64, keep="tree", dtype="f16"),
     variant(128, keep="blocks"),
     variant(64, keep="blocks", mask="causal", dtype="f16"),
+    variant(128, data="documents"),
     variant(64, data="documents"),
     variant(64, data="causal_packed_documents", dtype="f16", heads=(4, 2)),
     variant(128, data="tree", heads=(8, 2)),

@@ -18,6 +18,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
@@ -165,6 +166,19 @@ static KeyTileBounds withShapes(KeyTileBounds bounds, AttentionOp op) {
   return bounds;
 }
 
+/// How many tensors `keep` reads at the query or the key itself. Each has
+/// addresses of its own.
+static unsigned countPositionTables(Region &keep) {
+  ValueRange positions = keep.getArguments().take_back(2);
+  llvm::SmallDenseSet<Value> tensors;
+  keep.walk([&](tensor::ExtractOp extract) {
+    for (Value index : extract.getIndices())
+      if (llvm::is_contained(positions, index))
+        tensors.insert(extract.getTensor());
+  });
+  return tensors.size();
+}
+
 namespace {
 /// One producer and two or three consumer warpgroups.
 class WarpSpecializedSchedules {
@@ -225,6 +239,8 @@ WarpSpecializedSchedules::getLargest(int64_t consumers, int64_t maxKeyTile) {
   // walk over the list takes registers of the consumers. So do decisions of
   // dropout, also beside a change of scores.
   if (readsKeep)
+    bounds.registers -= 24;
+  if (readsKeep && countPositionTables(op.getKeepRegion()) > 1)
     bounds.registers -= 24;
   if (readsKeep && op.hasDropout() && !op.getScoreRegion().empty())
     bounds.registers -= 32;
