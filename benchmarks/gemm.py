@@ -129,7 +129,7 @@ def main():
                 continue
             times = measure(torch, functions, options.rounds, options.launches)
             for name, ms in times.items():
-                row = dict(op="cublas" if name == "cublas" else "attn", mode="gemm", M=m, N=n, K=k, form=form,
+                row = dict(op="cublas" if name == "cublas" else "attn", M=m, N=n, K=k, form=form,
                            epilogue="bias" if name.endswith("_bias") else "none", ms=ms,
                            tflops=2.0 * m * n * k / ms / 1e9, **stamp)
                 text = f"{m}x{n}x{k} {name:16s}{ms:8.4f} ms {row['tflops']:6.1f} TFLOP/s"

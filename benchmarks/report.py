@@ -135,6 +135,46 @@ def read_compiler_rows(path):
     return rows
 
 
+def read_gemm_rows(path):
+    """The last rows of each matrix product: {(device, M, N, K, form, op, epilogue): row}."""
+    rows = {}
+    if not path.exists():
+        return rows
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        try:
+            row = json.loads(line)
+            if not row["ms"] > 0:
+                raise ValueError("'ms' must be positive")
+            rows[(row["device"], *(row[key] for key in ("M", "N", "K", "form", "op", "epilogue")))] = row
+        except (ValueError, KeyError, TypeError) as error:
+            raise ReportError(f"{path}:{number}: {error}") from error
+    return rows
+
+
+def gemm_table(rows):
+    """Matrix products beside those of cuBLAS in the same run."""
+    lines = [
+        "## Matrix products",
+        "",
+        "bf16, [M, K] by [N, K] (nt, a linear layer) or by [K, N] (nn), sides timed in turn, several launches at a time; in brackets the",
+        "rate relative to cuBLAS, whose products have no bias. By `benchmarks/gemm.py`.",
+        "",
+        "| M x N x K | form | Attn | Attn with bias | cuBLAS | device | date |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for (device, m, n, k, form, op, _), peer in rows.items():
+        if op != "cublas":
+            continue
+        cells = [f"{m} x {n} x {k}", form]
+        for epilogue in ("none", "bias"):
+            row = rows.get((device, m, n, k, form, OURS, epilogue))
+            same_run = row and get_run(row) == get_run(peer)
+            cells.append(f"{rate(row)} ({peer['ms'] / row['ms']:.2f}x)" if same_run else "")
+        cells += [rate(peer), device, peer.get("date", "")]
+        lines.append("| " + " | ".join(cells) + " |")
+    return [*lines, ""]
+
+
 def compiler_table(rows):
     """What the compiler and calls cost."""
 
@@ -235,7 +275,7 @@ def stamp(rows):
     return f"Measured {span}, commit {', '.join(commits) or 'unknown'}."
 
 
-def page(groups, images, compiler_rows):
+def page(groups, images, gemm_rows, compiler_rows):
     lines = [
         "# Performance",
         "",
@@ -278,6 +318,8 @@ def page(groups, images, compiler_rows):
             worst, case = min(ratios[""], key=lambda item: item[0])
             lines.append(f"- the fastest peer of each case: geometric mean {mean:.3f}x, worst {worst:.3f}x ({describe(case)})")
         lines.append("")
+    if gemm_rows:
+        lines += gemm_table(gemm_rows)
     if compiler_rows:
         lines += compiler_table(compiler_rows)
     while lines[-1] == "":
@@ -362,12 +404,13 @@ def main(arguments=None):
     try:
         results = options.root / "benchmarks" / "results"
         groups = group_cases(read_rows(results))
+        gemm_rows = read_gemm_rows(results / "gemm.jsonl")
         compiler_rows = read_compiler_rows(results / "compiler.jsonl")
         if not groups:
             raise ReportError(f"{results}: no measurements of Attn")
         docs = options.root / "docs"
         images = {} if options.no_plots else plot(groups, docs / "images")
-        (docs / "performance.md").write_text(page(groups, images, compiler_rows))
+        (docs / "performance.md").write_text(page(groups, images, gemm_rows, compiler_rows))
         update_readme(options.root / "README.md", groups)
     except ReportError as error:
         print(f"report.py: error: {error}", file=sys.stderr)

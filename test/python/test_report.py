@@ -92,6 +92,24 @@ def test_compiler(project):
     assert report.main(["--root", str(project), "--no-plots"]) == 1
 
 
+def test_matrix_products(project):
+    write(project, [row("attn", 1.0), row("cudnn", 2.0)])
+    common = {"M": 8, "N": 16, "K": 32, "form": "nt", "device": "GPU", "date": "2026-01-02", "commit": "0123456"}
+    rows = [
+        {"op": "attn", "epilogue": "none", "ms": 9.0, "tflops": 1.0, **common},
+        {"op": "cublas", "epilogue": "none", "ms": 2.0, "tflops": 50.0, **common},
+        {"op": "attn", "epilogue": "none", "ms": 1.0, "tflops": 100.0, **common},
+        # Of another run, which is not compared with.
+        {"op": "attn", "epilogue": "bias", "ms": 1.0, "tflops": 100.0, **common, "commit": "89abcde"},
+    ]
+    write(project, rows, "gemm.jsonl")
+    assert report.main(["--root", str(project), "--no-plots"]) == 0
+    page = (project / "docs" / "performance.md").read_text()
+    assert "| 8 x 16 x 32 | nt | 100 (2.00x) |  | 50 | GPU | 2026-01-02 |" in page
+    write(project, [{"op": "attn", "ms": 0}], "gemm.jsonl")
+    assert report.main(["--root", str(project), "--no-plots"]) == 1
+
+
 def test_is_idempotent(project):
     write(project, [row("attn", 1.0), row("cudnn", 2.0)])
     report.main(["--root", str(project), "--no-plots"])
