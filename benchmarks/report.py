@@ -175,6 +175,47 @@ def gemm_table(rows):
     return [*lines, ""]
 
 
+def read_training_rows(path):
+    """The last row of each measurement of training: {(device, batch, length): {backend: row}}."""
+    cases = defaultdict(dict)
+    for number, line in enumerate(path.read_text().splitlines() if path.exists() else [], 1):
+        try:
+            row = json.loads(line)
+            if "error" not in row:
+                if not (row["step_ms"] > 0 and row["attention_ms"] > 0):
+                    raise ValueError("times must be positive")
+                cases[row["device"], row["batch"], row["length"]][row["backend"]] = row
+        except (ValueError, KeyError, TypeError) as error:
+            raise ReportError(f"{path}:{number}: {error}") from error
+    return {case: rows for case, rows in cases.items() if OURS in rows}
+
+
+def training_table(cases):
+    """Steps of training, and the attention in them."""
+    row = next(iter(cases.values()))[OURS]
+    lines = [
+        "## Training",
+        "",
+        f"A step (forward, backward, AdamW) of a model with {row['layers']} layers, width {row['width']}, {row['heads']} heads, "
+        f"{row['dtype']}, attention dropout",
+        f"{row['dropout']:g}, all under `torch.compile`; and the attention of one layer alone, forward and backward. Milliseconds, medians on",
+        "the host's clock, in brackets how many times faster Attn is; by `benchmarks/training.py`.",
+        "",
+        "| device | sequences | length | attention by | step | attention | its forward | date | commit |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for (device, batch, length), rows in cases.items():
+        ours = rows[OURS]
+        for backend, row in rows.items():
+            cells = []
+            for name in ("step_ms", "attention_ms", "attention_forward_ms"):
+                ratio = "" if backend == OURS else f" ({row[name] / ours[name]:.2f}x)"
+                cells.append(f"{row[name]:.{1 if name == 'step_ms' else 2}f}{ratio}")
+            by = "Attn" if backend == OURS else f"torch, {backend}"
+            lines.append("| " + " | ".join([device, str(batch), str(length), by, *cells, row["date"], row["commit"]]) + " |")
+    return [*lines, ""]
+
+
 def compiler_table(rows):
     """What the compiler and calls cost."""
 
@@ -187,7 +228,7 @@ def compiler_table(rows):
         "## The compiler",
         "",
         "Elapsed time (the shortest of several runs), time of processors, and the largest resident memory, of programs as users",
-        "start them; by `benchmarks/compiler.py`.",
+        "start them; by `benchmarks/compiler.py` and `first_calls.py`.",
         "",
         "| what | elapsed | to stay below | processors | memory | machine | date |",
         "|---|---|---|---|---|---|---|",
@@ -275,7 +316,7 @@ def stamp(rows):
     return f"Measured {span}, commit {', '.join(commits) or 'unknown'}."
 
 
-def page(groups, images, gemm_rows, compiler_rows):
+def page(groups, images, gemm_rows, training_rows, compiler_rows):
     lines = [
         "# Performance",
         "",
@@ -320,6 +361,8 @@ def page(groups, images, gemm_rows, compiler_rows):
         lines.append("")
     if gemm_rows:
         lines += gemm_table(gemm_rows)
+    if training_rows:
+        lines += training_table(training_rows)
     if compiler_rows:
         lines += compiler_table(compiler_rows)
     while lines[-1] == "":
@@ -406,11 +449,12 @@ def main(arguments=None):
         groups = group_cases(read_rows(results))
         gemm_rows = read_gemm_rows(results / "gemm.jsonl")
         compiler_rows = read_compiler_rows(results / "compiler.jsonl")
+        training_rows = read_training_rows(results / "training.jsonl")
         if not groups:
             raise ReportError(f"{results}: no measurements of Attn")
         docs = options.root / "docs"
         images = {} if options.no_plots else plot(groups, docs / "images")
-        (docs / "performance.md").write_text(page(groups, images, gemm_rows, compiler_rows))
+        (docs / "performance.md").write_text(page(groups, images, gemm_rows, training_rows, compiler_rows))
         update_readme(options.root / "README.md", groups)
     except ReportError as error:
         print(f"report.py: error: {error}", file=sys.stderr)

@@ -216,3 +216,17 @@ def test_kernels_for_machines_without_a_compiler(tmp_path, monkeypatch):
     assert "sm_80" in [Artifact(str(path)).target for path in tmp_path.glob("*.so")]
     sdpa(q.half(), q.half(), q.half())
     assert [Artifact(str(path)).target for path in tmp_path.glob("*.so")].count("sm_80") == 1
+
+
+def test_first_calls_are_measured(tmp_path, monkeypatch):
+    import json
+
+    import first_calls
+
+    monkeypatch.setattr(first_calls, "CASES", first_calls.CASES[4:5])
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "python"))
+    out = tmp_path / "rows.jsonl"
+    first_calls.main(["--repeats=1", f"--out={out}", "--commit=0123456"])
+    compiled, cached = map(json.loads, out.read_text().splitlines())
+    assert compiled["what"] == "first call from Python on host, forward, D 64, compiled"
+    assert 0 < cached["wall_s"] < compiled["wall_s"] and cached["what"].endswith("from the cache")

@@ -110,6 +110,26 @@ def test_matrix_products(project):
     assert report.main(["--root", str(project), "--no-plots"]) == 1
 
 
+def test_training(project):
+    write(project, [row("attn", 1.0), row("cudnn", 2.0)])
+    common = {"suite": "training", "batch": 8, "length": 64, "layers": 2, "width": 32, "heads": 4, "dropout": 0.125}
+    common.update(dtype="bf16", device="GPU", date="2026-01-02", commit="0123456", attention_forward_ms=1.0)
+    rows = [
+        {**common, "backend": "attn", "step_ms": 99.0, "attention_ms": 9.0},
+        {**common, "backend": "attn", "step_ms": 10.0, "attention_ms": 2.0},
+        {**common, "backend": "flash", "step_ms": 12.5, "attention_ms": 3.0},
+        {**common, "backend": "cudnn", "error": "no kernel"},
+    ]
+    write(project, rows, "training.jsonl")
+    assert report.main(["--root", str(project), "--no-plots"]) == 0
+    page = (project / "docs" / "performance.md").read_text()
+    assert "| GPU | 8 | 64 | Attn | 10.0 | 2.00 | 1.00 | 2026-01-02 | 0123456 |" in page
+    assert "| GPU | 8 | 64 | torch, flash | 12.5 (1.25x) | 3.00 (1.50x) | 1.00 (1.00x) | 2026-01-02 |" in page
+    assert "cudnn | " not in page.split("## Training")[1] and "99.0" not in page
+    write(project, [{**common, "backend": "attn", "step_ms": 0, "attention_ms": 9.0}], "training.jsonl")
+    assert report.main(["--root", str(project), "--no-plots"]) == 1
+
+
 def test_is_idempotent(project):
     write(project, [row("attn", 1.0), row("cudnn", 2.0)])
     report.main(["--root", str(project), "--no-plots"])
