@@ -16,6 +16,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -230,9 +231,9 @@ void RegionEmitter::inferRanges() {
   }
 }
 
-SmallVector<Value> RegionEmitter::run() {
+void RegionEmitter::emitShared(unsigned maxLoads) {
   inferRanges();
-  SmallVector<Operation *> elementOps;
+  unsigned numLoads = 0;
   for (Operation &op : body.without_terminator()) {
     Varies varies = getVariation(&op);
     for (Value result : op.getResults())
@@ -241,17 +242,32 @@ SmallVector<Value> RegionEmitter::run() {
       elementOps.push_back(&op);
       continue;
     }
+    if (varies == ByColumn) {
+      columnOps.push_back(&op);
+      if (!isMemoryEffectFree(&op))
+        ++numLoads;
+      continue;
+    }
     for (int64_t row = 0, e = varies & ByRow ? rows : 1; row < e; ++row)
-      for (int64_t c = 0, n = varies & ByColumn ? columns : 1; c < n; ++c)
-        emit(&op, row, c);
+      emit(&op, row, 0);
   }
+  if (numLoads > maxLoads)
+    return;
+  for (Operation *op : columnOps)
+    for (int64_t column = 0; column < columns; ++column)
+      emit(op, 0, column);
+  columnOps.clear();
+}
 
+SmallVector<Value> RegionEmitter::emitElements() {
   // Columns are the outer loop: neighbours in a column share more than those in
   // a row, and what they share is soon used up.
   Operation *yield = body.getTerminator();
   Value yielded = yield->getOperand(0);
   SmallVector<Value> results(rows * columns);
-  for (int64_t column = 0; column < columns; ++column)
+  for (int64_t column = 0; column < columns; ++column) {
+    for (Operation *op : columnOps)
+      emit(op, 0, column);
     for (int64_t row = 0; row < rows; ++row) {
       for (Operation *op : elementOps)
         emit(op, row, column);
@@ -260,5 +276,6 @@ SmallVector<Value> RegionEmitter::run() {
               ? materialize(yield->getLoc(), getTerm(yielded, row, column))
               : yielded;
     }
+  }
   return results;
 }

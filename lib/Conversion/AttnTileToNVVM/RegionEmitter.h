@@ -57,8 +57,19 @@ public:
     setPositions(argument, Varies::ByColumn, base, offsets);
   }
 
-  /// Emits the region; returns what it yields for each register of the tile.
-  SmallVector<Value> run();
+  /// Emits what does not differ from element to element, where the builder is.
+  /// Values for each column are left to `emitElements` if more than `maxLoads`
+  /// tensors are read for them: each one takes a register in all that lies
+  /// between.
+  void emitShared(unsigned maxLoads);
+  /// Emits the rest, at another place perhaps; returns what the region yields
+  /// for each register of the tile.
+  SmallVector<Value> emitElements();
+  /// Emits the region as a whole.
+  SmallVector<Value> run() {
+    emitShared(/*maxLoads=*/1);
+    return emitElements();
+  }
 
 private:
   /// What a value depends on; also a set of bits.
@@ -98,6 +109,9 @@ private:
   OpBuilder &builder;
   Block &body;
   int64_t rows, columns;
+  /// Operations whose results differ from element to element, or from column to
+  /// column, that have not been emitted yet.
+  SmallVector<Operation *> elementOps, columnOps;
   DenseMap<Value, Terms> values;
   DenseMap<BaseKey, Value> bases;
   DenseMap<Value, ConstantIntRanges> ranges;

@@ -13,6 +13,7 @@
 #include "KernelLowering.h"
 #include "RegionEmitter.h"
 #include "attn/Analysis/MaskTiles.h"
+#include "mlir/Transforms/RegionUtils.h"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -134,6 +135,22 @@ struct MapLowering : public KernelPattern<MapOp> {
   }
 };
 
+/// Makes a condition one predicate for what uses it. LLVM would turn a
+/// selection by a conjunction into a selection for each part, where the
+/// assembler makes a conjunction a part of the comparisons.
+static Value emitPredicate(OpBuilder &builder, Value condition) {
+  if (!isa_and_present<arith::AndIOp, arith::OrIOp>(condition.getDefiningOp()))
+    return condition;
+  return LLVM::InlineAsmOp::create(
+             builder, condition.getLoc(), condition.getType(), condition,
+             "mov.pred $0, $1;", "=b,b", /*has_side_effects=*/false,
+             /*is_align_stack=*/false, LLVM::tailcallkind::TailCallKind::None,
+             LLVM::AsmDialectAttr::get(builder.getContext(),
+                                       LLVM::AsmDialect::AD_ATT),
+             /*operand_attrs=*/ArrayAttr())
+      .getRes();
+}
+
 struct MaskLowering : public KernelPattern<MaskOp> {
   using KernelPattern::KernelPattern;
 
@@ -142,29 +159,64 @@ struct MaskLowering : public KernelPattern<MaskOp> {
                   ConversionPatternRewriter &rewriter) const override {
     auto type = cast<VectorType>(op.getSource().getType());
     Location loc = op.getLoc();
+    Operation *early = getEarlyPlace(op, adaptor.getSource());
+    rewriter.setInsertionPoint(early);
     TilePositions positions(rewriter, op, context);
+    rewriter.setInsertionPoint(op);
     auto floatType = cast<FloatType>(type.getElementType());
     Value masked = arith::ConstantFloatOp::create(
         rewriter, loc, floatType,
         APFloat::getInf(floatType.getFloatSemantics(), /*Negative=*/true));
+    int64_t numRegisters = adaptor.getSource().size();
     SmallVector<Value> keep =
-        emitByRanges(rewriter, op, positions, adaptor.getSource().size());
+        emitByRanges(rewriter, op, &op.getKeep(), positions, numRegisters);
     if (keep.empty())
-      keep =
-          emitByPredicate(rewriter, op, positions, adaptor.getSource().size());
+      keep = emitByPredicate(rewriter, op, positions, early, numRegisters);
     SmallVector<Value> results;
     for (auto [score, isKept] : llvm::zip_equal(adaptor.getSource(), keep))
-      results.push_back(
-          arith::SelectOp::create(rewriter, loc, isKept, score, masked));
+      results.push_back(arith::SelectOp::create(
+          rewriter, loc,
+          isOfConsumer(op) ? emitPredicate(rewriter, isKept) : isKept, score,
+          masked));
     rewriter.replaceOpWithMultiple(op,
                                    SmallVector<SmallVector<Value>>{results});
     return success();
   }
 
 private:
-  /// What is kept, by comparing positions with ranges; empty if that is not
-  /// possible.
+  /// Whether the scores are products in flight of a consumer of attention.
+  /// Other kernels have no registers left to reorder masks: those of one role,
+  /// and those of gradients, whose scores are transposed.
+  static bool isOfConsumer(MaskOp op) {
+    return op->getParentOfType<RoleOp>() && !op.getTransposed();
+  }
+
+  /// Where what does not depend on the scores is emitted: before the wait for
+  /// them, if all that the mask uses is known there.
+  static Operation *getEarlyPlace(MaskOp op, ValueRange scores) {
+    if (!isOfConsumer(op))
+      return op;
+    Operation *place = scores.front().getDefiningOp();
+    if (auto extract = dyn_cast_or_null<LLVM::ExtractValueOp>(place))
+      place = extract.getContainer().getDefiningOp();
+    if (!isa_and_nonnull<LLVM::InlineAsmOp>(place) ||
+        place->getBlock() != op->getBlock())
+      return op;
+    auto isKnown = [&](Value value) {
+      Operation *def = value.getDefiningOp();
+      return !def || def->getBlock() != place->getBlock() ||
+             def->isBeforeInBlock(place);
+    };
+    bool allKnown = llvm::all_of(op->getOperands().drop_front(), isKnown);
+    visitUsedValuesDefinedAbove(
+        op.getKeep(), [&](OpOperand *use) { allKnown &= isKnown(use->get()); });
+    return allKnown ? place : op;
+  }
+
+  /// What length, attribute and `region`, if not null, keep, by comparing
+  /// positions with ranges; empty if that is not possible.
   static SmallVector<Value> emitByRanges(OpBuilder &builder, MaskOp op,
+                                         Region *region,
                                          TilePositions &positions,
                                          int64_t numRegisters) {
     int64_t queries = positions.getNumQueries(), keys = positions.getNumKeys();
@@ -173,7 +225,8 @@ private:
     SmallVector<Value> keep(numRegisters);
     for (int64_t a = 0, e = std::min(queries, keys); a < e; ++a) {
       std::optional<SmallVector<IndexRange>> ranges = emitRelativeRanges(
-          builder, op, isQuery ? MaskDim::Query : MaskDim::Key, a, positions);
+          builder, op, region, isQuery ? MaskDim::Query : MaskDim::Key, a,
+          positions);
       if (!ranges)
         return {};
       for (int64_t b = 0, e = std::max(queries, keys); b < e; ++b) {
@@ -187,29 +240,36 @@ private:
     return keep;
   }
 
-  /// What is kept, by evaluating length, attribute and region for each pair.
+  /// What is kept, by evaluating the region for each pair, and length and
+  /// attribute by ranges if possible.
   SmallVector<Value> emitByPredicate(OpBuilder &builder, MaskOp op,
-                                     TilePositions &positions,
+                                     TilePositions &positions, Operation *early,
                                      int64_t numRegisters) const {
-    auto type = cast<VectorType>(op.getSource().getType());
-    SmallVector<Value> keep(numRegisters), kept;
+    SmallVector<Value> kept, keep;
     if (!op.getKeep().empty()) {
+      auto type = cast<VectorType>(op.getSource().getType());
       Block &body = op.getKeep().front();
       RegionEmitter emitter(builder, body, context.getRows(type),
                             context.getColumns(type));
       positions.setArguments(emitter, body.getArguments(), op);
-      kept = emitter.run();
-    }
-    for (int64_t q = 0, e = positions.getNumQueries(); q < e; ++q) {
-      for (int64_t k = 0, e = positions.getNumKeys(); k < e; ++k) {
-        int64_t i = positions.getRegister(q, k);
-        keep[i] =
-            emitKeep(builder, op, positions.getQuery(q), positions.getKey(k));
-        if (!kept.empty())
-          keep[i] =
-              arith::AndIOp::create(builder, op.getLoc(), keep[i], kept[i]);
+      {
+        OpBuilder::InsertionGuard guard(builder);
+        builder.setInsertionPoint(early);
+        emitter.emitShared(/*maxLoads=*/2);
       }
+      kept = emitter.emitElements();
+      keep = emitByRanges(builder, op, /*region=*/nullptr, positions,
+                          numRegisters);
     }
+    if (keep.empty()) {
+      keep.resize(numRegisters);
+      for (int64_t q = 0, e = positions.getNumQueries(); q < e; ++q)
+        for (int64_t k = 0, e = positions.getNumKeys(); k < e; ++k)
+          keep[positions.getRegister(q, k)] =
+              emitKeep(builder, op, positions.getQuery(q), positions.getKey(k));
+    }
+    for (auto [isKept, byRegion] : llvm::zip(keep, kept))
+      isKept = arith::AndIOp::create(builder, op.getLoc(), isKept, byRegion);
     return keep;
   }
 
@@ -221,11 +281,12 @@ private:
   /// that is a few ranges, counted from the thread's first position there, so
   /// that its positions are compared as constants.
   static std::optional<SmallVector<IndexRange>>
-  emitRelativeRanges(OpBuilder &builder, MaskOp op, MaskDim dim, int64_t number,
-                     TilePositions &positions) {
+  emitRelativeRanges(OpBuilder &builder, MaskOp op, Region *region, MaskDim dim,
+                     int64_t number, TilePositions &positions) {
     Location loc = op.getLoc();
-    ScoreMask mask = {op.getMaskAttr(), &op.getKeep(),       op.getBatch(),
-                      op.getHead(),     op.getQueryLength(), op.getKeyLength()};
+    ScoreMask mask = {op.getMaskAttr(),    region,
+                      op.getBatch(),       op.getHead(),
+                      op.getQueryLength(), op.getKeyLength()};
     bool isQuery = dim == MaskDim::Query;
     Value position =
         isQuery ? positions.getQuery(number) : positions.getKey(number);

@@ -171,6 +171,7 @@ struct WarpSpecializedSchedule
     roles.consumers = schedule.getConsumers();
     pm.addNestedPass<KernelOp>(createAttnTileSplitRolesPass(roles));
     addCleanUp(pm);
+    pm.addNestedPass<KernelOp>(createAttnTileStartItemsPass());
     if (schedule.getPingPong())
       pm.addNestedPass<KernelOp>(createAttnTilePingPongPass());
     pm.addPass(createAttnTileUseTensorMapsPass());

@@ -411,6 +411,38 @@ def AttnTileStageStoresPass
   let dependentDialects = ["::mlir::attn_tile::AttnTileDialect"];
 }
 
+def AttnTileStartItemsPass
+    : Pass<"attn-tile-start-items", "::mlir::attn_tile::KernelOp"> {
+  let summary = "start the first product of a work item at once";
+  let description = [{
+    The number of a work item becomes indices by divisions, and bounds of loops
+    by more arithmetic, which takes as long as a product. The first product of an
+    item needs none of it, only its positions in pipes: in the loops of consumers over
+    work items, the waits for its stages and its start are moved to the beginning.
+
+    ```mlir
+    scf.for %item = %c0 to %n step %c1 iter_args(%i = %c0, %t = %c0) -> (index, index) {
+      %h = arith.remui %item, %heads : index
+      %q = attn_tile.wait %qs[%i] : !attn_tile.pipe<128x128xbf16, stages = 2>
+      %k = attn_tile.wait %ks[%t] : !attn_tile.pipe<128x128xbf16, stages = 2>
+      %s = attn_tile.mma_start %q, %k transpose_rhs : ...
+    ```
+
+    becomes
+
+    ```mlir
+    scf.for %item = %c0 to %n step %c1 iter_args(%i = %c0, %t = %c0) -> (index, index) {
+      %q = attn_tile.wait %qs[%i] : !attn_tile.pipe<128x128xbf16, stages = 2>
+      %k = attn_tile.wait %ks[%t] : !attn_tile.pipe<128x128xbf16, stages = 2>
+      %s = attn_tile.mma_start %q, %k transpose_rhs : ...
+      %h = arith.remui %item, %heads : index
+    ```
+  }];
+  let statistics = [
+    Statistic<"numItems", "num-items", "Loops over work items changed">,
+  ];
+}
+
 def AttnTileSkipRescalePass
     : Pass<"attn-tile-skip-rescale", "::mlir::attn_tile::KernelOp"> {
   let summary = "allow factors of one to be skipped when products are rescaled";

@@ -1,0 +1,112 @@
+// RUN: attn-opt %s -attn-tile-allocate-pipes=target=sm_90a -convert-attn-tile-to-nvvm=target=sm_90a -canonicalize -cse \
+// RUN:   -split-input-file | FileCheck %s
+
+// What a region reads for rows and columns is read before the scores are waited
+// for: two rows and four columns for each thread. Length and attribute are one
+// comparison for each element, the region another one, and their conjunction one
+// predicate.
+
+// CHECK-LABEL: llvm.func @reads_columns
+// CHECK:         wgmma.commit_group.sync.aligned
+// CHECK-COUNT-6: llvm.load %{{.*}} : !llvm.ptr<1> -> i32
+// CHECK-NOT:     llvm.load
+// CHECK:         wgmma.wait_group.sync.aligned
+// CHECK-COUNT-8: arith.cmpi eq
+// CHECK-COUNT-8: arith.cmpi sgt
+// CHECK-NOT:     arith.cmpi
+// CHECK-COUNT-8: arith.andi %{{.*}} : i1
+// CHECK:         %[[KEEP:.*]] = llvm.inline_asm asm_dialect = att "mov.pred $0, $1;", "=b,b"
+// CHECK-NEXT:    arith.select %[[KEEP]]
+attn_tile.kernel @reads_columns(%q: vector<64x16xf16>, %ids: memref<?xi32>, %n: index, %row: index, %column: index,
+                                %out: memref<64x16xf32>) attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %kp = attn_tile.create_pipe : !attn_tile.pipe<16x16xf16, stages = 1>
+  %c0 = arith.constant 0 : index
+  attn_tile.role consumer warpgroups(1) registers(240) {
+    %k = attn_tile.wait %kp[%c0] : !attn_tile.pipe<16x16xf16, stages = 1>
+    %p = attn_tile.mma_start %q, %k transpose_rhs : vector<64x16xf16>, !attn_tile.buffer<16x16xf16>
+        -> !attn_tile.pending<vector<64x16xf32>>
+    %s = attn_tile.mma_wait %p : !attn_tile.pending<vector<64x16xf32>>
+    attn_tile.release %k : !attn_tile.buffer<16x16xf16>
+    %m = attn_tile.mask %s at(%c0, %c0, %row, %column) lengths(%n, %n) by(#attn.causal) : vector<64x16xf32> keep {
+    ^bb0(%b: index, %h: index, %i: index, %j: index):
+      %x = memref.load %ids[%i] : memref<?xi32>
+      %y = memref.load %ids[%j] : memref<?xi32>
+      %same = arith.cmpi eq, %x, %y : i32
+      attn_tile.yield %same : i1
+    }
+    attn_tile.store %m, %out[%c0, %c0] : vector<64x16xf32>, memref<64x16xf32>
+  }
+  attn_tile.return
+}
+
+// -----
+
+// Several reads for each column would take a register each until they are used:
+// each column is read when its elements are masked.
+
+// CHECK-LABEL: llvm.func @reads_columns_often
+// CHECK:         wgmma.commit_group.sync.aligned
+// CHECK-NOT:     llvm.load
+// CHECK:         wgmma.wait_group.sync.aligned
+// CHECK-COUNT-3: llvm.load
+// CHECK-NOT:     llvm.load
+// CHECK:         arith.cmpi eq
+// CHECK:         llvm.load
+attn_tile.kernel @reads_columns_often(%q: vector<64x16xf16>, %ids: memref<?xi32>, %parts: memref<?xi32>, %more: memref<?xi32>,
+                                      %n: index,                                      %row: index, %column: index, %out: memref<64x16xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %kp = attn_tile.create_pipe : !attn_tile.pipe<16x16xf16, stages = 1>
+  %c0 = arith.constant 0 : index
+  attn_tile.role consumer warpgroups(1) registers(240) {
+    %k = attn_tile.wait %kp[%c0] : !attn_tile.pipe<16x16xf16, stages = 1>
+    %p = attn_tile.mma_start %q, %k transpose_rhs : vector<64x16xf16>, !attn_tile.buffer<16x16xf16>
+        -> !attn_tile.pending<vector<64x16xf32>>
+    %s = attn_tile.mma_wait %p : !attn_tile.pending<vector<64x16xf32>>
+    attn_tile.release %k : !attn_tile.buffer<16x16xf16>
+    %m = attn_tile.mask %s at(%c0, %c0, %row, %column) lengths(%n, %n) : vector<64x16xf32> keep {
+    ^bb0(%b: index, %h: index, %i: index, %j: index):
+      %c7 = arith.constant 7 : i32
+      %x = memref.load %ids[%j] : memref<?xi32>
+      %y = memref.load %parts[%j] : memref<?xi32>
+      %z = memref.load %more[%j] : memref<?xi32>
+      %sum = arith.addi %y, %z : i32
+      %same = arith.cmpi eq, %x, %sum : i32
+      %position = arith.index_cast %i : index to i32
+      %late = arith.cmpi ugt, %position, %c7 : i32
+      %keep = arith.ori %same, %late : i1
+      attn_tile.yield %keep : i1
+    }
+    attn_tile.store %m, %out[%c0, %c0] : vector<64x16xf32>, memref<64x16xf32>
+  }
+  attn_tile.return
+}
+
+// -----
+
+// The position of the tile is not known before the wait.
+
+// CHECK-LABEL: llvm.func @late_position
+// CHECK:         wgmma.wait_group.sync.aligned
+// CHECK-COUNT-6: llvm.load %{{.*}} : !llvm.ptr<1> -> i32
+attn_tile.kernel @late_position(%q: vector<64x16xf16>, %ids: memref<?xi32>, %n: index, %row: index,
+                                %out: memref<64x16xf32>) attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %kp = attn_tile.create_pipe : !attn_tile.pipe<16x16xf16, stages = 1>
+  %c0 = arith.constant 0 : index
+  attn_tile.role consumer warpgroups(1) registers(240) {
+    %k = attn_tile.wait %kp[%c0] : !attn_tile.pipe<16x16xf16, stages = 1>
+    %p = attn_tile.mma_start %q, %k transpose_rhs : vector<64x16xf16>, !attn_tile.buffer<16x16xf16>
+        -> !attn_tile.pending<vector<64x16xf32>>
+    %s = attn_tile.mma_wait %p : !attn_tile.pending<vector<64x16xf32>>
+    attn_tile.release %k : !attn_tile.buffer<16x16xf16>
+    %column = arith.muli %row, %n : index
+    %m = attn_tile.mask %s at(%c0, %c0, %row, %column) lengths(%n, %n) : vector<64x16xf32> keep {
+    ^bb0(%b: index, %h: index, %i: index, %j: index):
+      %x = memref.load %ids[%i] : memref<?xi32>
+      %y = memref.load %ids[%j] : memref<?xi32>
+      %same = arith.cmpi eq, %x, %y : i32
+      attn_tile.yield %same : i1
+    }
+    attn_tile.store %m, %out[%c0, %c0] : vector<64x16xf32>, memref<64x16xf32>
+  }
+  attn_tile.return
+}
