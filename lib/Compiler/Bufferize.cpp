@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Views.h"
 #include "attn/Compiler/Passes.h"
 #include "mlir/Dialect/Bufferization/IR/BufferizableOpInterface.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
@@ -20,7 +21,6 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/Interfaces/ViewLikeInterface.h"
 
 namespace mlir::attn {
 #define GEN_PASS_DEF_ATTNBUFFERIZEPASS
@@ -47,15 +47,15 @@ getBoundaryType(bufferization::TensorLikeType type, Attribute memorySpace,
       tensor.getShape(), tensor.getElementType(), layout, memorySpace));
 }
 
-/// Removes the results of `func` that are its own arguments.
+/// Removes the results of `func` that are its own arguments, or views of them.
 static LogicalResult dropReturnedArguments(func::FuncOp func) {
   if (func.isExternal() || !func.getBody().hasOneBlock())
     return success();
   Operation *terminator = func.getBody().front().getTerminator();
   BitVector dropped(func.getNumResults());
   for (auto [index, value] : llvm::enumerate(terminator->getOperands())) {
-    while (auto cast = value.getDefiningOp<memref::CastOp>())
-      value = cast.getSource();
+    while (Value source = attn::getViewedMemRef(value))
+      value = source;
     if (isa<BlockArgument>(value))
       dropped.set(index);
   }
@@ -68,8 +68,9 @@ static bool leavesBlock(Value buffer) {
   for (Operation *user : buffer.getUsers()) {
     if (user->hasTrait<OpTrait::IsTerminator>())
       return true;
-    if (isa<ViewLikeOpInterface>(user) &&
-        llvm::any_of(user->getResults(), leavesBlock))
+    if (user->getNumResults() == 1 &&
+        attn::getViewedMemRef(user->getResult(0)) == buffer &&
+        leavesBlock(user->getResult(0)))
       return true;
   }
   return false;

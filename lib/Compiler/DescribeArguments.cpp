@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Signature.h"
+#include "Views.h"
 #include "attn/Analysis/MaskTiles.h"
 #include "attn/Compiler/Passes.h"
 #include "attn/Conversion/LaunchToRuntime/RuntimeCalls.h"
@@ -24,7 +25,6 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/TypeUtilities.h"
-#include "mlir/Interfaces/ViewLikeInterface.h"
 #include "llvm/ADT/EquivalenceClasses.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSet.h"
@@ -56,23 +56,56 @@ struct SizeClasses {
 };
 } // namespace
 
-/// The argument of `func` that `value` is a view of with the same sizes.
+/// The argument of `func` that `value` is a view of, or is.
 static BlockArgument getArgument(Value value, func::FuncOp func) {
-  while (auto cast = value.getDefiningOp<memref::CastOp>())
-    value = cast.getSource();
+  while (Value source = getViewedMemRef(value))
+    value = source;
   auto argument = dyn_cast<BlockArgument>(value);
   if (!argument || argument.getOwner() != &func.getBody().front())
     return {};
   return argument;
 }
 
+/// The dimension of the memref that `value` is a view of that has the size of
+/// its dimension `dim`.
+static std::optional<std::pair<Value, int64_t>> getViewedDim(Value value,
+                                                             int64_t dim) {
+  // Of several dimensions, all but one must have a size of one.
+  auto isOnly = [](MemRefType type, ArrayRef<int64_t> group, int64_t dim) {
+    return llvm::all_of(group, [&](int64_t other) {
+      return other == dim || type.getDimSize(other) == 1;
+    });
+  };
+  Operation *op = value.getDefiningOp();
+  if (auto cast = dyn_cast_if_present<memref::CastOp>(op))
+    return std::pair(cast.getSource(), dim);
+  if (auto transpose = dyn_cast_if_present<memref::TransposeOp>(op))
+    return std::pair(transpose.getIn(),
+                     transpose.getPermutation().getDimPosition(dim));
+  if (auto expand = dyn_cast_if_present<memref::ExpandShapeOp>(op)) {
+    for (auto [index, group] :
+         llvm::enumerate(expand.getReassociationIndices()))
+      if (llvm::is_contained(group, dim) &&
+          isOnly(expand.getResultType(), group, dim))
+        return std::pair(expand.getSrc(), index);
+  }
+  if (auto collapse = dyn_cast_if_present<memref::CollapseShapeOp>(op)) {
+    ReassociationIndices group = collapse.getReassociationIndices()[dim];
+    for (int64_t inner : group)
+      if (isOnly(collapse.getSrcType(), group, inner))
+        return std::pair(collapse.getSrc(), inner);
+  }
+  return std::nullopt;
+}
+
 /// The argument's size that dimension `dim` of memref `value` equals.
 static std::optional<ArgumentDim> resolveDim(Value value, int64_t dim,
                                              func::FuncOp func) {
-  if (BlockArgument argument = getArgument(value, func))
+  while (auto viewed = getViewedDim(value, dim))
+    std::tie(value, dim) = *viewed;
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (argument && argument.getOwner() == &func.getBody().front())
     return ArgumentDim(argument.getArgNumber(), dim);
-  while (auto cast = value.getDefiningOp<memref::CastOp>())
-    value = cast.getSource();
   auto alloc = value.getDefiningOp<memref::AllocOp>();
   if (!alloc || !alloc.getType().isDynamicDim(dim))
     return std::nullopt;
@@ -154,9 +187,9 @@ static void uniteSizes(MatmulOp op, func::FuncOp func, SizeClasses &sizes) {
 /// Whether `memref` or a view of it may be written.
 static bool mayBeWritten(Value memref) {
   for (Operation *user : memref.getUsers()) {
-    auto view = dyn_cast<ViewLikeOpInterface>(user);
-    if (view && view.getViewSource() == memref) {
-      if (llvm::any_of(user->getResults(), mayBeWritten))
+    if (user->getNumResults() == 1 &&
+        getViewedMemRef(user->getResult(0)) == memref) {
+      if (mayBeWritten(user->getResult(0)))
         return true;
       continue;
     }

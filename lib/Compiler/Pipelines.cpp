@@ -49,6 +49,9 @@ void attn::buildSchedulePipeline(OpPassManager &pm,
                                  const TargetPipelineOptions &options) {
   pm.addNestedPass<func::FuncOp>(createAttnRaiseMatmulPass());
   pm.addPass(createAttnExpandMasksPass());
+  AttnFusePassOptions fuse;
+  fuse.target = options.target;
+  pm.addPass(createAttnFusePass(fuse));
   pm.addPass(createAttnCheckRegionsPass());
   pm.addPass(createAttnSimplifyMasksPass());
   ChooseSchedulePassOptions choose;

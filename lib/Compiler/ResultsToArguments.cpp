@@ -13,8 +13,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Compiler/Passes.h"
+#include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Interfaces/DestinationStyleOpInterface.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -25,6 +28,7 @@ namespace mlir::attn {
 } // namespace mlir::attn
 
 using namespace mlir;
+using namespace mlir::attn;
 
 static constexpr StringLiteral outputAttrName = "attn.output";
 static constexpr StringLiteral writableAttrName = "bufferization.writable";
@@ -42,6 +46,84 @@ static BlockArgument getDestinationArgument(Value value, func::FuncOp func) {
   auto argument = cast<BlockArgument>(value);
   return argument.getOwner() == &func.getBody().front() ? argument
                                                         : BlockArgument();
+}
+
+/// Lets what computes `returned`, which is a view of a result, write the view
+/// of `argument` that corresponds to it. Fails if there is no such operation,
+/// or its destination is not an empty tensor.
+static LogicalResult writeInView(Value returned, BlockArgument argument,
+                                 OpBuilder &builder) {
+  SmallVector<Operation *> views;
+  Value value = returned;
+  while (Operation *op = value.getDefiningOp()) {
+    if (!value.hasOneUse() ||
+        !isa<PermuteOp, tensor::CollapseShapeOp, tensor::ExpandShapeOp>(op))
+      break;
+    // The opposite of an expansion must be a view, too.
+    auto expand = dyn_cast<tensor::ExpandShapeOp>(op);
+    if (expand &&
+        llvm::any_of(
+            expand.getReassociationIndices(), [&](ArrayRef<int64_t> group) {
+              return llvm::count_if(group, [&](int64_t dim) {
+                       return expand.getResultType().getDimSize(dim) != 1;
+                     }) > 1;
+            }))
+      break;
+    views.push_back(op);
+    value = op->getOperand(0);
+  }
+  auto op = value.getDefiningOp<DestinationStyleOpInterface>();
+  if (views.empty() || !op || !value.hasOneUse())
+    return failure();
+  OpOperand *init = op.getTiedOpOperand(cast<OpResult>(value));
+  Value start = init->get();
+  while (isa_and_present<PermuteOp, tensor::CollapseShapeOp,
+                         tensor::ExpandShapeOp>(start.getDefiningOp()))
+    start = start.getDefiningOp()->getOperand(0);
+  if (!start.getDefiningOp<tensor::EmptyOp>())
+    return failure();
+
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(op);
+  Location loc = op->getLoc();
+  Value destination = argument;
+  for (Operation *view : views) {
+    if (auto permute = dyn_cast<PermuteOp>(view)) {
+      destination =
+          PermuteOp::create(builder, loc, destination,
+                            invertPermutationVector(permute.getPermutation()));
+    } else if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(view)) {
+      // Sizes that are not static are those of the destination there is.
+      SmallVector<OpFoldResult> sizes;
+      for (auto [group, dims] :
+           llvm::enumerate(collapse.getReassociationIndices()))
+        for (int64_t dim : dims) {
+          int64_t size = collapse.getSrcType().getDimSize(dim);
+          if (!ShapedType::isDynamic(size)) {
+            sizes.push_back(builder.getIndexAttr(size));
+            continue;
+          }
+          int64_t others = 1;
+          for (int64_t other : dims)
+            others *=
+                other == dim ? 1 : collapse.getSrcType().getDimSize(other);
+          if (others != 1)
+            return failure();
+          sizes.push_back(
+              tensor::getMixedSize(builder, loc, destination, group));
+        }
+      destination = tensor::ExpandShapeOp::create(
+          builder, loc, collapse.getSrcType(), destination,
+          collapse.getReassociationIndices(), sizes);
+    } else {
+      auto expand = cast<tensor::ExpandShapeOp>(view);
+      destination = tensor::CollapseShapeOp::create(
+          builder, loc, expand.getSrcType(), destination,
+          expand.getReassociationIndices());
+    }
+  }
+  init->set(destination);
+  return success();
 }
 
 static LogicalResult rewriteFunction(func::FuncOp func) {
@@ -78,6 +160,9 @@ static LogicalResult rewriteFunction(func::FuncOp func) {
       return failure();
     func.setArgAttr(position, outputAttrName, builder.getUnitAttr());
     destinations.insert(position);
+    if (succeeded(
+            writeInView(returned.get(), func.getArgument(position), builder)))
+      continue;
     auto materialize = bufferization::MaterializeInDestinationOp::create(
         builder, returned.get().getLoc(), returned.get().getType(),
         returned.get(), func.getArgument(position));

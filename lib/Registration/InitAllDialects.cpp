@@ -15,6 +15,7 @@
 #include "attn/Dialect/Attn/Transforms/BufferizableOpInterfaceImpl.h"
 #include "attn/Dialect/Attn/Transforms/CostOpInterfaceImpl.h"
 #include "attn/Dialect/Attn/Transforms/Differentiation.h"
+#include "attn/Dialect/Attn/Transforms/FusibleOpInterfaceImpl.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
 #include "attn/Dialect/AttnTile/Transforms/ScheduleInterfaceImpl.h"
 #include "mlir/IR/DialectRegistry.h"
@@ -29,6 +30,7 @@ void attn::registerAllDialects(DialectRegistry &registry) {
   registerBufferizableOpInterfaceExternalModels(registry);
   registerCostOpInterfaceExternalModels(registry);
   registerDifferentiableOpInterfaceExternalModels(registry);
+  registerFusibleOpInterfaceExternalModels(registry);
   attn_tile::registerScheduleInterfaceExternalModels(registry);
 }
 

@@ -176,8 +176,12 @@ public:
         continue;
       }
       SmallVector<Value> indices;
-      for (AffineExpr expr : op.getMatchingIndexingMap(&operand).getResults())
-        indices.push_back(at[cast<AffineDimExpr>(expr).getPosition()]);
+      // A dimension of size one may be indexed by zero.
+      for (AffineExpr expr : op.getMatchingIndexingMap(&operand).getResults()) {
+        auto dim = dyn_cast<AffineDimExpr>(expr);
+        indices.push_back(dim ? at[dim.getPosition()]
+                              : arith::ConstantIndexOp::create(b, 0));
+      }
       map.map(argument, read(operand.get(), indices));
     }
     for (Operation &nested : op.getBlock()->without_terminator()) {

@@ -187,3 +187,26 @@ func.func @others(%a: tensor<4x16xf32>, %v: tensor<16xf32>, %ai: tensor<4x4xi32>
   } -> tensor<4x4xf32>
   return %0, %1, %2, %3, %4, %5 : tensor<4xf32>, tensor<4x4xi32>, tensor<4x4xf64>, tensor<2x4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
 }
+
+// A dimension of size one, indexed by zero.
+
+// CHECK-LABEL: func.func @indexed_by_zero(
+// CHECK-SAME:    %[[BIAS:[^:]*]]: tensor<1x16xf32>)
+// CHECK:         attn.matmul
+// CHECK:         ^bb0(%{{.*}}: f32, %{{.*}}: index, %{{.*}}: index, %[[J:.*]]: index):
+// CHECK:           tensor.extract %[[BIAS]][%{{.*}}, %[[J]]]
+// CHECK-NOT:     linalg.generic
+func.func @indexed_by_zero(%x: tensor<8x32xf32>, %w: tensor<32x16xf32>, %bias: tensor<1x16xf32>) -> tensor<8x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x16xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<8x16xf32>) -> tensor<8x16xf32>
+  %y = linalg.matmul ins(%x, %w : tensor<8x32xf32>, tensor<32x16xf32>) outs(%f : tensor<8x16xf32>) -> tensor<8x16xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (0, j)>, affine_map<(i, j) -> (i, j)>],
+                       iterator_types = ["parallel", "parallel"]}
+      ins(%y, %bias : tensor<8x16xf32>, tensor<1x16xf32>) outs(%e : tensor<8x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %0 = arith.addf %a, %b : f32
+    linalg.yield %0 : f32
+  } -> tensor<8x16xf32>
+  return %r : tensor<8x16xf32>
+}

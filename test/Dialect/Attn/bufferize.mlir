@@ -225,3 +225,24 @@ func.func @table(%x: tensor<1x?xi32>, %n: index) -> tensor<1x?xi32> {
       schedule(#attn_tile.scalar) -> tensor<1x?xi32>
   return %0 : tensor<1x?xi32>
 }
+
+// -----
+
+// A view, of which a write is one of what it is a view of.
+
+// CHECK-LABEL: func @permute
+// CHECK-SAME: (%[[Q:.*]]: memref<1x16x4x32xf32, {{.*}}>, %[[O:.*]]: memref<1x16x4x32xf32, {{.*}}>)
+// CHECK-DAG: %[[QT:.*]] = memref.transpose %[[Q]] (d0, d1, d2, d3) -> (d0, d2, d1, d3)
+// CHECK-DAG: %[[OT:.*]] = memref.transpose %[[O]] (d0, d1, d2, d3) -> (d0, d2, d1, d3)
+// CHECK: attn.attention ins(%[[QT]], %[[QT]], %[[QT]] :
+// CHECK-SAME: outs(%[[OT]] :
+// CHECK-NOT: memref.copy
+func.func @permute(%q: tensor<1x16x4x32xf32>, %o: tensor<1x16x4x32xf32>) -> tensor<1x16x4x32xf32> {
+  %qt = attn.permute %q [0, 2, 1, 3] : tensor<1x16x4x32xf32> -> tensor<1x4x16x32xf32>
+  %ot = attn.permute %o [0, 2, 1, 3] : tensor<1x16x4x32xf32> -> tensor<1x4x16x32xf32>
+  %0 = attn.attention
+      ins(%qt, %qt, %qt : tensor<1x4x16x32xf32>, tensor<1x4x16x32xf32>, tensor<1x4x16x32xf32>)
+      outs(%ot : tensor<1x4x16x32xf32>) -> tensor<1x4x16x32xf32>
+  %1 = attn.permute %0 [0, 2, 1, 3] : tensor<1x4x16x32xf32> -> tensor<1x16x4x32xf32>
+  return %1 : tensor<1x16x4x32xf32>
+}

@@ -251,3 +251,31 @@ func.func @some_dropout(%q: tensor<?x4x?x16xf32>, %seed: i64) -> tensor<?x4x?x16
       -> tensor<?x4x?x16xf32>
   return %0 : tensor<?x4x?x16xf32>
 }
+
+// -----
+
+// CHECK-LABEL: func @permute
+// CHECK-SAME: (%[[X:.*]]: tensor<?x3x4xf32>)
+// CHECK: %[[R:.*]] = attn.permute %[[X]] [2, 0, 1] : tensor<?x3x4xf32> -> tensor<4x?x3xf32>
+// CHECK: return %[[X]], %[[R]]
+// RESOLVE-LABEL: func @permute
+func.func @permute(%x: tensor<?x3x4xf32>) -> (tensor<?x3x4xf32>, tensor<4x?x3xf32>) {
+  %0 = attn.permute %x [1, 2, 0] : tensor<?x3x4xf32> -> tensor<3x4x?xf32>
+  %1 = attn.permute %0 [2, 0, 1] : tensor<3x4x?xf32> -> tensor<?x3x4xf32>
+  %2 = attn.permute %0 [1, 2, 0] : tensor<3x4x?xf32> -> tensor<4x?x3xf32>
+  return %1, %2 : tensor<?x3x4xf32>, tensor<4x?x3xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func @permuted_size
+// RESOLVE-LABEL: func @permuted_size
+// RESOLVE-SAME: (%[[X:.*]]: tensor<?x3x4xf32>)
+// RESOLVE: %[[D:.*]] = tensor.dim %[[X]], %c0
+// RESOLVE: return %[[D]]
+func.func @permuted_size(%x: tensor<?x3x4xf32>) -> index {
+  %c2 = arith.constant 2 : index
+  %0 = attn.permute %x [1, 2, 0] : tensor<?x3x4xf32> -> tensor<3x4x?xf32>
+  %1 = tensor.dim %0, %c2 : tensor<3x4x?xf32>
+  return %1 : index
+}

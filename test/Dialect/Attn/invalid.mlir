@@ -1239,3 +1239,27 @@ func.func @heads_of_table(%x: memref<1x2x8xi32>, %y: memref<1x4x8xi32>, %n: inde
   attn.block_map ins(%x, %y : memref<1x2x8xi32>, memref<1x4x8xi32>) columns(%n) outs(%t : memref<1x2x7x?xi32>)
   return
 }
+
+// -----
+
+func.func @permute_twice(%x: tensor<2x3x4xf32>) {
+  // expected-error @below {{'attn.permute' op 'permutation' must be one of the 3 dimensions of 'source' (was [0, 2, 2])}}
+  %0 = "attn.permute"(%x) <{permutation = array<i64: 0, 2, 2>}> : (tensor<2x3x4xf32>) -> tensor<2x4x4xf32>
+  return
+}
+
+// -----
+
+func.func @permute_rank(%x: tensor<2x3x4xf32>) {
+  // expected-error @below {{'attn.permute' op 'permutation' must be one of the 3 dimensions of 'source' (was [1, 0])}}
+  %0 = "attn.permute"(%x) <{permutation = array<i64: 1, 0>}> : (tensor<2x3x4xf32>) -> tensor<3x2xf32>
+  return
+}
+
+// -----
+
+func.func @permute_type(%x: tensor<2x3x4xf32>) {
+  // expected-error @below {{'attn.permute' op type of the result must be 'tensor<3x2x4xf32>' (was 'tensor<2x3x4xf32>')}}
+  %0 = "attn.permute"(%x) <{permutation = array<i64: 1, 0, 2>}> : (tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  return
+}

@@ -258,3 +258,10 @@ func.func @tables(%x: memref<?x?xi32>, %y: memref<?x?x?xi32>, %z: tensor<1x8x?xi
       outs(%t : tensor<1x8x?x?xi32>) -> tensor<1x8x?x?xi32>
   return %0 : tensor<1x8x?x?xi32>
 }
+
+// CHECK-LABEL: func.func @permute(
+func.func @permute(%x: tensor<?x16x8x64xbf16>) -> tensor<?x8x16x64xbf16> {
+  // CHECK: attn.permute %{{.*}} [0, 2, 1, 3] : tensor<?x16x8x64xbf16> -> tensor<?x8x16x64xbf16>
+  %0 = attn.permute %x [0, 2, 1, 3] : tensor<?x16x8x64xbf16> -> tensor<?x8x16x64xbf16>
+  return %0 : tensor<?x8x16x64xbf16>
+}

@@ -15,6 +15,8 @@
 #include "mlir/Dialect/Bufferization/IR/BufferizableOpInterface.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Bufferization/IR/DstBufferizableOpInterfaceImpl.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/Operation.h"
 
@@ -189,6 +191,59 @@ struct MatmulModel
   }
 };
 
+/// A view.
+struct PermuteModel
+    : public BufferizableOpInterface::ExternalModel<PermuteModel, PermuteOp> {
+  bool bufferizesToMemoryRead(Operation *, OpOperand &,
+                              const AnalysisState &) const {
+    return false;
+  }
+  bool bufferizesToMemoryWrite(Operation *, OpOperand &,
+                               const AnalysisState &) const {
+    return false;
+  }
+  AliasingValueList getAliasingValues(Operation *op, OpOperand &,
+                                      const AnalysisState &) const {
+    return {{op->getOpResult(0), BufferRelation::Unknown}};
+  }
+
+  static AffineMap getMap(PermuteOp op) {
+    return AffineMap::getPermutationMap(op.getPermutation(), op.getContext());
+  }
+
+  FailureOr<BufferLikeType>
+  getBufferType(Operation *op, Value, const BufferizationOptions &options,
+                const BufferizationState &state,
+                SmallVector<Value> &invocationStack) const {
+    auto permute = cast<PermuteOp>(op);
+    FailureOr<BufferLikeType> source = bufferization::getBufferType(
+        permute.getSource(), options, state, invocationStack);
+    if (failed(source))
+      return failure();
+    auto type = cast<MemRefType>(*source);
+    auto [strides, offset] = type.getStridesAndOffset();
+    ArrayRef<int64_t> permutation = permute.getPermutation();
+    auto layout = StridedLayoutAttr::get(
+        op->getContext(), offset, applyPermutation(strides, permutation));
+    return cast<BufferLikeType>(
+        MemRefType::get(applyPermutation(type.getShape(), permutation),
+                        type.getElementType(), layout, type.getMemorySpace()));
+  }
+
+  LogicalResult bufferize(Operation *op, RewriterBase &rewriter,
+                          const BufferizationOptions &options,
+                          BufferizationState &state) const {
+    auto permute = cast<PermuteOp>(op);
+    FailureOr<Value> source =
+        getBuffer(rewriter, permute.getSource(), options, state);
+    if (failed(source))
+      return failure();
+    replaceOpWithNewBufferizedOp<memref::TransposeOp>(
+        rewriter, op, *source, AffineMapAttr::get(getMap(permute)));
+    return success();
+  }
+};
+
 /// Writes a buffer that its parent has chosen. What it reads of it are partial
 /// sums that no other operation sees.
 struct AccumulateModel
@@ -353,6 +408,7 @@ void attn::registerBufferizableOpInterfaceExternalModels(
     AttentionOp::attachInterface<AttentionModel<AttentionOp>>(*context);
     AttentionGradOp::attachInterface<AttentionModel<AttentionGradOp>>(*context);
     AccumulateOp::attachInterface<AccumulateModel>(*context);
+    PermuteOp::attachInterface<PermuteModel>(*context);
     DropoutMaskOp::attachInterface<DropoutMaskModel>(*context);
     OverlapOp::attachInterface<OverlapModel>(*context);
     OverlapYieldOp::attachInterface<OverlapYieldModel>(*context);

@@ -69,9 +69,10 @@ static constexpr int64_t maxGradQueryTile = 80;
 static constexpr int64_t maxGradKeyTile = 128;
 
 /// The largest tile within `bounds`, or 0.
-static int64_t getWalkedTile(const WalkedTileBounds &bounds) {
+static int64_t getWalkedTile(const WalkedTileBounds &bounds,
+                             int64_t unit = keyTileUnit) {
   int64_t best = 0;
-  for (int64_t tile = keyTileUnit; tile <= bounds.maxTile; tile += keyTileUnit)
+  for (int64_t tile = unit; tile <= bounds.maxTile; tile += unit)
     if (bounds.accumulators + bounds.registersPerRow * tile <=
             bounds.registers &&
         bounds.fixedBytes + bounds.bytesPerRow * tile <= bounds.sharedBytes)
@@ -182,14 +183,22 @@ chooseGradientWarpSpecialized(AttentionGradOp op, const DeviceFigures &device) {
       return std::nullopt;
     values = makeKeys(tile);
   }
-  int64_t keyTile = getWalkedTile(queriesAlone);
+  // Queries of the next item are loaded early if there is room beside tiles of
+  // keys that are still efficient; else warpgroups take turns.
+  constexpr int64_t minKeyTilePreload = 64, keyTileUnitPreload = 32;
+  WalkedTileBounds preloaded = queriesAlone;
+  preloaded.fixedBytes *= 2;
+  int64_t keyTile = getWalkedTile(preloaded, keyTileUnitPreload);
+  bool preloads = keyTile >= minKeyTilePreload;
+  if (!preloads)
+    keyTile = getWalkedTile(queriesAlone);
   if (keyTile == 0)
     return std::nullopt;
   auto queries =
       cast<ScheduleAttrInterface>(Attribute(attn_tile::WarpSpecializedAttr::get(
           context, rows, keyTile, gradStages, gradConsumers,
-          /*ping_pong=*/false, traversal, /*interleave=*/1,
-          /*lazy_rescale=*/false, /*query_stages=*/1)));
+          /*ping_pong=*/!preloads, traversal, /*interleave=*/1,
+          /*lazy_rescale=*/false, /*query_stages=*/preloads ? 2 : 1)));
   auto schedule = attn_tile::GradientAttr::get(
       context, ofRows, makeKeys(queryTile), queries, values);
   std::string reason =

@@ -217,6 +217,7 @@ void attn::registerCostOpInterfaceExternalModels(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, AttnDialect *) {
     AttentionOp::attachInterface<AttentionModel>(*context);
     AttentionGradOp::attachInterface<AttentionGradModel>(*context);
+    attachFreeModels<PermuteOp>(context);
   });
   registry.addExtension(+[](MLIRContext *context, linalg::LinalgDialect *) {
     attachLinalgModels<

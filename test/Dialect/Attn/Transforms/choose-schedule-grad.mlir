@@ -50,7 +50,7 @@ func.func @d64(%q: memref<?x8x?x64xbf16>, %lse: memref<?x8x?xf32>) {
 
 // CHECK-LABEL: func @deterministic
 // CHECK:         keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>,
-// CHECK-SAME:    queries = #attn_tile.warp_specialized<query_tile = 128, key_tile = 80, stages = 2, consumers = 2>>)
+// CHECK-SAME:    queries = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, query_stages = 2>>)
 func.func @deterministic(%q: memref<?x8x?x128xbf16>, %lse: memref<?x8x?xf32>) {
   attn.attention_grad
       ins(%q, %q, %q, %q, %lse, %q : memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>,
@@ -66,7 +66,7 @@ func.func @deterministic(%q: memref<?x8x?x128xbf16>, %lse: memref<?x8x?xf32>) {
 
 // CHECK-LABEL: func @d256
 // CHECK:         keys = #attn_tile.key_stationary<query_tile = 48, key_tile = 128, stages = 2, consumers = 2, traversal = paired>,
-// CHECK-SAME:    queries = #attn_tile.warp_specialized<query_tile = 128, key_tile = 48, stages = 2, consumers = 2, traversal = paired>,
+// CHECK-SAME:    queries = #attn_tile.warp_specialized<query_tile = 128, key_tile = 48, stages = 2, consumers = 2, ping_pong = true, traversal = paired>,
 // CHECK-SAME:    values = #attn_tile.key_stationary<query_tile = 80, key_tile = 128, stages = 2, consumers = 2, traversal = paired>
 func.func @d256(%q: memref<?x8x?x256xf16>, %lse: memref<?x8x?xf32>) {
   attn.attention_grad

@@ -679,6 +679,35 @@ def Attn_MatmulOp : Attn_Op<"matmul", [
   }];
 }
 
+def Attn_PermuteOp : Attn_Op<"permute", [
+    Pure,
+    DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>]> {
+  let summary = "a tensor with its dimensions in another order, as a view";
+  let description = [{
+    Dimension `i` of the result is dimension `permutation[i]` of `source`. Unlike
+    `linalg.transpose` nothing is copied: the result bufferizes to a memref of
+    other strides, and a write of it is one of `source`. Attention reads and
+    writes memrefs of any strides but those of channels.
+
+    ```mlir
+    %heads = attn.permute %x [0, 2, 1, 3]
+        : tensor<?x?x32x128xbf16> -> tensor<?x32x?x128xbf16>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$source,
+                       DenseI64ArrayAttr:$permutation);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $source $permutation attr-dict `:` type($source) `->` type($result)
+  }];
+  let builders = [
+    OpBuilder<(ins "::mlir::Value":$source,
+                   "::llvm::ArrayRef<int64_t>":$permutation)>,
+  ];
+  let hasFolder = 1;
+  let hasVerifier = 1;
+}
+
 def Attn_YieldOp : Attn_Op<"yield", [
     Pure, ReturnLike, Terminator,
     ParentOneOf<["AttentionOp", "AttentionGradOp", "MatmulOp"]>]> {

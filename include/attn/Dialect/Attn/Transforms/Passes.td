@@ -225,6 +225,53 @@ def AttnExpandMasksPass : Pass<"attn-expand-masks"> {
                            "::mlir::tensor::TensorDialect"];
 }
 
+def AttnFusePass : Pass<"attn-fuse"> {
+  let summary = "make what is around attention part of it";
+  let description = [{
+    Operations that copy, convert or scale the operands or the result of
+    `attn.attention`, as `FusibleOpInterface` says of them, become part of it:
+
+    | operation | of | becomes |
+    |---|---|---|
+    | product with a constant | queries, keys | part of the scale |
+    | conversion to f32 | queries, keys and values together | attention on the narrow type |
+    | conversion from f32 | the result | attention that rounds its result |
+    | transposition, with a following reshape | queries, keys, values | a view, `attn.permute` |
+    | transposition, after a reshape | the result | a view of the destination |
+
+    An order of dimensions is read and written in place where channels lie side
+    by side in rows of a multiple of 16 bytes, and where nothing else needs the
+    transposed tensor. Remarks of the category `attn-fuse` say what was fused,
+    with the time that `CostOpInterface` counts for it, and what was not.
+
+    ```mlir
+    %qt = linalg.transpose ins(%q : tensor<2x512x8x64xf32>)
+        outs(%e : tensor<2x8x512x64xf32>) permutation = [0, 2, 1, 3]
+    %a = attn.attention ins(%qt, %k, %v : ...) outs(%init : tensor<2x8x512x64xf32>)
+    %o = linalg.transpose ins(%a : tensor<2x8x512x64xf32>)
+        outs(%f : tensor<2x512x8x64xf32>) permutation = [0, 2, 1, 3]
+    ```
+
+    becomes
+
+    ```mlir
+    %qt = attn.permute %q [0, 2, 1, 3] : ...
+    %f = tensor.empty() : tensor<2x512x8x64xf32>
+    %init = attn.permute %f [0, 2, 1, 3] : ...
+    %a = attn.attention ins(%qt, %k, %v : ...) outs(%init : tensor<2x8x512x64xf32>)
+    %o = attn.permute %a [0, 2, 1, 3] : ...
+    ```
+  }];
+  let options = [
+    Option<"target", "target", "std::string", /*default=*/"\"host\"",
+           "Target whose rates are used: host, sm_80 or sm_90a">,
+  ];
+  let statistics = [Statistic<"numFused", "num-fused",
+                              "Number of fusions">];
+  let dependentDialects = ["::mlir::attn::AttnDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
 def AttnSimplifyMasksPass : Pass<"attn-simplify-masks"> {
   let summary = "simplify the masks of attention";
   let description = [{

@@ -1,0 +1,38 @@
+//===- FusibleOpInterface.h - Fusion with attention -------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Operations that can become part of attention, and what they do to a tensor.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_INTERFACES_FUSIBLEOPINTERFACE_H
+#define ATTN_INTERFACES_FUSIBLEOPINTERFACE_H
+
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/OpDefinition.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <optional>
+
+namespace mlir::attn {
+
+/// A tensor as a function of another one, `source`.
+struct TensorMapping {
+  Value source;
+  /// Dimension `i` of the tensor is dimension `permutation[i]` of the source.
+  SmallVector<int64_t> permutation;
+  /// What elements are multiplied by, before or after they are converted to
+  /// the element type of the tensor.
+  double factor = 1;
+};
+
+} // namespace mlir::attn
+
+#include "attn/Interfaces/FusibleOpInterface.h.inc"
+
+#endif // ATTN_INTERFACES_FUSIBLEOPINTERFACE_H
