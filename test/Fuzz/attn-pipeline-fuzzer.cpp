@@ -336,6 +336,8 @@ std::string Mutator::mutate() {
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size,
                                           size_t maxSize, unsigned seed) {
   std::string text(reinterpret_cast<const char *>(data), size);
+  if (attn::fuzz::mayHitParserDefect(text))
+    return 0;
   getParser().beginModule();
   OwningOpRef<ModuleOp> module = getParser().parse(text);
   // The first input has no operations to change.
