@@ -13,6 +13,7 @@
 
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "RegionVerifier.h"
+#include "attn/Dialect/Attn/IR/ClosedRegion.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/TypeUtilities.h"

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/Attn/IR/ClosedRegion.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/FunctionImplementation.h"
@@ -57,6 +58,9 @@ static void printMapTypes(OpAsmPrinter &printer, MapOp, OperandRange, TypeRange,
                           Type resultType) {
   printer << resultType;
 }
+
+using attn::parseClosedRegion;
+using attn::printClosedRegion;
 
 #define GET_OP_CLASSES
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.cpp.inc"

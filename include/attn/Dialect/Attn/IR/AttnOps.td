@@ -299,7 +299,8 @@ def Attn_AttentionOp : Attn_Op<"attention", [
         `p` `(` $drop_probability `)`)?
     (`schedule` `(` $schedule^ `)`)?
     attr-dict-with-keyword
-    (`score` $score_region^)? (`keep` $keep_region^)? (`->` type($results)^)?
+    (`score` custom<ClosedRegion>($score_region)^)?
+    (`keep` custom<ClosedRegion>($keep_region)^)? (`->` type($results)^)?
   }];
   let builders = [
     OpBuilder<(ins "::mlir::Value":$query, "::mlir::Value":$key,
@@ -462,8 +463,9 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
     (`schedule` `(` $schedule^ `)`)?
     (`deterministic` $deterministic^)?
     attr-dict-with-keyword
-    (`score` $score_region^)? (`keep` $keep_region^)?
-    (`score_grad` $score_grad_region^)? (`->` type($results)^)?
+    (`score` custom<ClosedRegion>($score_region)^)?
+    (`keep` custom<ClosedRegion>($keep_region)^)?
+    (`score_grad` custom<ClosedRegion>($score_grad_region)^)? (`->` type($results)^)?
   }];
   let hasVerifier = 1;
   let hasRegionVerifier = 1;

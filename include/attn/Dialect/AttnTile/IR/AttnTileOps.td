@@ -207,7 +207,8 @@ def AttnTile_ReduceOp : AttnTile_Op<"reduce", [
       "::mlir::Value":$count,
       "::llvm::ArrayRef<::mlir::vector::CombiningKind>":$kinds)>];
   let assemblyFormat = [{
-    `to` `(` $count `)` `by` $kinds attr-dict `:` type($results) $body
+    `to` `(` $count `)` `by` $kinds attr-dict `:` type($results)
+    custom<ClosedRegion>($body)
   }];
   let hasVerifier = 1;
   let hasRegionVerifier = 1;
@@ -239,7 +240,8 @@ def AttnTile_EachOp : AttnTile_Op<"each", [
   }];
   let arguments = (ins Index:$count);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "`to` `(` $count `)` attr-dict-with-keyword $body";
+  let assemblyFormat = "`to` `(` $count `)` attr-dict-with-keyword "
+                       "custom<ClosedRegion>($body)";
   let hasRegionVerifier = 1;
 }
 
@@ -269,7 +271,8 @@ def AttnTile_CompactOp : AttnTile_Op<"compact", [
   let results = (outs Index:$chosen);
   let regions = (region SizedRegion<1>:$condition, SizedRegion<1>:$body);
   let assemblyFormat = [{
-    `to` `(` $count `)` attr-dict `where` $condition `do` $body
+    `to` `(` $count `)` attr-dict `where` custom<ClosedRegion>($condition)
+    `do` custom<ClosedRegion>($body)
   }];
   let hasRegionVerifier = 1;
 }
@@ -532,7 +535,7 @@ def AttnTile_KeyTilesOp : AttnTile_Op<"key_tiles", [
     `keys` `(` $key_tile `)` `lengths` `(` $query_length `,` $key_length `)`
     (`by` `(` $mask^ `)`)?
     (`listed` `(` $list^ `[` $row `]` `:` type($list) `)`)?
-    attr-dict (`keep` $keep^)?
+    attr-dict (`keep` custom<ClosedRegion>($keep)^)?
   }];
   let hasVerifier = 1;
   let hasRegionVerifier = 1;
@@ -600,7 +603,7 @@ def AttnTile_MapOp : AttnTile_Op<"map", [
     `lengths` `(` $query_length `,` $key_length `)`
     (`with` `(` $others^ `:` type($others) `)`)? (`transposed` $transposed^)?
     attr-dict `:` custom<MapTypes>(ref($sources), type($sources), type($result))
-    $body
+    custom<ClosedRegion>($body)
   }];
   let builders = [OpBuilder<(ins "::mlir::ValueRange":$sources,
       "::mlir::Value":$batch, "::mlir::Value":$head,
@@ -637,7 +640,8 @@ def AttnTile_MaskOp : AttnTile_Op<"mask", [
   let assemblyFormat = [{
     $source `at` `(` $batch `,` $head `,` $first_query `,` $first_key `)`
     `lengths` `(` $query_length `,` $key_length `)` (`by` `(` $mask^ `)`)?
-    (`transposed` $transposed^)? attr-dict `:` type($source) (`keep` $keep^)?
+    (`transposed` $transposed^)? attr-dict `:` type($source)
+    (`keep` custom<ClosedRegion>($keep)^)?
   }];
   let hasRegionVerifier = 1;
 }
@@ -1066,7 +1070,7 @@ def AttnTile_RoleOp : AttnTile_Op<"role", [
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $kind `warpgroups` `(` $warpgroups `)` `registers` `(` $registers `)`
-    attr-dict-with-keyword $body
+    attr-dict-with-keyword custom<ClosedRegion>($body)
   }];
   let hasVerifier = 1;
 }
