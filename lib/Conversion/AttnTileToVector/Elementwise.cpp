@@ -228,7 +228,7 @@ TileEmitter::PieceFn TileEmitter::emitDecisions(DecisionsType type,
   Value first = lookup(firstQuery), second = lookup(firstKey);
   if (transposed)
     std::swap(first, second);
-  return [=, this](Value row, Value column, int64_t lanes) -> Value {
+  return [=](Value row, Value column, int64_t lanes) -> Value {
     auto wordType = VectorType::get(lanes, b.getI32Type());
     auto getPosition = [&](Value first, Value offset) -> Value {
       return vector::BroadcastOp::create(
@@ -265,7 +265,7 @@ void TileEmitter::emitLoadDecisions(LoadDecisionsOp op) {
   Value source = lookup(op.getSource());
   Value batch = lookup(op.getBatch()), head = lookup(op.getHead());
   bool isByRows = op.getLayout() == attn::MaskLayout::Rows;
-  auto load = [=, this](Value queryWord, Value keyWord) -> Value {
+  auto load = [=](Value queryWord, Value keyWord) -> Value {
     // Beyond the mask any word will do.
     auto bound = [&](Value word, int64_t dim) -> Value {
       Value last = add(memref::DimOp::create(b, source, dim), -1);

@@ -47,7 +47,7 @@ static void writeMask(OpBuilder &builder, DropoutMaskOp op,
   attn_tile::ReturnOp::create(b);
   b.setInsertionPointToStart(forall.getBody());
 
-  ValueRange ids = forall.getInductionVars();
+  SmallVector<Value> ids = forall.getInductionVars();
   Value seed = emitRngState(b, op.getSeed(), captured);
   Value offset = emitRngState(b, op.getOffset(), captured);
   RngBlock<Value> stream =
