@@ -70,7 +70,7 @@ tools = [
     ToolSubst("mlir-runner", unresolved="fatal"),
     ToolSubst("split-file", unresolved="fatal"),
 ]
-for tool in ["attn-compile", "attn-run", "attn-reduce", "attn-lsp-server"]:
+for tool in ["attn-compile", "attn-run", "attn-tune", "attn-reduce", "attn-lsp-server"]:
     tools.append(ToolSubst(tool, unresolved="ignore"))
 
 if importlib.util.find_spec("numpy"):

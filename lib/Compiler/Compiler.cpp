@@ -96,6 +96,7 @@ static void buildStage(OpPassManager &pm, const CompilerOptions &options,
                        Stage stage) {
   TargetPipelineOptions target;
   target.target = options.target;
+  target.database = options.database;
   switch (stage) {
   case Stage::Input:
     return;

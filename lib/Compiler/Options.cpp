@@ -69,6 +69,8 @@ std::optional<std::string> attn::setOption(CompilerOptions &options,
     return setFlag(options.link.staticRuntime);
   if (name == "schedule")
     return setText(options.schedule);
+  if (name == "database")
+    return setText(options.database);
   if (name == "cuda-path")
     return setText(options.toolkit);
   if (name == "ptxas-options")

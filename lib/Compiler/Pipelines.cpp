@@ -56,6 +56,7 @@ void attn::buildSchedulePipeline(OpPassManager &pm,
   pm.addPass(createAttnSimplifyMasksPass());
   ChooseSchedulePassOptions choose;
   choose.target = options.target;
+  choose.database = options.database;
   pm.addNestedPass<func::FuncOp>(createChooseSchedulePass(choose));
 }
 

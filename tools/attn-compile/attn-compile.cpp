@@ -83,6 +83,10 @@ struct Flags {
       cl::desc("Schedule of all attentions, such as "
                "'#attn_tile.sequential<query_tile = 16, key_tile = 64>'"),
       cl::value_desc("attribute"), cl::cat(category)};
+  cl::opt<std::string> database{
+      "database",
+      cl::desc("Measured times to choose schedules by, written by attn-tune"),
+      cl::value_desc("file"), cl::cat(category)};
   cl::opt<bool> embedPTX{
       "embed-ptx",
       cl::desc("Keep kernels as PTX; the driver compiles them when they "
@@ -189,6 +193,7 @@ static std::optional<std::string> readOptions(const char *argv0,
   options.raise = flags.raise;
   options.withReference = flags.withReference;
   options.schedule = flags.schedule;
+  options.database = flags.database;
   if (flags.embedPTX.getNumOccurrences() > 0)
     options.embedPTX = flags.embedPTX;
   options.ptxVersion = flags.ptxVersion;

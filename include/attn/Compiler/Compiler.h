@@ -73,6 +73,8 @@ struct CompilerOptions {
   bool withReference = false;
   /// A schedule for all attentions, as text; empty to choose.
   std::string schedule;
+  /// A file of measured times to choose by, written by attn-tune; may be empty.
+  std::string database;
 
   /// Whether to keep kernels as PTX, to be compiled when they are loaded.
   std::optional<bool> embedPTX;

@@ -25,6 +25,9 @@ struct TargetPipelineOptions
   Option<std::string> target{*this, "target",
                              llvm::cl::desc("Target: host, sm_80 or sm_90a"),
                              llvm::cl::init("host")};
+  Option<std::string> database{
+      *this, "database", llvm::cl::desc("File of measured times of schedules"),
+      llvm::cl::init("")};
 
   /// Whether kernels run on a GPU.
   bool isGPU() const { return target != "host"; }

@@ -305,7 +305,11 @@ struct ChooseSchedulePass
                                  << "' (expected host, sm_80 or sm_90a)";
       return signalPassFailure();
     }
-    const DeviceFigures device = getDevice(getOperation(), target).getFigures();
+    DeviceAttr deviceAttr = getDevice(getOperation(), target);
+    const DeviceFigures device = deviceAttr.getFigures();
+    ScheduleDatabase measured;
+    if (!database.empty() && failed(measured.read(getOperation(), database)))
+      return signalPassFailure();
     auto chooseFor = [&](auto op, auto choose) -> WalkResult {
       bool isHost = target == "host";
       if (isHost ? failed(verifyForHost(
@@ -314,7 +318,10 @@ struct ChooseSchedulePass
         return WalkResult::interrupt();
       if (Attribute schedule = op.getScheduleAttr())
         return verifyGivenSchedule(op, schedule, target);
-      std::optional<ScheduleChoice> choice = choose(op);
+      FailureOr<std::optional<ScheduleChoice>> found = choose(op);
+      if (failed(found))
+        return WalkResult::interrupt();
+      std::optional<ScheduleChoice> choice = *found;
       if (!choice) {
         op.emitOpError("has no schedule that fits the capacities of ")
             << target;
@@ -332,19 +339,28 @@ struct ChooseSchedulePass
     };
     WalkResult result = getOperation().walk([&](Operation *op) {
       if (auto attention = dyn_cast<AttentionOp>(op))
-        return chooseFor(attention, [&](AttentionOp attention) {
-          return chooseForwardSchedule(attention, target, device);
-        });
+        return chooseFor(
+            attention,
+            [&](AttentionOp attention)
+                -> FailureOr<std::optional<ScheduleChoice>> {
+              auto choice = chooseMeasuredSchedule(
+                  attention, target, deviceAttr.getName(), measured);
+              if (failed(choice) || *choice)
+                return choice;
+              return chooseForwardSchedule(attention, target, device);
+            });
       if (auto product = dyn_cast<MatmulOp>(op))
         return failed(chooseMatmulSchedule(product, target))
                    ? WalkResult::interrupt()
                    : WalkResult::advance();
       if (auto gradient = dyn_cast<AttentionGradOp>(op))
-        return chooseFor(gradient, [&](AttentionGradOp gradient) {
-          if (target == "host")
-            return std::optional(chooseHostSchedule(gradient));
-          return chooseGradientWarpSpecialized(gradient, device);
-        });
+        return chooseFor(
+            gradient,
+            [&](AttentionGradOp gradient) -> std::optional<ScheduleChoice> {
+              if (target == "host")
+                return chooseHostSchedule(gradient);
+              return chooseGradientWarpSpecialized(gradient, device);
+            });
       if (auto mask = dyn_cast<DropoutMaskOp>(op))
         return WalkResult(chooseForMask(mask, target));
       if (auto table = dyn_cast<MaskTableOpInterface>(op);

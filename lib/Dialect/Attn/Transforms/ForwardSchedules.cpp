@@ -15,11 +15,13 @@
 #include "attn/Dialect/Attn/Transforms/ForwardSchedules.h"
 #include "attn/Analysis/MaskArea.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+#include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -44,6 +46,9 @@ static constexpr int64_t registerBytes = 4;
 
 /// Shared memory of a block that barriers take.
 static constexpr int64_t barrierBytes = 1024;
+
+/// Tiles on the host if nothing was measured.
+static constexpr int64_t hostQueryTile = 16, hostKeyTile = 64;
 
 /// Registers per thread for register tiles: what a consumer has (240 of two
 /// consumers, 160 of three, 255 of four or eight warps) less what addresses,
@@ -374,8 +379,8 @@ getMultistage(AttentionOp op, const DeviceFigures &device) {
 }
 
 /// Tiles of a few registers' width whose operands stay in the first cache.
-static FittingSchedule getSequential(MLIRContext *context) {
-  constexpr int64_t queryTile = 16, keyTile = 64;
+static FittingSchedule getSequential(MLIRContext *context, int64_t queryTile,
+                                     int64_t keyTile) {
   Attribute schedule =
       attn_tile::SequentialAttr::get(context, queryTile, keyTile);
   return {cast<ScheduleAttrInterface>(schedule), keyTile,
@@ -387,8 +392,13 @@ attn::getFittingSchedules(AttentionOp op, StringRef target,
                           const DeviceFigures &device) {
   if (target == "sm_90a")
     return WarpSpecializedSchedules(op, device).getAll();
-  if (target == "host")
-    return {getSequential(op.getContext())};
+  if (target == "host") {
+    SmallVector<FittingSchedule> all;
+    for (int64_t queryTile : {hostQueryTile, 2 * hostQueryTile})
+      for (int64_t keyTile : {hostKeyTile / 2, hostKeyTile, 2 * hostKeyTile})
+        all.push_back(getSequential(op.getContext(), queryTile, keyTile));
+    return all;
+  }
   if (std::optional<FittingSchedule> fitting = getMultistage(op, device))
     return {*fitting};
   return {};
@@ -408,7 +418,9 @@ static constexpr int64_t typicalKeys = 4096;
 /// Times of work that differ by less than this part are not told apart: the
 /// model is not more exact. Of such candidates the one with larger key tiles is
 /// chosen, which has fewer steps.
-static constexpr double indifference = 0.015;
+static constexpr double modelIndifference = 0.015;
+/// The same of measured times.
+static constexpr double measuredIndifference = 0.005;
 
 static bool hasDynamicLength(AttentionOp op) {
   return op.hasSequences() ||
@@ -427,13 +439,22 @@ namespace {
 class TimedSchedules {
 public:
   TimedSchedules(AttentionOp op, ArrayRef<FittingSchedule> candidates)
-      : op(op), candidates(candidates) {}
+      : op(op), candidates(candidates), times(candidates.size()) {}
 
-  /// Fails if there is a candidate without a model.
+  /// Takes times from models; fails if there is a candidate without one.
   LogicalResult estimate(const DeviceFigures &device);
+  /// Takes times, in microseconds, of one more length.
+  void add(int64_t length, ArrayRef<double> microseconds);
+
   ScheduleChoice choose() const;
+  /// Numbers of candidates, those first that take least time.
+  SmallVector<size_t> sort() const;
 
 private:
+  /// What is compared, and the whole time.
+  struct Time {
+    double work, seconds;
+  };
   /// How bad candidates are: the logarithm of how much longer than the best one
   /// they take as far as that is told apart, the opposite of their key tiles,
   /// and the same logarithm in full, each summed over the lengths.
@@ -443,20 +464,23 @@ private:
 
   AttentionOp op;
   ArrayRef<FittingSchedule> candidates;
+  double indifference = measuredIndifference;
+  StringRef origin = "measured";
   SmallVector<int64_t> lengths;
   /// By candidate and length.
-  std::vector<std::vector<KernelTime>> times;
-  /// Seconds of work of the best one at each length.
+  std::vector<std::vector<Time>> times;
+  /// Work of the best one at each length.
   SmallVector<double> least;
 };
 } // namespace
 
 LogicalResult TimedSchedules::estimate(const DeviceFigures &device) {
+  origin = "estimated";
+  indifference = modelIndifference;
   lengths = llvm::to_vector(ArrayRef(typicalLengths));
   bool isDynamic = hasDynamicLength(op);
   if (!isDynamic)
     lengths = {getDimSize(op.getQuery(), 2)};
-  times.resize(candidates.size());
   for (int64_t length : lengths) {
     CostAssumptions assumptions;
     assumptions.dynamicSize =
@@ -472,11 +496,27 @@ LogicalResult TimedSchedules::estimate(const DeviceFigures &device) {
       std::optional<KernelTime> time = schedule.estimateTime(tiles, device);
       if (!time)
         return failure();
-      candidateTimes.push_back(*time);
+      candidateTimes.push_back({time->getWorkSeconds(), time->getSeconds()});
       least.back() = std::min(least.back(), time->getWorkSeconds());
     }
   }
   return success();
+}
+
+void TimedSchedules::add(int64_t length, ArrayRef<double> microseconds) {
+  lengths.push_back(length);
+  least.push_back(*llvm::min_element(microseconds) * 1e-6);
+  for (auto [time, candidateTimes] : llvm::zip_equal(microseconds, times))
+    candidateTimes.push_back({time * 1e-6, time * 1e-6});
+}
+
+SmallVector<size_t> TimedSchedules::sort() const {
+  auto order = llvm::to_vector(llvm::seq<size_t>(0, candidates.size()));
+  llvm::sort(order, [&](size_t a, size_t b) {
+    return std::pair(std::get<2>(getRank(a, a, 0)), a) <
+           std::pair(std::get<2>(getRank(b, b, 0)), b);
+  });
+  return order;
 }
 
 /// The rank of `below` up to length number `split` and `from` from there on.
@@ -486,7 +526,7 @@ TimedSchedules::Rank TimedSchedules::getRank(size_t below, size_t from,
   int64_t keys = 0;
   for (size_t i = 0; i < lengths.size(); ++i) {
     size_t candidate = i < split ? below : from;
-    double each = std::log(times[candidate][i].getWorkSeconds() / least[i]);
+    double each = std::log(times[candidate][i].work / least[i]);
     loss += each;
     told += std::max(0.0, each - indifference);
     keys += candidates[candidate].keyTile;
@@ -495,10 +535,10 @@ TimedSchedules::Rank TimedSchedules::getRank(size_t below, size_t from,
 }
 
 std::string TimedSchedules::explain(size_t index, size_t length) const {
-  return llvm::formatv("key tile {0} of {1} schedules that fit, estimated "
-                       "{2:f0} us for {3} queries",
-                       candidates[index].keyTile, candidates.size(),
-                       times[index][length].getSeconds() * 1e6, lengths[length])
+  return llvm::formatv("key tile {0} of {1} schedules that fit, {2} {3:f0} us "
+                       "for {4} queries",
+                       candidates[index].keyTile, candidates.size(), origin,
+                       times[index][length].seconds * 1e6, lengths[length])
       .str();
 }
 
@@ -553,8 +593,84 @@ chooseLargest(AttentionOp op, ArrayRef<FittingSchedule> largest,
 }
 
 ScheduleChoice attn::chooseHostSchedule(Operation *op) {
-  FittingSchedule fitting = getSequential(op->getContext());
+  FittingSchedule fitting =
+      getSequential(op->getContext(), hostQueryTile, hostKeyTile);
   return {fitting.schedule, describe(fitting)};
+}
+
+/// Whether a model says how long the kernel of `op` takes: what regions and
+/// dropout add is not in the models.
+static bool isModelled(AttentionOp op) {
+  return op.getScoreRegion().empty() && op.getKeepRegion().empty() &&
+         !op.hasDropout();
+}
+
+SmallVector<FittingSchedule> attn::getBestSchedules(AttentionOp op,
+                                                    StringRef target,
+                                                    const DeviceFigures &device,
+                                                    size_t most) {
+  SmallVector<FittingSchedule> fitting =
+      getFittingSchedules(op, target, device);
+  TimedSchedules timed(op, fitting);
+  SmallVector<FittingSchedule> best;
+  if (isModelled(op) && succeeded(timed.estimate(device))) {
+    for (size_t index : timed.sort())
+      best.push_back(fitting[index]);
+  } else {
+    best = fitting;
+    llvm::sort(best, [](FittingSchedule a, FittingSchedule b) {
+      return std::pair(-a.keyTile, a.schedule.getQueryTile()) <
+             std::pair(-b.keyTile, b.schedule.getQueryTile());
+    });
+  }
+  best.truncate(std::min(best.size(), most));
+  return best;
+}
+
+FailureOr<std::optional<ScheduleChoice>>
+attn::chooseMeasuredSchedule(AttentionOp op, StringRef target, StringRef device,
+                             const ScheduleDatabase &database) {
+  std::optional<ScheduleChoice> none;
+  const std::map<int64_t, ScheduleDatabase::Times> *measured =
+      database.lookup(getTuningKey(op, target, device));
+  if (!measured)
+    return none;
+  std::map<int64_t, ScheduleDatabase::Times> lengths = *measured;
+  if (!hasDynamicLength(op)) {
+    auto length = measured->find(getLengthClass(getDimSize(op.getQuery(), 2)));
+    if (length == measured->end())
+      return none;
+    lengths = {*length};
+  }
+  // Those that were measured at all lengths.
+  SmallVector<FittingSchedule> candidates;
+  std::vector<std::string> texts;
+  for (const auto &[text, time] : lengths.begin()->second) {
+    if (!llvm::all_of(lengths, [&, &text = text](const auto &length) {
+          return length.second.count(text);
+        }))
+      continue;
+    auto schedule = dyn_cast_if_present<ScheduleAttrInterface>(
+        parseAttribute(text, op.getContext()));
+    if (!schedule)
+      return op.emitOpError("has '")
+             << text << "' in the database, which is no schedule";
+    if (failed(schedule.verifyUse(op, target)))
+      return failure();
+    candidates.push_back({schedule, schedule.getKeyTile(),
+                          /*preloadsQueries=*/false, /*limit=*/""});
+    texts.push_back(text);
+  }
+  if (candidates.empty())
+    return none;
+  TimedSchedules timed(op, candidates);
+  for (const auto &[length, times] : lengths) {
+    SmallVector<double> microseconds;
+    for (const std::string &text : texts)
+      microseconds.push_back(times.at(text));
+    timed.add(length, microseconds);
+  }
+  return std::optional(timed.choose());
 }
 
 std::optional<ScheduleChoice>
@@ -564,14 +680,12 @@ attn::chooseForwardSchedule(AttentionOp op, StringRef target,
       getFittingSchedules(op, target, device);
   if (fitting.empty())
     return std::nullopt;
-  // What regions and dropout add is not in the models.
-  if (op.getScoreRegion().empty() && op.getKeepRegion().empty() &&
-      !op.hasDropout()) {
-    TimedSchedules timed(op, fitting);
-    if (succeeded(timed.estimate(device)))
-      return timed.choose();
-  }
+  TimedSchedules timed(op, fitting);
+  if (isModelled(op) && succeeded(timed.estimate(device)))
+    return timed.choose();
   int64_t bound = 0;
+  if (target == "host")
+    return chooseHostSchedule(op);
   if (target == "sm_90a")
     fitting = WarpSpecializedSchedules(op, device).getLargest(bound);
   return chooseLargest(op, fitting, bound);

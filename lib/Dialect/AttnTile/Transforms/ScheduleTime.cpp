@@ -19,7 +19,8 @@ using namespace mlir;
 using namespace mlir::attn_tile;
 
 /// Constants of the model, in clocks, fitted to `benchmarks/results/
-/// schedules.jsonl` (405 kernels on an H200): see docs/cost-model.md.
+/// schedules.jsonl` (405 kernels on an H200, those of windows since measured
+/// anew): see docs/cost-model.md.
 static constexpr double clocksPerProductClock = 0.95;
 static constexpr double clocksPerExponentialClock = 0.94;
 /// Of the softmax of one warpgroup, for each score of a thread, and what a mask

@@ -15,6 +15,7 @@
 #define ATTN_DIALECT_ATTN_TRANSFORMS_FORWARDSCHEDULES_H
 
 #include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Dialect/Attn/Transforms/ScheduleDatabase.h"
 #include "attn/Interfaces/CostOpInterface.h"
 #include "llvm/ADT/SmallVector.h"
 
@@ -79,6 +80,13 @@ SmallVector<FittingSchedule> getFittingSchedules(AttentionOp op,
                                                  StringRef target,
                                                  const DeviceFigures &device);
 
+/// The `most` schedules that fit and take least time by the model, at lengths
+/// that are typical where they are not known, best first; without a model those
+/// with the largest tiles.
+SmallVector<FittingSchedule> getBestSchedules(AttentionOp op, StringRef target,
+                                              const DeviceFigures &device,
+                                              size_t most);
+
 /// A schedule, and why it was chosen.
 struct ScheduleChoice {
   /// Of `ScheduleAttrInterface`, or a choice of two.
@@ -92,6 +100,12 @@ struct ScheduleChoice {
 std::optional<ScheduleChoice>
 chooseForwardSchedule(AttentionOp op, StringRef target,
                       const DeviceFigures &device);
+
+/// Chooses by measured times; `std::nullopt` if there are none of `op`, or none
+/// of a length that is known. Reports on `op` what is no schedule for it.
+FailureOr<std::optional<ScheduleChoice>>
+chooseMeasuredSchedule(AttentionOp op, StringRef target, StringRef device,
+                       const ScheduleDatabase &database);
 
 /// Chooses for an attention or its gradient on the host.
 ScheduleChoice chooseHostSchedule(Operation *op);

@@ -25,10 +25,17 @@ def ChooseSchedulePass : Pass<"attn-choose-schedule", "::mlir::func::FuncOp"> {
     one with the largest tiles. Lengths that are not known may get two schedules
     (`#attn.by_query_length`). An attention that already has a schedule keeps it.
     What was chosen is reported as a remark.
+
+    Times that `attn-tune` has measured, in a database, come before models. They
+    hold for attentions that differ in batch and lengths alone, on the device
+    of the module (`attn.device`, or the one that stands for the target), and for
+    lengths whose nearest power of two is that of a length that was measured.
   }];
   let options = [
     Option<"target", "target", "std::string", /*default=*/"\"host\"",
            "Target: host, sm_80 or sm_90a">,
+    Option<"database", "database", "std::string", /*default=*/"\"\"",
+           "File of measured times, written by attn-tune">,
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::attn::AttnDialect",
