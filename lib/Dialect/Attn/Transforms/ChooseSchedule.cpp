@@ -17,6 +17,7 @@
 #include "attn/Dialect/Attn/Transforms/ForwardSchedules.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Remarks.h"
 #include "llvm/Support/MathExtras.h"
 
