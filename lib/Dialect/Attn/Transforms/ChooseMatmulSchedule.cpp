@@ -60,8 +60,8 @@ static bool readsMatrix(MatmulOp op) {
              .wasInterrupted();
 }
 
-/// Columns of a tile: all of a narrow result, else the most that fit beside what
-/// the epilogue reads.
+/// Columns of a tile: all of a narrow result, else the most that fit beside
+/// what the epilogue reads.
 static int64_t getColumnTile(MatmulOp op) {
   int64_t maxTile = readsMatrix(op) ? maxColumnTile / 2 : maxColumnTile;
   int64_t columns = getDimSize(op.getRhs(), op.getRhsColumnDim());
