@@ -21,6 +21,7 @@ import ctypes
 import os
 import re
 import sys
+import types
 
 import numpy as np
 from attention import (CAPTURES, EPSILON, F64, Variant, attention, compile_variant, descriptor,
@@ -203,8 +204,9 @@ def run_bad(variant, library, entries, runtime):
     out = filled(variant.hq, variant.dv)
     lse = np.full((batches, variant.hq, 20), 7, np.float32)
     arrays = [q, k, v, out, *(np.array(e, np.int32) for e in entries), lse]
-    if variant.dropout:
-        arrays += [np.array(0, np.int64)] * 2
+    count = len(entries[0]) - (variant.form == "packed")
+    shape = types.SimpleNamespace(b=count, hq=variant.hq, sq=20, skv=20)
+    arrays += variant.make_decisions(shape, np.random.default_rng(0))[0]
     library._mlir_ciface_run(*(ctypes.byref(descriptor(a)) for a in arrays))
     if runtime.attnrtTakeFault(0) != 1 or runtime.attnrtTakeFault(0) != 0:
         return "not reported once"
