@@ -1,0 +1,179 @@
+//===- GradKernelWriter.h - Kernels of gradients ----------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Writes the plain tiled programs of the gradient of attention: weights are
+// recomputed tile by tile from the log-sum-exp (Dao et al. 2022).
+//
+// - The rows kernel computes what there is once for each query: the exponent
+//   -log2(e) * lse, and delta = rowsum(dout * out) - dlse.
+// - Keys kernels have a tile of keys for each work item, whose gradients stay
+//   in registers while the queries that attend it go by; rows of their tiles of
+//   scores are keys, so that the weights are left-hand sides of the products as
+//   they come. Heads that share keys belong to one work item.
+// - The queries kernel has a tile of queries for each work item. Instead of it,
+//   the keys kernel may add what each step contributes to f32 sums, which the
+//   kernel of sums scales and rounds.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_LIB_CONVERSION_ATTNTOATTNTILE_GRADKERNELWRITER_H
+#define ATTN_LIB_CONVERSION_ATTNTOATTNTILE_GRADKERNELWRITER_H
+
+#include "ClassifyTiles.h"
+#include "KernelDropout.h"
+#include "TileProgramBuilder.h"
+
+namespace mlir::attn {
+
+/// Buffers beside the operands, one row for each query, padded to whole tiles.
+struct GradWorkspace {
+  /// -log2(e) * lse, or -inf where there is nothing to attend.
+  Value exponent;
+  /// What is subtracted from the gradient of a weight.
+  Value delta;
+  /// Sums of the gradients of queries, as packed tiles; null if these have a
+  /// kernel of their own.
+  Value sums;
+};
+
+/// What a kernel computes.
+struct Gradients {
+  Value query, key, value;
+};
+
+/// Writes one of the kernels of a gradient.
+class GradKernelWriter {
+public:
+  GradKernelWriter(OpBuilder &builder, AttentionGradOp op,
+                   ScheduleAttrInterface schedule);
+
+  /// The operands of the kernel; `refer` makes one known and gives its number.
+  void addOperand(Value operand);
+  void addCaptures(ValueRange captures);
+  ArrayRef<Value> getOperands() const { return operands; }
+
+  void writeRows(attn_tile::KernelOp kernel, const GradWorkspace &workspace);
+  void writeKeys(attn_tile::KernelOp kernel, const GradWorkspace &workspace,
+                 const Gradients &results, const ClassifiedTiles &listed);
+  void writeQueries(attn_tile::KernelOp kernel, const GradWorkspace &workspace,
+                    Value result, const ClassifiedTiles &listed);
+  /// Rounds the sums, which a kernel with the tiles of `keys` has made.
+  void writeSums(attn_tile::KernelOp kernel, const GradWorkspace &workspace,
+                 Value result, ScheduleAttrInterface keys);
+
+private:
+  /// Where a tile of scores lies; rows are keys if `transposed`.
+  struct ScoreTile {
+    Value batch, head, firstQuery, firstKey;
+    bool transposed;
+    SmallVector<int64_t> shape;
+  };
+  /// The tiles of queries that a work item of keys visits.
+  struct QueryTiles {
+    /// The row of the list that names them, if there is one, and the number of
+    /// tiles in it that are masked: the first ones. Else they are `count` tiles
+    /// from `first` on.
+    Value list;
+    SmallVector<Value> row;
+    Value masked;
+    Value first, count;
+    /// Tiles in which all pairs are kept; null if that is all of them.
+    Value fullBegin, fullEnd;
+    /// Whether some keys do not exist.
+    Value isPartial;
+  };
+
+  void begin(attn_tile::KernelOp kernel);
+  /// Whether sums have a row for each channel instead of one for each query:
+  /// like all tiles of their kernel, they are to have as many rows as a tile of
+  /// keys, or a multiple.
+  bool isSumTransposed(int64_t keyTile) const {
+    return queryTile % keyTile != 0;
+  }
+  /// The argument of the kernel that stands for an operand.
+  Value get(Value operand) { return captured.lookup(operand); }
+  int64_t padHeadDim(Value operand);
+  /// Emits the loop over work items (batch, head, tile).
+  SmallVector<Value> beginItems(Value heads, Value tiles);
+
+  /// `tile` with elements of the type that those of `other` have: gradients of
+  /// the output may be f32 where queries, keys and values are not.
+  Value matchElements(Value tile, Value other) {
+    Type element = getElementTypeOrSelf(other.getType());
+    return element.isF32() ? b.extend(tile) : b.round(tile, element);
+  }
+  /// A step of a work item of keys, and a part of it.
+  struct KeyStep {
+    Value batch, head, firstKey, firstQuery, step;
+    /// Of the streams of what the loop walks over.
+    Value length;
+    /// The place among the tiles, and the tile.
+    Value turn, tileOfQueries;
+    int64_t part;
+  };
+
+  QueryTiles emitQueryTiles(Value firstKey);
+  QueryTiles emitListedTiles(Value list, ArrayRef<Value> row);
+  /// The tile of queries at a place among `tiles`.
+  Value emitTileAt(const QueryTiles &tiles, Value turn);
+  Value loadIndex(Value memref, ValueRange indices) {
+    Value entry = memref::LoadOp::create(b, memref, indices);
+    return arith::IndexCastOp::create(b, b.getIndexType(), entry);
+  }
+  /// Emits what a part of a tile of queries adds to the gradients of keys and
+  /// values, which are `carried`, and returns the gradients of its scores, if
+  /// those of keys are wanted. `source` is that of the decisions of dropout.
+  Value emitKeyPart(const KeyStep &step, const GradWorkspace &workspace,
+                    const Gradients &results, Value keys, Value values,
+                    const QueryTiles &tiles,
+                    const KernelDropout::Source &source,
+                    SmallVectorImpl<Value> &carried);
+  /// The tile whose columns are those of `tiles`, in order.
+  Value joinColumns(ArrayRef<Value> tiles);
+  Value emitIsCut(const QueryTiles &tiles, const KeyStep &step);
+  /// The scores before the score region, scaled if there is one.
+  Value emitRawScores(Value product);
+  Value emitScores(const ScoreTile &tile, Value raw);
+  Value emitMask(const ScoreTile &tile, Value scores);
+  /// Clones the keep region of the operation, if any, to `target`.
+  void cloneKeepRegion(Region &target);
+  /// exp(score - lse).
+  Value emitWeights(const ScoreTile &tile, Value scores, Value exponent);
+  /// The decisions of dropout for a tile, or null.
+  Value emitDecisions(const ScoreTile &tile,
+                      const KernelDropout::Source &source) {
+    return dropout.emitDecisions(b, source, tile.firstQuery, tile.firstKey,
+                                 tile.shape, tile.transposed);
+  }
+  /// The gradient of what `emitRawScores` gives, times `getGradFactor`. Dropped
+  /// elements of `weightGrad` are zero.
+  Value emitScoreGrad(const ScoreTile &tile, Value raw, Value weights,
+                      Value weightGrad, Value delta);
+  /// With dropout the gradient of a score is `p * (dp / keep - delta)`. It is
+  /// computed as `p * (dp - keep * delta)`, where the rows have `keep * delta`
+  /// already, and the factor is left to what is stored. Score regions want the
+  /// gradient itself.
+  double getGradFactor() {
+    return op.getScoreRegion().empty() ? dropout.getKeepProbability() : 1;
+  }
+  void emitStore(Value tile, Value dest, ValueRange indices, double factor,
+                 bool isTransposed = false);
+
+  TileProgramBuilder b;
+  AttentionGradOp op;
+  KernelDropout dropout;
+  int64_t queryTile, keyTile, queryParts;
+  SmallVector<Value> operands;
+  IRMapping captured;
+  Value queryLength, keyLength;
+  bool mapsScores;
+};
+
+} // namespace mlir::attn
+
+#endif // ATTN_LIB_CONVERSION_ATTNTOATTNTILE_GRADKERNELWRITER_H
