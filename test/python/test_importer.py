@@ -106,6 +106,9 @@ def test_models_train_alike(block, decomposed):
     assert len(module.meta["attn_found"]) == LAYERS and module.meta["attn_left"] == []
     # The mask is known to be the causal one, and no softmax is left.
     assert all(call.args[3] is None and call.args[5] for call in calls(module))
+    # Keys that were repeated are not.
+    heads = HEADS // 2 if block is LlamaBlock else HEADS
+    assert all(call.args[1].meta["val"].shape[1] == heads for call in calls(module))
     assert not any("softmax" in str(node.target) for node in module.graph.nodes)
     expected = train(make_model(block))
     assert expected[-1] < 0.5 * expected[0]
@@ -165,6 +168,53 @@ def test_scores(change):
         return torch.softmax(change(q @ k.transpose(-2, -1), mask, bias).float(), -1).type_as(q) @ v
 
     check(attend, q, k, v, mask, torch.randn(3, 12, 20))
+
+
+def repeat_as_llama(x, times):
+    batch, heads, length, channels = x.shape
+    return x[:, :, None, :, :].expand(batch, heads, times, length, channels).reshape(
+        batch, heads * times, length, channels
+    )
+
+
+@pytest.mark.parametrize("repeat", [
+    repeat_as_llama,
+    lambda x, times: torch.repeat_interleave(x, times, dim=1),
+    lambda x, times: x.repeat_interleave(times, 1).contiguous(),
+    lambda x, times: x.unsqueeze(2).expand(-1, -1, times, -1, -1).flatten(1, 2),
+])
+@pytest.mark.parametrize("calls_torch", [False, True])
+def test_repeated_heads_are_shared(repeat, calls_torch):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, heads, length, 16) for heads, length in ((6, 12), (2, 20), (2, 20)))
+
+    def attend(q, k, v):
+        k, v = repeat(k, 3), repeat(v, 3)
+        if calls_torch:
+            return F.scaled_dot_product_attention(q, k, v)
+        return torch.softmax(q @ k.transpose(2, 3) / 4, -1) @ v
+
+    module = check(attend, q, k, v, decomposed=(False,) if calls_torch else (False, True))
+    (call,) = calls(module)
+    assert call.args[1].meta["val"].shape == k.shape and call.args[7] is True
+
+
+@pytest.mark.parametrize("repeat", [
+    # Heads in turn, not one after another; more of one than of the other; positions.
+    lambda k, v: (k.repeat(1, 3, 1, 1), v.repeat(1, 3, 1, 1)),
+    lambda k, v: (k.repeat_interleave(3, 1), v.repeat(1, 3, 1, 1)),
+    lambda k, v: (k.repeat(1, 3, 1, 1).repeat_interleave(2, 2), v.repeat_interleave(3, 1).repeat(1, 1, 2, 1)),
+])
+def test_other_repetitions_are_not(repeat):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, heads, length, 16) for heads, length in ((6, 12), (2, 20), (2, 20)))
+
+    def attend(q, k, v):
+        k, v = repeat(k, v)
+        return torch.softmax(q @ k.transpose(2, 3) / 4, -1) @ v
+
+    (call,) = calls(check(attend, q, k, v))
+    assert call.args[1].meta["val"].shape[1] == 6 and call.args[7] is False
 
 
 def test_layouts_and_sizes():

@@ -64,6 +64,15 @@ def _shape(node: Node) -> Tuple:
     return tuple(node.meta["val"].shape)
 
 
+def _source(node: Node, passed: Tuple, same_shape: bool = False) -> Node:
+    """What ``node`` is by operations ``passed`` that copy it."""
+    while node.op == "call_function" and node.target in passed:
+        if same_shape and _shape(node.args[0]) != _shape(node):
+            break
+        node = node.args[0]
+    return node
+
+
 def _only_user(node: Node, what: str) -> Node:
     users = [user for user in node.users if user.target not in _CHECKS]
     if len(users) != 1:
@@ -163,6 +172,37 @@ class _Importer:
             else:
                 break
         return node, scale
+
+    def shared_heads(self, node: Node) -> Tuple[Node, int]:
+        """What is repeated where ``node`` is keys or values that have each head
+        several times, one after another, and how often."""
+        shape = _shape(node)
+        repeated = _source(node, _COPIES)
+        if len(shape) == 4 and repeated.target == aten.repeat_interleave.self_int:
+            source, times = repeated.args[:2]
+            if repeated.args[2:] in ((1,), (-3,)) or repeated.kwargs.get("dim") in (1, -3):
+                return source, times
+        if len(shape) != 4 or repeated.target not in (*_VIEWS, aten.flatten.using_ints):
+            return node, 1
+        expanded = _source(repeated.args[0], _COPIES)
+        wide = _shape(expanded)
+        if expanded.target not in _EXPANDS or len(wide) != 5 or wide[:1] + wide[3:] != shape[:1] + shape[2:]:
+            return node, 1
+        source = _source(expanded.args[0], (*_COPIES, aten.slice.Tensor), same_shape=True)
+        if _shape(source) != (*wide[:2], 1, *wide[3:]):
+            return node, 1
+        if source.target == aten.unsqueeze.default and source.args[1] in (2, -3):
+            return _source(source.args[0], (aten.slice.Tensor,), same_shape=True), wide[2]
+        if source.target in _VIEWS and _shape(source.args[0]) == (*wide[:2], *wide[3:]):
+            return source.args[0], wide[2]
+        return node, 1
+
+    def share_heads(self, attention: _Attention) -> _Attention:
+        """Has query heads share keys and values where these are repeated."""
+        (key, key_times), (value, value_times) = map(self.shared_heads, (attention.key, attention.value))
+        if key_times == 1 or key_times != value_times or _shape(key)[1] != _shape(value)[1]:
+            return attention
+        return attention._replace(key=key, value=value, enable_gqa=True)
 
     def transposed(self, node: Node, result_rank: int) -> Tuple[Node, float]:
         """The keys, of which ``node`` is the transpose, and their scale."""
@@ -367,7 +407,7 @@ class _Importer:
                 else:
                     continue
                 self.check(attention)
-                found.append(self.replace(attention).name)
+                found.append(self.replace(self.share_heads(attention)).name)
             except _Mismatch as mismatch:
                 left.append(f"{node.name}: {mismatch}")
         self.graph.eliminate_dead_code(lambda node: node.is_impure() and node.target not in _WITHOUT_EFFECT)
