@@ -10,8 +10,8 @@
 The first fills the kernel cache, $ATTN_CACHE_DIR, which the second can use on
 another machine. A step is forward, backward and the optimizer (AdamW) in bf16,
 with dropout in attention alone. All blocks and the loss are compiled by
-torch.compile, each once, since blocks are alike. Attention is by attn.torch.sdpa
-or by one of torch's backends; in one process, with the same tokens. The attention
+torch.compile, each once, since blocks are alike. Attention is by attn.torch.sdpa,
+by sdpa_packed on the projection as it is, or by one of torch's backends; in one process, with the same tokens. The attention
 of a step is also timed alone, on views of one projection as in the model.
 """
 
@@ -29,7 +29,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
-from attn.torch import compile_for, sdpa  # noqa: E402
+from attn.torch import compile_for, sdpa, sdpa_packed  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
 
@@ -50,14 +50,20 @@ class Block(nn.Module):
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x):
-        y = self.attention(*split_heads(self.qkv(self.norms[0](x)), self.heads))
-        x = x + self.project(y.transpose(1, 2).flatten(2))
+        x = x + self.project(attend(self.attention, self.qkv(self.norms[0](x)), self.heads).flatten(2))
         return x + self.down(F.gelu(self.up(self.norms[1](x)), approximate="tanh"))
 
 
 def split_heads(qkv, heads):
     """Queries, keys and values as views of one projection."""
     return qkv.unflatten(-1, (3, heads, -1)).permute(2, 0, 3, 1, 4).unbind()
+
+
+def attend(attention, qkv, heads):
+    """Attention of one projection, with heads after positions."""
+    if getattr(attention, "takes_packed", False):
+        return attention(qkv.unflatten(-1, (3, heads, -1)))
+    return attention(*split_heads(qkv, heads)).transpose(1, 2)
 
 
 class Model(nn.Module):
@@ -105,6 +111,13 @@ class Clock:
 
 
 def make_attention(backend, dropout):
+    if backend == "attn-packed":
+
+        def packed(qkv):
+            return sdpa_packed(qkv, is_causal=True, dropout_p=dropout)
+
+        packed.takes_packed = True
+        return packed
     if backend == "attn":
         return lambda q, k, v: sdpa(q, k, v, is_causal=True, dropout_p=dropout)
 
@@ -123,7 +136,7 @@ def time_steps(arguments, clock, batch, length, backend):
         model = Model(arguments, length, make_attention(backend, arguments.dropout)).to(torch.bfloat16)
         batches = torch.randint(arguments.vocabulary, (4, batch, length + 1))
     for block in model.blocks:
-        block.compile(fullgraph=backend == "attn")
+        block.compile(fullgraph=backend.startswith("attn"))
     model.loss = torch.compile(model.loss, fullgraph=True)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     losses = []
@@ -147,8 +160,12 @@ def time_attention(arguments, clock, batch, length, backend):
     shape = (batch, length, 3 * arguments.width)
     qkv = torch.randn(shape, device=arguments.device, dtype=torch.bfloat16).requires_grad_()
     dout = torch.randn(shape[0], length, arguments.width, device=arguments.device, dtype=torch.bfloat16)
-    dout = dout.unflatten(-1, (arguments.heads, -1)).transpose(1, 2)
-    inputs = [part.detach().requires_grad_() for part in split_heads(qkv, arguments.heads)]
+    dout = dout.unflatten(-1, (arguments.heads, -1))
+    if backend == "attn-packed":
+        inputs = [qkv.detach().unflatten(-1, (3, arguments.heads, -1)).requires_grad_()]
+    else:
+        dout = dout.transpose(1, 2)
+        inputs = [part.detach().requires_grad_() for part in split_heads(qkv, arguments.heads)]
 
     def forward():
         with torch.no_grad():
@@ -182,7 +199,7 @@ def measure(arguments, batch, length, backend):
                 row["memory_gb"] = torch.cuda.max_memory_allocated() / 1e9
     except RuntimeError as error:
         # Some of torch's backends do not take each case.
-        if backend == "attn":
+        if backend.startswith("attn"):
             raise
         row["error"] = str(error).splitlines()[0][:200]
     row = {name: round(value, 4) if isinstance(value, float) else value for name, value in row.items()}
@@ -212,7 +229,7 @@ def main(argv=None):
     parser.add_argument("--out", help="file to append rows to")
     parser.add_argument("--commit", default="", help="recorded in the rows")
     parser.add_argument("--shapes", default="64x1024,8x8192", help="batches and lengths")
-    parser.add_argument("--backends", default="attn,flash,cudnn,efficient", help="attn, and torch's")
+    parser.add_argument("--backends", default="attn,attn-packed,flash,cudnn,efficient", help="attn, attn-packed, and torch's")
     parser.add_argument("--dropout", type=float, default=0.125)
     parser.add_argument("--layers", type=int, default=24)
     parser.add_argument("--width", type=int, default=1024)

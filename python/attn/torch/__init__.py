@@ -5,13 +5,15 @@
 
 ``sdpa`` has the signature and the meaning of torch's
 ``scaled_dot_product_attention``, ``flex_attention`` those of torch's
-``flex_attention``. ``from_export`` puts them into graphs of ``torch.export``. Kernels are compiled when they are first needed, for the
-device that the tensors are on: a GPU, or the host.
+``flex_attention``. ``sdpa_packed`` takes queries, keys and values in one tensor. ``from_export`` puts attention into
+graphs of ``torch.export``. Kernels are compiled when they are first needed, for the device that the tensors are on: a
+GPU, or the host.
 """
 
 from attn.torch.flex import Traced, flex_attention, trace
 from attn.torch.importer import from_export
 from attn.torch.kernels import compile_for
+from attn.torch.packed import sdpa_packed
 from attn.torch.sdpa import sdpa
 
-__all__ = ["Traced", "compile_for", "flex_attention", "from_export", "sdpa", "trace"]
+__all__ = ["Traced", "compile_for", "flex_attention", "from_export", "sdpa", "sdpa_packed", "trace"]

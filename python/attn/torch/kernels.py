@@ -222,15 +222,17 @@ class Binding:
             shape, strides = (1,), (1,)
         return tuple(shape), tuple(strides), element_types()[dtype], device
 
-    def __call__(self, inputs: Sequence[Tensor]) -> List[Tensor]:
+    def __call__(self, inputs: Sequence[Tensor], outputs: Optional[List[Tensor]] = None) -> List[Tensor]:
+        """Runs it, into ``outputs`` of the right layouts if they are given."""
         device = self._device
         stream = None
         if device >= 0:
             if _get_current_device() != device:
                 with torch.cuda.device(device):
-                    return self(inputs)
+                    return self(inputs, outputs)
             stream = _get_current_stream(device)
-        outputs = [self._allocate(*layout) for layout in self._outputs]
+        if outputs is None:
+            outputs = [self._allocate(*layout) for layout in self._outputs]
         try:
             frame = self._free.pop()
         except IndexError:
@@ -334,9 +336,16 @@ class Plan:
         return self._run((*tensors[:-1], *tensors[-1].unbind()) if self._has_dropout else tensors)
 
     def run_backward(
-        self, tensors: Sequence[Tensor], out: Tensor, lse: Tensor, dout: Tensor, dlse: Optional[Tensor]
+        self,
+        tensors: Sequence[Tensor],
+        out: Tensor,
+        lse: Tensor,
+        dout: Tensor,
+        dlse: Optional[Tensor],
+        gradients: Optional[List[Tensor]] = None,
     ) -> List[Tensor]:
-        """Gradients of query, key, value and of the captures asked for."""
+        """Gradients of query, key, value and of the captures asked for, new ones or
+        those that are given, which are of the layouts of what they belong to."""
         state = tensors[-1].unbind() if self._has_dropout else ()
         if state:
             tensors = tensors[:-1]
@@ -344,13 +353,17 @@ class Plan:
         if self.mode.with_lse:
             results.append(torch.zeros_like(lse) if dlse is None else _readable(dlse))
         inputs = [*tensors, *state, *results]
-        layouts = tuple([tensor.stride() for tensor in results])
+        layouts = (gradients is None, *[tensor.stride() for tensor in results])
         binding = self._gradients.get(layouts)
         if binding is None:
             wanted = [*tensors[:3], *(tensors[3 + capture] for capture in self.mode.gradients or ())]
-            binding = Binding(self._backward[0], inputs, [gradient_layout(tensor) for tensor in wanted])
+            if gradients is None:
+                made = [gradient_layout(tensor) for tensor in wanted]
+            else:
+                made = [Layout(tuple(t.shape), t.stride(), t.dtype, t.device) for t in gradients]
+            binding = Binding(self._backward[0], inputs, made)
             self._gradients[layouts] = binding
-        return binding(inputs)
+        return binding(inputs, gradients)
 
 
 def _readable(gradient: Tensor) -> Tensor:

@@ -79,14 +79,15 @@ def _setup_context(ctx: Any, inputs: Tuple, output: Tuple) -> None:
     ctx.save_for_backward(query, key, value, *captures, rng, out, lse)
 
 
-def _refuse_second_derivatives() -> None:
+def refuse_second_derivatives() -> None:
+    """Says that gradients have no gradients, in a backward function."""
     # Gradients are recorded only to be differentiated themselves.
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():
         raise UnsupportedError("attention has no second derivatives; do not differentiate it with create_graph=True")
 
 
 def _backward(ctx: Any, dout: Optional[Tensor], dlse: Optional[Tensor]) -> Tuple:
-    _refuse_second_derivatives()
+    refuse_second_derivatives()
     query, key, value, *captures, rng, out, lse = ctx.saved_tensors
     gradients = ctx.parameters[-1]
     if gradients is None:
@@ -108,7 +109,7 @@ torch.library.register_autograd("attn::attention", _backward, setup_context=_set
 
 def _differentiate(plan: Plan, tensors: Sequence[Tensor], *results: Optional[Tensor]) -> Tuple:
     """Gradients for the arguments of the functions below."""
-    _refuse_second_derivatives()
+    refuse_second_derivatives()
     gradients = plan.run_backward(tensors, *results)
     if len(tensors) == 3:
         return (None, *gradients)

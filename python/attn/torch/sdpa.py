@@ -14,8 +14,8 @@ from attn.torch.kernels import Kind, Mode, call_plans, describe, get_plan
 from attn.torch.ops import attend, draw_state, is_plain, run_plan
 from attn.trace import capture_type
 
-# Torch aligns causal masks to the first query and key.
-_CAUSAL = "#attn.causal<alignment = top_left>"
+#: Torch aligns causal masks to the first query and key.
+CAUSAL = "#attn.causal<alignment = top_left>"
 _is_autocast_enabled = torch._C._is_any_autocast_enabled
 
 
@@ -23,7 +23,7 @@ _is_autocast_enabled = torch._C._is_any_autocast_enabled
 def _make_kind(mask_type: Optional[str], is_causal: bool, scale: Optional[float], dropout_p: float) -> Kind:
     """What is computed with a mask of this type, each of whose four dimensions
     may be 1."""
-    mask = _CAUSAL if is_causal else ""
+    mask = CAUSAL if is_causal else ""
     if mask_type is None:
         return Kind(mask=mask, scale=scale, dropout_p=dropout_p)
     *sizes, element = mask_type[len("tensor<") : -1].split("x")
