@@ -103,6 +103,14 @@ MASKS = {
         lambda i, j, sq, skv: (i < 40) | (j < 40) | (j <= i + skv - sq),
     ),
     "nothing": ("#attn.none", lambda i, j, sq, skv: (i < 0) & (j < 0)),
+    "local_blocks": (
+        "#attn.local_blocks<size = 64, before = 1, after = 1>",
+        lambda i, j, sq, skv: abs(j // 64 - (i + skv - sq) // 64) <= 1,
+    ),
+    "global_window": (
+        "#attn.or<#attn.global_tokens<count = 20>, #attn.sliding_window<left = 100, right = 30>>",
+        lambda i, j, sq, skv: (i < 20) | (j < 20) | band(100, 30, False)(i, j, sq, skv),
+    ),
     "blocks_before": (
         "#attn.local_blocks<size = 96, before = 1>",
         lambda i, j, sq, skv: j // 96 >= (i + skv - sq) // 96 - 1,
@@ -133,12 +141,28 @@ CAPTURES = {
     "bias16": "tensor<1xHEADSx?x?xbf16>",
     "table": "tensor<HEADSx401xf32>",
     "docs": "tensor<?x?xi32>",
+    "temperature": "tensor<HEADSxf32>",
+    "buckets": "tensor<HEADSx32xf32>",
+    "classes": "tensor<?x?x?xi32>",
+    "embedding": "tensor<12xHEADSxf32>",
+    "query_factors": "tensor<?xHEADSx?xf32>",
+    "key_factors": "tensor<?xHEADSx?xf32>",
+    "window": "tensor<2xi32>",
     "ancestors": "tensor<?x?xi32>",
     "prefix": "tensor<1xi32>",
     "blocks": "tensor<?x?xi8>",
     "seed": "tensor<i64>",
     "offset": "tensor<i64>",
 }
+
+
+def t5_bucket(i, j):
+    import torch
+
+    n = (i - j).clamp(min=0)
+    far = 16 + (((i - j).clamp(min=1).float() / 16).log() * 7.69436707).long()
+    return torch.where(n < 16, n, far.clamp(max=31))
+
 
 # Name to captures, body of the region, and the same on torch tensors.
 SCORES = {
@@ -177,6 +201,57 @@ SCORES = {
         %z = arith.divf %y, %slope : f32
         %r = arith.addf %s, %z : f32""",
         lambda s, h, i, j, c: s + c["bias16"][0, h, i, j].to(s.dtype) / c["slopes"].to(s.dtype)[h],
+    ),
+    "temperature": (
+        ("temperature",),
+        """%x = tensor.extract %temperature[%h] : tensor<HEADSxf32>
+        %r = arith.mulf %s, %x : f32""",
+        lambda s, h, i, j, c: s * c["temperature"].to(s.dtype)[h],
+    ),
+    # Buckets of distances that grow with the distance (Raffel et al. 2020).
+    "t5": (
+        ("buckets",),
+        """%zero = arith.constant 0 : index
+        %one = arith.constant 1 : index
+        %exact = arith.constant 16 : index
+        %last = arith.constant 31 : index
+        %near = arith.constant 16.0 : f32
+        %step = arith.constant 7.69436707 : f32
+        %d = arith.subi %i, %j : index
+        %n = arith.maxsi %d, %zero : index
+        %positive = arith.maxsi %d, %one : index
+        %ni = arith.index_cast %positive : index to i32
+        %nf = arith.sitofp %ni : i32 to f32
+        %ratio = arith.divf %nf, %near : f32
+        %log = math.log %ratio : f32
+        %scaled = arith.mulf %log, %step : f32
+        %whole = arith.fptosi %scaled : f32 to i32
+        %wide = arith.index_cast %whole : i32 to index
+        %far = arith.addi %wide, %exact : index
+        %most = arith.minsi %far, %last : index
+        %isNear = arith.cmpi slt, %n, %exact : index
+        %bucket = arith.select %isNear, %n, %most : index
+        %x = tensor.extract %buckets[%h, %bucket] : tensor<HEADSx32xf32>
+        %r = arith.addf %s, %x : f32""",
+        lambda s, h, i, j, c: s + c["buckets"].to(s.dtype)[h, t5_bucket(i, j)],
+    ),
+    # A bias by the class of a pair, as in Graphormer; all batch entries have the same classes here.
+    "graph": (
+        ("classes", "embedding"),
+        """%class = tensor.extract %classes[%b, %i, %j] : tensor<?x?x?xi32>
+        %entry = arith.index_cast %class : i32 to index
+        %x = tensor.extract %embedding[%entry, %h] : tensor<12xHEADSxf32>
+        %r = arith.addf %s, %x : f32""",
+        lambda s, h, i, j, c: s + c["embedding"].to(s.dtype)[c["classes"][0, i, j], h],
+    ),
+    # What normalising queries and keys does to scores.
+    "qk_norm": (
+        ("query_factors", "key_factors"),
+        """%x = tensor.extract %query_factors[%b, %h, %i] : tensor<?xHEADSx?xf32>
+        %y = tensor.extract %key_factors[%b, %h, %j] : tensor<?xHEADSx?xf32>
+        %t = arith.mulf %s, %x : f32
+        %r = arith.mulf %t, %y : f32""",
+        lambda s, h, i, j, c: s * c["query_factors"].to(s.dtype)[0, h, i] * c["key_factors"].to(s.dtype)[0, h, j],
     ),
     # Reads outside of the table are made inside.
     "table": (
@@ -235,6 +310,22 @@ KEEPS = {
         %block = tensor.extract %blocks[%x, %y] : tensor<?x?xi8>
         %r = arith.cmpi ne, %block, %zero : i8""",
         lambda b, i, j, c: c["blocks"][i // 48, j // 48] != 0,
+    ),
+    # A window whose sides are read.
+    "window": (
+        ("window",),
+        """%zero = arith.constant 0 : index
+        %one = arith.constant 1 : index
+        %x = tensor.extract %window[%zero] : tensor<2xi32>
+        %y = tensor.extract %window[%one] : tensor<2xi32>
+        %left = arith.index_cast %x : i32 to index
+        %right = arith.index_cast %y : i32 to index
+        %first = arith.subi %i, %left : index
+        %end = arith.addi %i, %right : index
+        %after = arith.cmpi sge, %j, %first : index
+        %before = arith.cmpi sle, %j, %end : index
+        %r = arith.andi %after, %before : i1""",
+        lambda b, i, j, c: (j >= i - c["window"][0]) & (j <= i + c["window"][1]),
     ),
     "strides": (
         (),
@@ -448,6 +539,8 @@ VARIANTS = [
     variant(128, mask="nothing"),
     variant(96, mask="blocks_before"),
     variant(128, mask="not_or", heads=(8, 2)),
+    variant(64, mask="local_blocks"),
+    variant(128, mask="global_window", dtype="f16"),
     # Regions that keep pairs.
     variant(128, keep="strides"),
     variant(128, keep="docs"),
@@ -457,7 +550,10 @@ VARIANTS = [
     variant(64, keep="tree", dtype="f16"),
     variant(128, keep="blocks"),
     variant(64, keep="blocks", mask="causal", dtype="f16"),
+    variant(128, keep="window"),
+    variant(64, keep="window", mask="causal", dtype="f16", heads=(8, 2)),
     variant(128, data="documents"),
+    variant(128, data="packed_documents"),
     variant(64, data="documents"),
     variant(64, data="causal_packed_documents", dtype="f16", heads=(4, 2)),
     variant(128, data="tree", heads=(8, 2)),
@@ -475,6 +571,11 @@ VARIANTS = [
     variant(192, 128, score="bias", mask="window_both_tl"),
     variant(128, score="bias16", mask="causal"),
     variant(64, score="bias16", dtype="f16", heads=(8, 2)),
+    variant(128, score="temperature", heads=(8, 2)),
+    variant(128, score="t5", mask="causal"),
+    variant(64, score="t5", dtype="f16"),
+    variant(128, score="graph"),
+    variant(64, score="qk_norm", mask="causal", heads=(4, 2)),
     variant(128, score="table"),
     variant(64, score="table", keep="docs", mask="causal"),
     variant(128, score="softcap", keep="docs", mask="causal"),
@@ -748,6 +849,22 @@ def make_capture(torch, case, name, generator):
     elif name == "blocks":
         shape = (-(-case.queries // 48), -(-case.keys // 48))
         values = (torch.rand(shape, generator=generator, device="cuda") < 0.3).to(torch.int8)
+    elif name == "temperature":
+        values = torch.rand(case.variant.heads, device="cuda", generator=generator) * 2 + 0.3
+    elif name == "buckets":
+        values = torch.randn(case.variant.heads, 32, device="cuda", generator=generator)
+    elif name == "classes":
+        shape = (1, case.queries, case.keys)
+        values = torch.randint(12, shape, device="cuda", dtype=torch.int32, generator=generator)
+        values = values.repeat(case.batch, 1, 1)
+    elif name == "embedding":
+        values = torch.randn(12, case.variant.heads, device="cuda", generator=generator)
+    elif name in ("query_factors", "key_factors"):
+        length = case.queries if name == "query_factors" else case.keys
+        values = torch.rand(1, case.variant.heads, length, device="cuda", generator=generator) * 2 + 0.2
+        values = values.repeat(case.batch, 1, 1)
+    elif name == "window":
+        values = torch.randint(300, (2,), device="cuda", dtype=torch.int32, generator=generator)
     elif name == "table":
         values = torch.randn(case.variant.heads, 401, device="cuda", generator=generator)
     elif name == "bias":

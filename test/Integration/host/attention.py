@@ -176,6 +176,12 @@ CAPTURES = {
     "slopes": ("memref<?xf32>", np.float32, lambda s, r: 2.0 ** -np.arange(1, s.hq + 1)),
     "bias": ("memref<?x?xf32>", np.float32, lambda s, r: r.standard_normal((s.sq, s.skv))),
     "table": ("memref<?xf32>", np.float32, lambda s, r: r.standard_normal(32)),
+    "temperature": ("memref<?xf32>", np.float32, lambda s, r: r.uniform(0.3, 3, s.hq)),
+    "buckets": ("memref<?x32xf32>", np.float32, lambda s, r: r.standard_normal((s.hq, 32))),
+    "classes": ("memref<?x?x?xi32>", np.int32, lambda s, r: r.integers(0, 12, (s.b, s.sq, s.skv))),
+    "embedding": ("memref<12x?xf32>", np.float32, lambda s, r: r.standard_normal((12, s.hq))),
+    # How far a window reaches to the left and to the right.
+    "window": ("memref<2xindex>", np.int64, lambda s, r: r.integers(0, 60, 2)),
     "query_factors": ("memref<?x?x?xf32>", np.float32, lambda s, r: r.uniform(0.2, 2, (s.b, s.hq, s.sq))),
     "key_factors": ("memref<?x?x?xf32>", np.float32, lambda s, r: r.uniform(0.2, 2, (s.b, s.hq // 2, s.skv))),
     "docs": ("memref<?x?xi32>", np.int32,
@@ -199,6 +205,13 @@ def make_runs(shape, rng, dtype):
     extremes = rng.choice([info.min, info.min + 1, info.max, info.max // 2 + 1], values.shape)
     values = np.where(rng.random(values.shape) < 0.1, extremes, values)
     return np.take_along_axis(values, steps, 1)
+
+
+def t5_bucket(i, j):
+    n = np.maximum(i - j, 0)
+    ratio = np.maximum(i - j, 1).astype(np.float32) / np.float32(16)
+    far = 16 + (np.log(ratio) * np.float32(7.69436707)).astype(np.int64)
+    return np.where(n < 16, n, np.minimum(far, 31))
 
 
 # Score regions: captures, MLIR body (%s to %r), and the same on arrays.
@@ -246,6 +259,48 @@ SCORES = {
            %x = memref.load %table[%entry] : memref<?xf32>
            %r = arith.addf %s, %x : f32""",
         lambda s, b, h, i, j, c: s + c["table"][j % 32],
+    ),
+    "temperature": (
+        ("temperature",),
+        """%x = memref.load %temperature[%h] : memref<?xf32>
+           %r = arith.mulf %s, %x : f32""",
+        lambda s, b, h, i, j, c: s * c["temperature"][h],
+    ),
+    # Buckets of distances that grow with the distance (Raffel et al. 2020).
+    "t5": (
+        ("buckets",),
+        """%c0 = arith.constant 0 : index
+           %exact = arith.constant 16 : index
+           %last = arith.constant 31 : index
+           %c1 = arith.constant 1 : index
+           %near = arith.constant 16.0 : f32
+           %step = arith.constant 7.69436707 : f32
+           %d = arith.subi %i, %j : index
+           %n = arith.maxsi %d, %c0 : index
+           %positive = arith.maxsi %d, %c1 : index
+           %ni = arith.index_cast %positive : index to i32
+           %nf = arith.sitofp %ni : i32 to f32
+           %ratio = arith.divf %nf, %near : f32
+           %log = math.log %ratio : f32
+           %scaled = arith.mulf %log, %step : f32
+           %whole = arith.fptosi %scaled : f32 to i32
+           %wide = arith.index_cast %whole : i32 to index
+           %far = arith.addi %wide, %exact : index
+           %most = arith.minsi %far, %last : index
+           %isNear = arith.cmpi slt, %n, %exact : index
+           %bucket = arith.select %isNear, %n, %most : index
+           %x = memref.load %buckets[%h, %bucket] : memref<?x32xf32>
+           %r = arith.addf %s, %x : f32""",
+        lambda s, b, h, i, j, c: s + c["buckets"][h, t5_bucket(i, j)],
+    ),
+    # A bias by the class of a pair, as in Graphormer.
+    "graph": (
+        ("classes", "embedding"),
+        """%class = memref.load %classes[%b, %i, %j] : memref<?x?x?xi32>
+           %entry = arith.index_cast %class : i32 to index
+           %x = memref.load %embedding[%entry, %h] : memref<12x?xf32>
+           %r = arith.addf %s, %x : f32""",
+        lambda s, b, h, i, j, c: s + c["embedding"][c["classes"][b, i, j], h],
     ),
     # Where the distance is negative, nothing is attended.
     "distance": (
@@ -346,6 +401,20 @@ KEEPS = {
            %half = arith.cmpi slt, %m, %c16 : index
            %r = arith.andi %pc, %half : i1""",
         lambda b, h, i, j, c: ((j < c["lengths"][b]) | (j <= i)) & (j % 32 < 16),
+    ),
+    # A window whose sides are read.
+    "window": (
+        ("window",),
+        """%c0 = arith.constant 0 : index
+           %c1 = arith.constant 1 : index
+           %left = memref.load %window[%c0] : memref<2xindex>
+           %right = memref.load %window[%c1] : memref<2xindex>
+           %first = arith.subi %i, %left : index
+           %last = arith.addi %i, %right : index
+           %after = arith.cmpi sge, %j, %first : index
+           %before = arith.cmpi sle, %j, %last : index
+           %r = arith.andi %after, %before : i1""",
+        lambda b, h, i, j, c: (j >= i - c["window"][0]) & (j <= i + c["window"][1]),
     ),
     "wide": (
         ("wide_runs",),
@@ -606,6 +675,13 @@ VARIANTS = [
     Variant("f32", 64, keep="docs", mask="causal", score="alibi", layout="bshd"),
     Variant("f32", 64, keep="lengths", tile=(7, 24)),
     Variant("f32", 16, keep="wide", tile=(8, 16)),
+    Variant("f32", 16, keep="window", tile=(8, 16)),
+    Variant("bf16", 64, keep="window", mask="causal", score="temperature", hq=4, hkv=2),
+    Variant("f32", 32, score="temperature"),
+    Variant("f32", 32, score="t5", mask="causal"),
+    Variant("bf16", 64, score="t5", hq=4, hkv=2),
+    Variant("f32", 32, score="graph"),
+    Variant("f16", 64, score="graph", hq=4, hkv=2, layout="bshd"),
     Variant("f32", 64, scale=-0.2),
     Variant("bf16", 128, mask="causal", hq=4, hkv=2),
     Variant("bf16", 64, layout="bshd"),

@@ -258,3 +258,31 @@ attn_tile.kernel @nothing(%steps: memref<2xindex>) {
   memref.store %count, %steps[%c1] : memref<2xindex>
   attn_tile.return
 }
+
+// The sides of a window may be values of the kernel.
+// CHECK-LABEL: attn_tile.kernel @window_of_values(
+// CHECK-SAME:    %[[STEPS:[a-z0-9]+]]: memref<2xindex>, %[[LEFT:[a-z0-9]+]]: index
+// CHECK-NOT:     attn_tile.key_tiles
+// CHECK:         %[[FIRST:.*]] = arith.subi %c1024, %[[LEFT]]
+// CHECK:         %[[KEY:.*]] = arith.maxsi %[[FIRST]], %c0
+// CHECK:         %[[BEGIN:.*]] = arith.minsi %[[KEY]]
+// CHECK:         arith.divui %[[BEGIN]], %c64
+// CHECK:         memref.store %{{[^c].*}}, %[[STEPS]][%c1]
+attn_tile.kernel @window_of_values(%steps: memref<2xindex>, %left: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %first = arith.constant 1024 : index
+  %queries = arith.constant 4096 : index
+  %keys = arith.constant 8192 : index
+  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%first, 128) keys(64) lengths(%queries, %keys) keep {
+  ^bb0(%b: index, %h: index, %i: index, %j: index):
+    %begin = arith.subi %i, %left : index
+    %after = arith.cmpi sge, %j, %begin : index
+    %before = arith.cmpi sle, %j, %i : index
+    %both = arith.andi %after, %before : i1
+    attn_tile.yield %both : i1
+  }
+  memref.store %masked, %steps[%c0] : memref<2xindex>
+  memref.store %count, %steps[%c1] : memref<2xindex>
+  attn_tile.return
+}
