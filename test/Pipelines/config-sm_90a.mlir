@@ -149,10 +149,11 @@ func.func @listed(%q: memref<1x32x?x128xbf16>, %k: memref<1x8x?x128xbf16>, %ids:
   return
 }
 
-// Two tensors have addresses of their own, for which a smaller tile leaves registers.
+// Two tensors are read for each key. What is only compared takes no more registers
+// than one.
 
 // CHECK-LABEL: @listed_by_two(
-// CHECK: key_tile = 112, {{.*}}interleave = 32
+// CHECK: key_tile = 128, {{.*}}interleave = 32
 func.func @listed_by_two(%q: tensor<1x32x?x128xbf16>, %k: tensor<1x8x?x128xbf16>, %x: tensor<?xi32>, %y: tensor<?xi32>)
     -> tensor<1x32x?x128xbf16> {
   %0 = attn.attention ins(%q, %k, %k : tensor<1x32x?x128xbf16>, tensor<1x8x?x128xbf16>, tensor<1x8x?x128xbf16>)
@@ -162,6 +163,27 @@ func.func @listed_by_two(%q: tensor<1x32x?x128xbf16>, %k: tensor<1x8x?x128xbf16>
         %m = tensor.extract %x[%i] : tensor<?xi32>
         %n = tensor.extract %y[%j] : tensor<?xi32>
         %r = arith.cmpi eq, %m, %n : i32
+        attn.yield %r : i1
+      } -> tensor<1x32x?x128xbf16>
+  return %0 : tensor<1x32x?x128xbf16>
+}
+
+// What is computed of both does, for which a smaller tile leaves room.
+
+// CHECK-LABEL: @computed_by_two(
+// CHECK: key_tile = 112, {{.*}}interleave = 32
+func.func @computed_by_two(%q: tensor<1x32x?x128xbf16>, %k: tensor<1x8x?x128xbf16>, %x: tensor<?xi32>, %y: tensor<?xi32>)
+    -> tensor<1x32x?x128xbf16> {
+  %0 = attn.attention ins(%q, %k, %k : tensor<1x32x?x128xbf16>, tensor<1x8x?x128xbf16>, tensor<1x8x?x128xbf16>)
+      outs(%q : tensor<1x32x?x128xbf16>)
+      keep {
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        %m = tensor.extract %x[%j] : tensor<?xi32>
+        %n = tensor.extract %y[%j] : tensor<?xi32>
+        %s = arith.index_cast %n : i32 to index
+        %d = arith.subi %j, %s : index
+        %c = arith.index_cast %m : i32 to index
+        %r = arith.cmpi uge, %c, %d : index
         attn.yield %r : i1
       } -> tensor<1x32x?x128xbf16>
   return %0 : tensor<1x32x?x128xbf16>

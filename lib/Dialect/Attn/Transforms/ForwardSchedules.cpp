@@ -19,6 +19,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/CastInterfaces.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
@@ -184,6 +185,30 @@ static unsigned countPositionTables(Region &keep) {
   return tensors.size();
 }
 
+/// Whether `keep` computes numbers from what it reads at a key, beyond
+/// comparing it. Each takes a register for each key that a thread has.
+static bool computesFromKeyReads(Region &keep) {
+  DenseSet<Value> ofKeys;
+  return keep
+      .walk([&](Operation *op) {
+        if (auto extract = dyn_cast<tensor::ExtractOp>(op)) {
+          if (llvm::is_contained(extract.getIndices(), keep.getArgument(3)))
+            ofKeys.insert(extract.getResult());
+          return WalkResult::advance();
+        }
+        auto isOfKeys = [&](Value value) { return ofKeys.contains(value); };
+        auto isNumber = [](Type type) { return !type.isInteger(1); };
+        if (llvm::none_of(op->getOperands(), isOfKeys) ||
+            llvm::none_of(op->getResultTypes(), isNumber))
+          return WalkResult::advance();
+        if (!isa<CastOpInterface>(op))
+          return WalkResult::interrupt();
+        ofKeys.insert_range(op->getResults());
+        return WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 namespace {
 /// One producer and two or three consumer warpgroups.
 class WarpSpecializedSchedules {
@@ -245,7 +270,8 @@ WarpSpecializedSchedules::getLargest(int64_t consumers, int64_t maxKeyTile) {
   // dropout, also beside a change of scores.
   if (readsKeep)
     bounds.registers -= 24;
-  if (readsKeep && countPositionTables(op.getKeepRegion()) > 1)
+  if (readsKeep && countPositionTables(op.getKeepRegion()) > 1 &&
+      computesFromKeyReads(op.getKeepRegion()))
     bounds.registers -= 24;
   if (readsKeep && op.hasDropout() && !op.getScoreRegion().empty())
     bounds.registers -= 32;
