@@ -301,6 +301,19 @@ ATTNRT_EXPORT int32_t attnrtMallocAsync(void **pointer, int64_t bytes,
                                         void *stream);
 ATTNRT_EXPORT int32_t attnrtFreeAsync(void *pointer, void *stream);
 
+/** Gives `*side` (a CUstream), whose work starts after what `stream` holds so
+    far and runs beside what is added to `stream` afterwards; attnrtJoinStream
+    gives it back. `*fork` is what that needs. Streams and events are kept: once
+    there are as many as are in use at a time, neither function creates
+    anything or waits. Both work while `stream` is being captured into a graph,
+    and on several threads. */
+ATTNRT_EXPORT int32_t attnrtForkStream(void *stream, void **fork, void **side);
+
+/** What is added to `stream` from now on starts after what the side stream of
+    `fork` holds. The side stream must not be used afterwards. A null `fork` is
+    ignored. */
+ATTNRT_EXPORT int32_t attnrtJoinStream(void *fork, void *stream);
+
 /** Sets `bytes` bytes of device memory to `value`, in stream order. */
 ATTNRT_EXPORT int32_t attnrtMemsetAsync(void *pointer, int32_t value,
                                         int64_t bytes, void *stream);

@@ -63,6 +63,11 @@ enum : int {
 
   HostAllocPortable = 1,
   HostAllocDeviceMap = 2,
+
+  StreamNonBlocking = 1,
+  StreamCaptureStatusNone = 0,
+  StreamCaptureModeRelaxed = 2,
+  EventDisableTiming = 2,
 };
 
 /// CUlaunchAttribute, as far as it is used.
@@ -133,6 +138,11 @@ static_assert(sizeof(LaunchConfig) == 56, "layout of CUlaunchConfig");
   X(launchKernelEx, "cuLaunchKernelEx",                                        \
     (const LaunchConfig *, CUfunction, void **, void **))                      \
   X(memHostAlloc, "cuMemHostAlloc", (void **, size_t, unsigned))               \
+  X(streamCreate, "cuStreamCreate", (CUstream *, unsigned))                    \
+  X(streamDestroy, "cuStreamDestroy_v2", (CUstream))                           \
+  X(streamWaitEvent, "cuStreamWaitEvent", (CUstream, CUevent, unsigned))       \
+  X(streamIsCapturing, "cuStreamIsCapturing", (CUstream, int *))               \
+  X(exchangeCaptureMode, "cuThreadExchangeStreamCaptureMode", (int *))         \
   X(memAllocAsync, "cuMemAllocAsync", (CUdeviceptr *, size_t, CUstream))       \
   X(memFreeAsync, "cuMemFreeAsync", (CUdeviceptr, CUstream))                   \
   X(tensorMapEncodeTiled, "cuTensorMapEncodeTiled",                            \
@@ -148,6 +158,9 @@ struct CudaDriver {
   ATTNRT_CUDA_OPTIONAL_FUNCTIONS(ATTNRT_MEMBER)
 #undef ATTNRT_MEMBER
 };
+
+/// A stream beside that of a caller.
+struct SideStream;
 
 /// What is worth remembering of a context. Never freed, so that a pointer to it
 /// may be kept.
@@ -166,6 +179,8 @@ struct ContextInfo {
   mutable std::atomic<CUdeviceptr> zeros{0};
   /// Where kernels report faults, in host memory; null until one may.
   mutable std::atomic<int32_t *> fault{nullptr};
+  /// Streams that run beside those of callers; never freed.
+  mutable std::atomic<SideStream *> sides{nullptr};
 };
 
 /// Opens and initialises the driver once. On failure says why.

@@ -34,7 +34,8 @@ enum {
   InvalidDevice = 101,
   InvalidContext = 201,
   InvalidPtx = 218,
-  NotFound = 500
+  NotFound = 500,
+  CaptureIsolation = 905
 };
 
 struct CUctx_st {
@@ -46,6 +47,11 @@ struct CUmod_st {
 };
 struct CUevent_st {
   double milliseconds;
+  int graph; /* of the stream that recorded it */
+};
+/* A stream belongs to the graph that it is captured into, 0 if to none. */
+struct CUstream_st {
+  int graph;
 };
 
 struct allocation {
@@ -495,9 +501,9 @@ int cuEventDestroy_v2(struct CUevent_st *event) {
   return Success;
 }
 
-int cuEventRecord(struct CUevent_st *event, void *stream) {
-  (void)stream;
+int cuEventRecord(struct CUevent_st *event, struct CUstream_st *stream) {
   ENTER();
+  event->graph = stream ? stream->graph : 0;
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   event->milliseconds = now.tv_sec * 1e3 + now.tv_nsec * 1e-6;
@@ -515,6 +521,51 @@ int cuEventElapsedTime(float *milliseconds, const struct CUevent_st *begin,
   ENTER();
   *milliseconds = (float)(end->milliseconds - begin->milliseconds);
   return Success;
+}
+
+int cuStreamCreate(struct CUstream_st **stream, unsigned flags) {
+  (void)flags;
+  ENTER_WITH_CONTEXT();
+  *stream = calloc(1, sizeof(**stream));
+  return Success;
+}
+
+int cuStreamDestroy_v2(struct CUstream_st *stream) {
+  ENTER();
+  free(stream);
+  return Success;
+}
+
+/* Waiting for an event of a graph makes a stream part of it. */
+int cuStreamWaitEvent(struct CUstream_st *stream,
+                      const struct CUevent_st *event, unsigned flags) {
+  (void)flags;
+  ENTER();
+  if (!stream)
+    return Success;
+  if (stream->graph && stream->graph != event->graph)
+    return CaptureIsolation;
+  stream->graph = event->graph;
+  return Success;
+}
+
+int cuStreamIsCapturing(const struct CUstream_st *stream, int *status) {
+  ENTER();
+  *status = stream->graph ? 1 : 0;
+  return Success;
+}
+
+int cuThreadExchangeStreamCaptureMode(int *mode) {
+  static __thread int current_mode;
+  ENTER();
+  int previous = current_mode;
+  current_mode = *mode;
+  *mode = previous;
+  return Success;
+}
+
+void fakeCudaCapture(void *stream, int graph) {
+  ((struct CUstream_st *)stream)->graph = graph;
 }
 
 int cuTensorMapEncodeTiled(void *map, int dtype, uint32_t rank, void *address,

@@ -62,6 +62,9 @@ void fakeCudaFail(const char *function, int result);
 struct fake_launch fakeCudaLastLaunch(void);
 struct fake_tensor_map fakeCudaLastTensorMap(void);
 
+/* Puts a stream of the driver's into a graph, or with 0 out of any. */
+void fakeCudaCapture(void *stream, int graph);
+
 /* The dynamic shared memory last allowed to a function. */
 int fakeCudaLastShared(void);
 
