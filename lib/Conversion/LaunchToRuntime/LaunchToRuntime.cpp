@@ -167,8 +167,17 @@ private:
   /// check.
   void emitCheck(Location loc, Value status);
 
-  /// Fills the block by which functions leave that failed: it frees what
-  /// scratch memory there is.
+  /// Allocates room for a pointer, which is null when the function is entered.
+  Value emitSlot(Location loc) {
+    OpBuilder::InsertionGuard guard(builder);
+    Value slot = emitAlloca(loc, pointerType);
+    builder.setInsertionPointAfterValue(slot);
+    emitClear(loc, slot);
+    return slot;
+  }
+
+  /// Fills the block by which functions leave that failed: it joins the streams
+  /// and frees the scratch memory that there are.
   void emitLeave();
 
   /// Stores null at `slot`.
@@ -192,6 +201,8 @@ private:
   LogicalResult convertLaunch(attn_tile::LaunchOp op);
   LogicalResult convertTensorMap(attn_tile::MakeTensorMapOp op);
   void convertFaultWord(attn_tile::FaultWordOp op);
+  void convertForkStream(attn_tile::ForkStreamOp op);
+  void convertJoinStream(attn_tile::JoinStreamOp op);
   LogicalResult convertAlloc(memref::AllocOp op);
   LogicalResult convertDealloc(memref::DeallocOp op);
   LogicalResult convertCall(func::CallOp op);
@@ -206,6 +217,13 @@ private:
   llvm::DenseMap<Value, Value> tensorMaps;
   /// Where the address of each allocation is kept, null if there is none.
   llvm::MapVector<Value, Value> scratch;
+  /// Of each stream that was forked: what joins it, null once it has, and the
+  /// stream itself.
+  struct Fork {
+    Value slot;
+    Value stream;
+  };
+  llvm::MapVector<Value, Fork> forks;
   /// Takes the status of what failed.
   Block *leave = nullptr;
 };
@@ -241,7 +259,11 @@ void FunctionConverter::emitLeave() {
     return;
   Location loc = func.getLoc();
   builder.setInsertionPointToEnd(leave);
-  // The status is of what failed first, whether or not freeing works.
+  // The status is of what failed first, whether or not the rest works.
+  for (const auto &[value, fork] : forks)
+    emitRuntimeCall(
+        builder, loc, module, "attnrtJoinStream",
+        {LLVM::LoadOp::create(builder, loc, pointerType, fork.slot), stream});
   for (auto [allocation, slot] : scratch)
     emitRuntimeCall(
         builder, loc, module, "attnrtFreeAsync",
@@ -331,7 +353,11 @@ LogicalResult FunctionConverter::convertLaunch(attn_tile::LaunchOp op) {
   arguments.push_back(emitIntConstant(
       builder, loc, i32,
       static_cast<int64_t>(op.getGroupsPerMultiprocessor().value_or(0))));
-  arguments.append({params, stream});
+  Value on = op.getStream() ? forks.lookup(op.getStream()).stream : stream;
+  if (!on)
+    return op.emitOpError("stream must be given by 'attn_tile.fork_stream' in "
+                          "this function");
+  arguments.append({params, on});
   emitCheck(loc, emitRuntimeCall(builder, loc, module, "attnrtLaunchKernel",
                                  arguments));
   op.erase();
@@ -411,6 +437,28 @@ static Value emitBytes(OpBuilder &builder, Location loc, MemRefType type,
   return total;
 }
 
+void FunctionConverter::convertForkStream(attn_tile::ForkStreamOp op) {
+  Location loc = op.getLoc();
+  builder.setInsertionPoint(op);
+  Value slot = emitSlot(loc);
+  Value sideSlot = emitAlloca(loc, pointerType);
+  emitCheck(loc, emitRuntimeCall(builder, loc, module, "attnrtForkStream",
+                                 {stream, slot, sideSlot}));
+  Value side = LLVM::LoadOp::create(builder, loc, pointerType, sideSlot);
+  forks[op.getStream()] = {slot, side};
+}
+
+void FunctionConverter::convertJoinStream(attn_tile::JoinStreamOp op) {
+  Location loc = op.getLoc();
+  builder.setInsertionPoint(op);
+  // Joined once: not again if something fails later.
+  Value slot = forks.lookup(op.getStream()).slot;
+  Value fork = LLVM::LoadOp::create(builder, loc, pointerType, slot);
+  emitClear(loc, slot);
+  emitCheck(loc, emitRuntimeCall(builder, loc, module, "attnrtJoinStream",
+                                 {fork, stream}));
+}
+
 LogicalResult FunctionConverter::convertAlloc(memref::AllocOp op) {
   MemRefType type = op.getType();
   if (!type.getLayout().isIdentity() || !op.getSymbolOperands().empty())
@@ -419,13 +467,7 @@ LogicalResult FunctionConverter::convertAlloc(memref::AllocOp op) {
   builder.setInsertionPoint(op);
   Value bytes =
       emitI64(loc, emitBytes(builder, loc, type, op.getDynamicSizes()));
-  Value slot = emitAlloca(loc, pointerType);
-  {
-    // Null until it is allocated.
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointAfterValue(slot);
-    emitClear(loc, slot);
-  }
+  Value slot = emitSlot(loc);
   emitCheck(loc, emitRuntimeCall(builder, loc, module, "attnrtMallocAsync",
                                  {slot, bytes, stream}));
   Value data = LLVM::LoadOp::create(builder, loc, pointerType, slot);
@@ -508,7 +550,8 @@ LogicalResult FunctionConverter::convert() {
     auto call = dyn_cast<func::CallOp>(op);
     bool converts =
         isa<attn_tile::LaunchOp, attn_tile::MakeTensorMapOp,
-            attn_tile::FaultWordOp, memref::AllocOp, memref::DeallocOp>(op) ||
+            attn_tile::FaultWordOp, attn_tile::ForkStreamOp,
+            attn_tile::JoinStreamOp, memref::AllocOp, memref::DeallocOp>(op) ||
         (call &&
          deviceFunctions.contains(module.lookupSymbol(call.getCallee())));
     if (converts) {
@@ -544,7 +587,7 @@ LogicalResult FunctionConverter::convert() {
     op->insertOperands(0, zero);
   });
 
-  SmallVector<Operation *> maps;
+  SmallVector<Operation *> maps, streams;
   for (Operation *op : work) {
     LogicalResult converted = success();
     if (auto launch = dyn_cast<attn_tile::LaunchOp>(op)) {
@@ -554,6 +597,12 @@ LogicalResult FunctionConverter::convert() {
       maps.push_back(op);
     } else if (auto word = dyn_cast<attn_tile::FaultWordOp>(op)) {
       convertFaultWord(word);
+    } else if (auto fork = dyn_cast<attn_tile::ForkStreamOp>(op)) {
+      convertForkStream(fork);
+      streams.push_back(op);
+    } else if (auto join = dyn_cast<attn_tile::JoinStreamOp>(op)) {
+      convertJoinStream(join);
+      streams.push_back(op);
     } else if (auto alloc = dyn_cast<memref::AllocOp>(op)) {
       converted = convertAlloc(alloc);
     } else if (auto dealloc = dyn_cast<memref::DeallocOp>(op)) {
@@ -565,6 +614,8 @@ LogicalResult FunctionConverter::convert() {
       return failure();
   }
   emitLeave();
+  for (Operation *op : llvm::reverse(streams))
+    op->erase();
   for (Operation *map : maps) {
     if (!map->use_empty())
       return map->emitOpError("may be used by launches only");

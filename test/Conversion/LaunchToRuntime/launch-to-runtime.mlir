@@ -129,3 +129,34 @@ func.func @fault(%n: index) {
   attn_tile.launch @kernels::@report grid(%n, %n, %n) args(%word : memref<1xi32>)
   return
 }
+
+// -----
+
+// A kernel on another stream; what fails in between joins it.
+
+gpu.binary @k_module [#gpu.object<#nvvm.target<chip = "sm_90a">, kernels = <[
+    #gpu.kernel_metadata<"k", !llvm.func<void ()>, metadata = {
+        attn_tile.block_size = 384 : i32, attn_tile.shared_bytes = 1024 : i32}>]>,
+    bin = "cubin">]
+
+// CHECK-LABEL: func.func @streams(
+// CHECK-SAME:    %[[N:[^ ]+]]: index, %[[STREAM:[^ ]+]]: !llvm.ptr) -> i32
+func.func @streams(%n: index) {
+  // CHECK-DAG: llvm.store %{{.*}}, %[[FORK:.*]] : !llvm.ptr, !llvm.ptr
+  // CHECK: llvm.call @attnrtForkStream(%[[STREAM]], %[[FORK]], %[[SLOT:[^)]+]])
+  // CHECK: %[[SIDE:.*]] = llvm.load %[[SLOT]]
+  // CHECK: llvm.call @attnrtLaunchKernel({{.*}}, %[[STREAM]])
+  // CHECK: llvm.call @attnrtLaunchKernel({{.*}}, %[[SIDE]])
+  // CHECK: %[[F:.*]] = llvm.load %[[FORK]]
+  // CHECK: llvm.store %{{.*}}, %[[FORK]]
+  // CHECK: llvm.call @attnrtJoinStream(%[[F]], %[[STREAM]])
+  // CHECK: return
+  // CHECK: %[[L:.*]] = llvm.load %[[FORK]]
+  // CHECK: llvm.call @attnrtJoinStream(%[[L]], %[[STREAM]])
+  // CHECK: return
+  %side = attn_tile.fork_stream
+  attn_tile.launch @k_module::@k grid(%n, %n, %n) args()
+  attn_tile.launch @k_module::@k on(%side) grid(%n, %n, %n) args()
+  attn_tile.join_stream %side
+  return
+}

@@ -91,7 +91,8 @@ def AttnTile_LaunchOp : AttnTile_Op<"launch", [
     work items by itself. With a grid, `grid` groups are launched, each of which
     reads its place with `attn_tile.program_id`. With `groups_per_multiprocessor`
     the first grid dimension is an upper bound: no more groups are launched than
-    fit on the device that many to a multiprocessor.
+    fit on the device that many to a multiprocessor. With `on` it runs on that
+    stream, else on the one that the function's caller gives.
 
     ```mlir
     attn_tile.launch @fwd grid(%n, %c1, %c1) args(%q, %k) : memref<?xf32>, memref<?xf32>
@@ -99,13 +100,53 @@ def AttnTile_LaunchOp : AttnTile_Op<"launch", [
   }];
   let arguments = (ins SymbolRefAttr:$kernel, Variadic<Index>:$grid,
                        Variadic<AnyType>:$kernel_operands,
-                       OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$groups_per_multiprocessor);
+                       OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$groups_per_multiprocessor,
+                       Optional<AttnTile_StreamType>:$stream);
+  let builders = [
+    OpBuilder<(ins "::mlir::SymbolRefAttr":$kernel, "::mlir::ValueRange":$grid,
+                   "::mlir::ValueRange":$kernel_operands,
+                   "::mlir::IntegerAttr":$groups_per_multiprocessor), [{
+      build($_builder, $_state, kernel, grid, kernel_operands,
+            groups_per_multiprocessor, /*stream=*/::mlir::Value());
+    }]>,
+  ];
   let assemblyFormat = [{
-    $kernel (`grid` `(` $grid^ `)`)?
+    $kernel (`on` `(` $stream^ `)`)? (`grid` `(` $grid^ `)`)?
     (`groups_per_multiprocessor` `(` $groups_per_multiprocessor^ `)`)?
     `args` `(` ($kernel_operands^ `:` type($kernel_operands))? `)` attr-dict
   }];
   let hasVerifier = 1;
+}
+
+def AttnTile_ForkStreamOp : AttnTile_Op<"fork_stream"> {
+  let summary = "lets kernels run beside those that follow";
+  let description = [{
+    Gives a stream whose kernels start after what the caller's stream holds so
+    far. It is in use until `attn_tile.join_stream`.
+
+    ```mlir
+    %side = attn_tile.fork_stream
+    attn_tile.launch @product args(%c) : memref<?xf32>
+    attn_tile.launch @mask on(%side) args(%m) : memref<?xi32>
+    attn_tile.join_stream %side
+    ```
+  }];
+  let results = (outs AttnTile_StreamType:$stream);
+  let assemblyFormat = "attr-dict";
+}
+
+def AttnTile_JoinStreamOp : AttnTile_Op<"join_stream"> {
+  let summary = "waits for what runs beside";
+  let description = [{
+    What follows on the caller's stream starts after what `stream` holds. The
+    stream must not be used afterwards.
+
+    ```mlir
+    attn_tile.join_stream %side
+    ```
+  }];
+  let arguments = (ins AttnTile_StreamType:$stream);
+  let assemblyFormat = "$stream attr-dict";
 }
 
 def AttnTile_ProgramIdOp : AttnTile_Op<"program_id", [

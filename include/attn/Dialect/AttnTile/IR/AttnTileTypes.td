@@ -123,4 +123,16 @@ def AttnTile_TileWalkType : AttnTile_Type<"TileWalk", "tile_walk"> {
   }];
 }
 
+def AttnTile_StreamType : AttnTile_Type<"Stream", "stream"> {
+  let summary = "work of the device beside that of the caller's stream";
+  let description = [{
+    Kernels that are launched on it run one after another, and at the same time
+    as those of other streams. `attn_tile.fork_stream` gives one.
+
+    ```mlir
+    !attn_tile.stream
+    ```
+  }];
+}
+
 #endif // ATTN_DIALECT_ATTNTILE_IR_ATTNTILETYPES_TD
