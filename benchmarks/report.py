@@ -102,7 +102,7 @@ def read_rows(directory):
                 continue
             try:
                 row = json.loads(line)
-                if "mode" not in row or "schedule" in row:
+                if "mode" not in row or "schedule" in row or "suite" in row:
                     continue  # No attention: a ceiling, such as a matrix product, or the compiler. Or one of many schedules.
                 if not row["ms"] > 0:
                     raise ValueError("'ms' must be positive")
@@ -171,6 +171,59 @@ def gemm_table(rows):
             same_run = row and get_run(row) == get_run(peer)
             cells.append(f"{rate(row)} ({peer['ms'] / row['ms']:.2f}x)" if same_run else "")
         cells += [rate(peer), device, peer.get("date", "")]
+        lines.append("| " + " | ".join(cells) + " |")
+    return [*lines, ""]
+
+
+DROPOUT_OPS = {
+    "attn": "in the kernel",
+    "attn_sequential": "by a kernel before",
+    "attn_hoisted": "beside the product",
+    "attn_nodrop": "no dropout",
+    "cudnn": "cuBLAS, cuDNN",
+    "fa2": "cuBLAS, FlashAttention-2",
+}
+
+
+def read_dropout_rows(path):
+    """Times of layers with dropout, in the last run of each: {(device, model, mode, N): {(op, rng): row}}."""
+    cases = defaultdict(dict)
+    for number, line in enumerate(path.read_text().splitlines() if path.exists() else [], 1):
+        try:
+            row = json.loads(line)
+            if not row["ms"] > 0:
+                raise ValueError("'ms' must be positive")
+            if row["suite"] == "layers":
+                cases[row["device"], row["model"], row["mode"], row["N"]][row["op"], row["rng"]] = row
+        except (ValueError, KeyError, TypeError) as error:
+            raise ReportError(f"{path}:{number}: {error}") from error
+    return cases
+
+
+def dropout_table(cases):
+    """Layers with dropout, by where decisions are made."""
+    columns = [(op, rng) for op in ("attn", "attn_sequential", "attn_hoisted") for rng in ("philox7", "arx6")]
+    columns += [("attn_nodrop", "none"), ("cudnn", "torch"), ("fa2", "torch")]
+    titles = [DROPOUT_OPS[op] + (f", {rng}" if rng not in ("none", "torch") else "") for op, rng in columns]
+    lines = [
+        "## Dropout",
+        "",
+        "Projection to queries, keys and values and causal attention (fwd), and its gradient (train), bf16, batch 1, p = 0.125;",
+        "milliseconds, in brackets how many times faster the best of Attn's columns with dropout is. By `benchmarks/dropout.py`.",
+        "",
+        "| layer | mode | N | " + " | ".join(titles) + " | device | date |",
+        "|---" * (5 + len(columns)) + "|",
+    ]
+    for (device, model, mode, length), rows in cases.items():
+        ours = [rows[column]["ms"] for column in columns[:6] if column in rows]
+        if not ours:
+            continue
+        cells = [model, mode, str(length)]
+        for column in columns:
+            row = rows.get(column)
+            ratio = f" ({row['ms'] / min(ours):.2f}x)" if row else ""
+            cells.append(f"{row['ms']:.3f}{ratio}" if row else "")
+        cells += [device, next(iter(rows.values())).get("date", "")]
         lines.append("| " + " | ".join(cells) + " |")
     return [*lines, ""]
 
@@ -316,7 +369,7 @@ def stamp(rows):
     return f"Measured {span}, commit {', '.join(commits) or 'unknown'}."
 
 
-def page(groups, images, gemm_rows, training_rows, compiler_rows):
+def page(groups, images, gemm_rows, dropout_rows, training_rows, compiler_rows):
     lines = [
         "# Performance",
         "",
@@ -361,6 +414,8 @@ def page(groups, images, gemm_rows, training_rows, compiler_rows):
         lines.append("")
     if gemm_rows:
         lines += gemm_table(gemm_rows)
+    if dropout_rows:
+        lines += dropout_table(dropout_rows)
     if training_rows:
         lines += training_table(training_rows)
     if compiler_rows:
@@ -449,12 +504,13 @@ def main(arguments=None):
         groups = group_cases(read_rows(results))
         gemm_rows = read_gemm_rows(results / "gemm.jsonl")
         compiler_rows = read_compiler_rows(results / "compiler.jsonl")
+        dropout_rows = read_dropout_rows(results / "dropout.jsonl")
         training_rows = read_training_rows(results / "training.jsonl")
         if not groups:
             raise ReportError(f"{results}: no measurements of Attn")
         docs = options.root / "docs"
         images = {} if options.no_plots else plot(groups, docs / "images")
-        (docs / "performance.md").write_text(page(groups, images, gemm_rows, training_rows, compiler_rows))
+        (docs / "performance.md").write_text(page(groups, images, gemm_rows, dropout_rows, training_rows, compiler_rows))
         update_readme(options.root / "README.md", groups)
     except ReportError as error:
         print(f"report.py: error: {error}", file=sys.stderr)

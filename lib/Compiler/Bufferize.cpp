@@ -13,6 +13,7 @@
 
 #include "Views.h"
 #include "attn/Compiler/Passes.h"
+#include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "mlir/Dialect/Bufferization/IR/BufferizableOpInterface.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Bufferization/Transforms/OneShotAnalysis.h"
@@ -63,32 +64,54 @@ static LogicalResult dropReturnedArguments(func::FuncOp func) {
   return func.eraseResults(dropped);
 }
 
-/// Whether `buffer`, or a view of it, is passed to the end of its block.
-static bool leavesBlock(Value buffer) {
+/// Whether `buffer`, or a view of it, is passed to the end of `block`, which
+/// allocates it.
+static bool leavesBlock(Value buffer, Block *block) {
   for (Operation *user : buffer.getUsers()) {
-    if (user->hasTrait<OpTrait::IsTerminator>())
-      return true;
+    if (user->hasTrait<OpTrait::IsTerminator>()) {
+      // What nested regions yield may be any result.
+      if (user->getBlock() == block ||
+          llvm::any_of(user->getParentOp()->getResults(), [&](Value result) {
+            return isa<BaseMemRefType>(result.getType()) &&
+                   leavesBlock(result, block);
+          }))
+        return true;
+      continue;
+    }
     if (user->getNumResults() == 1 &&
         attn::getViewedMemRef(user->getResult(0)) == buffer &&
-        leavesBlock(user->getResult(0)))
+        leavesBlock(user->getResult(0), block))
       return true;
   }
   return false;
 }
 
+/// Moves `alloc` out of regions that run once, where that is possible: what
+/// they yield may be the buffer.
+static void moveOutOfOverlaps(memref::AllocOp alloc) {
+  while (auto overlap = dyn_cast<attn::OverlapOp>(alloc->getParentOp())) {
+    Region *region = alloc->getParentRegion();
+    if (llvm::any_of(alloc->getOperands(), [&](Value operand) {
+          return region->isAncestor(operand.getParentRegion());
+        }))
+      return;
+    alloc->moveBefore(overlap);
+  }
+}
+
 /// Frees each temporary buffer at the end of the block that allocates it.
 static LogicalResult freeBuffers(ModuleOp module) {
-  WalkResult result = module.walk([&](memref::AllocOp alloc) {
-    if (leavesBlock(alloc)) {
-      alloc.emitError("temporary buffer must not leave the block that "
-                      "allocates it");
-      return WalkResult::interrupt();
-    }
+  SmallVector<memref::AllocOp> allocs;
+  module.walk([&](memref::AllocOp alloc) { allocs.push_back(alloc); });
+  for (memref::AllocOp alloc : allocs) {
+    moveOutOfOverlaps(alloc);
+    if (leavesBlock(alloc, alloc->getBlock()))
+      return alloc.emitError("temporary buffer must not leave the block that "
+                             "allocates it");
     OpBuilder builder(alloc->getBlock()->getTerminator());
     memref::DeallocOp::create(builder, alloc.getLoc(), alloc);
-    return WalkResult::advance();
-  });
-  return failure(result.wasInterrupted());
+  }
+  return success();
 }
 
 namespace {

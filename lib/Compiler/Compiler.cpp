@@ -97,6 +97,8 @@ static void buildStage(OpPassManager &pm, const CompilerOptions &options,
   TargetPipelineOptions target;
   target.target = options.target;
   target.database = options.database;
+  target.dropout = options.dropout;
+  target.maskBudget = options.maskBudget;
   switch (stage) {
   case Stage::Input:
     return;
@@ -117,7 +119,7 @@ static void buildStage(OpPassManager &pm, const CompilerOptions &options,
   case Stage::Tile:
     return buildTilingPipeline(pm);
   case Stage::Kernel:
-    return buildKernelPipeline(pm);
+    return buildKernelPipeline(pm, target);
   case Stage::Device: {
     if (!options.isGPU()) {
       HostVectors vectors = getHostVectors(options.host);

@@ -71,6 +71,10 @@ std::optional<std::string> attn::setOption(CompilerOptions &options,
     return setText(options.schedule);
   if (name == "database")
     return setText(options.database);
+  if (name == "dropout")
+    return setText(options.dropout);
+  if (name == "mask-budget")
+    return expect(!value.getAsInteger(10, options.maskBudget), "a number");
   if (name == "cuda-path")
     return setText(options.toolkit);
   if (name == "ptxas-options")

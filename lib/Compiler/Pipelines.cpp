@@ -54,6 +54,11 @@ void attn::buildSchedulePipeline(OpPassManager &pm,
   pm.addPass(createAttnFusePass(fuse));
   pm.addPass(createAttnCheckRegionsPass());
   pm.addPass(createAttnSimplifyMasksPass());
+  AttnHoistRngPassOptions hoist;
+  hoist.target = options.target;
+  hoist.alternative = options.dropout;
+  hoist.memoryBudget = options.maskBudget;
+  pm.addNestedPass<func::FuncOp>(createAttnHoistRngPass(hoist));
   ChooseSchedulePassOptions choose;
   choose.target = options.target;
   choose.database = options.database;
@@ -78,8 +83,12 @@ void attn::buildTilingPipeline(OpPassManager &pm) {
   addCleanup(pm);
 }
 
-void attn::buildKernelPipeline(OpPassManager &pm) {
+void attn::buildKernelPipeline(OpPassManager &pm,
+                               const TargetPipelineOptions &options) {
   pm.addPass(createAttnApplySchedulesPass());
+  AttnLowerOverlapPassOptions lower;
+  lower.target = options.target;
+  pm.addNestedPass<func::FuncOp>(createAttnLowerOverlapPass(lower));
   addCleanup(pm);
 }
 
@@ -90,7 +99,7 @@ void attn::buildAttnToKernelPipeline(OpPassManager &pm,
   bufferization.target = options.target;
   buildBufferizationPipeline(pm, bufferization);
   buildTilingPipeline(pm);
-  buildKernelPipeline(pm);
+  buildKernelPipeline(pm, options);
 }
 
 void attn::buildNVVMPipeline(OpPassManager &pm,
@@ -154,9 +163,9 @@ void attn::registerPipelines() {
   PassPipelineRegistration<>("attn-tiling-pipeline",
                              "Turn attention into plain tiled programs",
                              buildTilingPipeline);
-  PassPipelineRegistration<>("attn-kernel-pipeline",
-                             "Run the passes of each kernel's schedule",
-                             buildKernelPipeline);
+  PassPipelineRegistration<TargetPipelineOptions>(
+      "attn-kernel-pipeline", "Run the passes of each kernel's schedule",
+      buildKernelPipeline);
   PassPipelineRegistration<TargetPipelineOptions>(
       "attn-to-kernel-pipeline",
       "Turn functions of tensors into finished kernels",

@@ -83,6 +83,16 @@ struct Flags {
       cl::desc("Schedule of all attentions, such as "
                "'#attn_tile.sequential<query_tile = 16, key_tile = 64>'"),
       cl::value_desc("attribute"), cl::cat(category)};
+  cl::opt<std::string> dropout{
+      "dropout",
+      cl::desc("Where the decisions of dropout are made: best, in-kernel, "
+               "sequential, streams or fused"),
+      cl::init("in-kernel"), cl::value_desc("alternative"), cl::cat(category)};
+  cl::opt<int64_t> maskBudget{
+      "mask-budget",
+      cl::desc("Bytes that a mask of decisions may take (default: an eighth of "
+               "the device's memory)"),
+      cl::init(-1), cl::value_desc("bytes"), cl::cat(category)};
   cl::opt<std::string> database{
       "database",
       cl::desc("Measured times to choose schedules by, written by attn-tune"),
@@ -194,6 +204,8 @@ static std::optional<std::string> readOptions(const char *argv0,
   options.withReference = flags.withReference;
   options.schedule = flags.schedule;
   options.database = flags.database;
+  options.dropout = flags.dropout;
+  options.maskBudget = flags.maskBudget;
   if (flags.embedPTX.getNumOccurrences() > 0)
     options.embedPTX = flags.embedPTX;
   options.ptxVersion = flags.ptxVersion;

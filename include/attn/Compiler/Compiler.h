@@ -75,6 +75,10 @@ struct CompilerOptions {
   std::string schedule;
   /// A file of measured times to choose by, written by attn-tune; may be empty.
   std::string database;
+  /// Where the decisions of dropout are made, as of attn-hoist-rng, and the
+  /// bytes that a mask of them may take: if negative, an eighth of the memory.
+  std::string dropout = "in-kernel";
+  int64_t maskBudget = -1;
 
   /// Whether to keep kernels as PTX, to be compiled when they are loaded.
   std::optional<bool> embedPTX;

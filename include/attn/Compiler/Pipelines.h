@@ -28,6 +28,16 @@ struct TargetPipelineOptions
   Option<std::string> database{
       *this, "database", llvm::cl::desc("File of measured times of schedules"),
       llvm::cl::init("")};
+  Option<std::string> dropout{
+      *this, "dropout",
+      llvm::cl::desc("Where the decisions of dropout are made: best, "
+                     "in-kernel, sequential, streams or fused"),
+      llvm::cl::init("in-kernel")};
+  Option<int64_t> maskBudget{
+      *this, "mask-budget",
+      llvm::cl::desc("Bytes that a mask of decisions may take; if negative, an "
+                     "eighth of the device's memory"),
+      llvm::cl::init(-1)};
 
   /// Whether kernels run on a GPU.
   bool isGPU() const { return target != "host"; }
@@ -87,8 +97,10 @@ void buildBufferizationPipeline(OpPassManager &pm,
 /// Turns attention into plain tiled programs.
 void buildTilingPipeline(OpPassManager &pm);
 
-/// Runs the passes of each kernel's schedule.
-void buildKernelPipeline(OpPassManager &pm);
+/// Runs the passes of each kernel's schedule, and orders kernels that may run at
+/// the same time.
+void buildKernelPipeline(OpPassManager &pm,
+                         const TargetPipelineOptions &options);
 
 /// All of the above: from functions of tensors to finished kernels.
 void buildAttnToKernelPipeline(OpPassManager &pm,

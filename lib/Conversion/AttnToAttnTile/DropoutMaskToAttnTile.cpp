@@ -50,8 +50,11 @@ static void writeMask(OpBuilder &builder, DropoutMaskOp op,
   SmallVector<Value> ids = forall.getInductionVars();
   Value seed = emitRngState(b, op.getSeed(), captured);
   Value offset = emitRngState(b, op.getOffset(), captured);
+  Value head = ids[1];
+  if (op.getFirstHead() > 0)
+    head = arith::AddIOp::create(b, head, index(op.getFirstHead()));
   RngBlock<Value> stream =
-      op.getDropout().emitStream(b, b.getLoc(), seed, offset, ids[0], ids[1]);
+      op.getDropout().emitStream(b, b.getLoc(), seed, offset, ids[0], head);
   Value firstRow = arith::MulIOp::create(b, ids[2], index(rowsOfItem));
   auto rows = scf::ForOp::create(b, index(0), index(rowsOfItem), index(1),
                                  ValueRange());

@@ -1263,3 +1263,15 @@ func.func @permute_type(%x: tensor<2x3x4xf32>) {
   %0 = "attn.permute"(%x) <{permutation = array<i64: 1, 0, 2>}> : (tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
   return
 }
+
+// -----
+
+func.func @overlap_kind() {
+  // expected-error @below {{unknown kind of overlap 'magic' (expected sequential, streams or fused)}}
+  attn.overlap by magic {
+    attn.overlap_yield
+  } and {
+    attn.overlap_yield
+  }
+  return
+}

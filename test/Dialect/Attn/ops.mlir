@@ -223,6 +223,31 @@ func.func @overlap(%x: f32, %n: i32) -> (f32, i32) {
   return %r#0, %r#2 : f32, i32
 }
 
+// CHECK-LABEL: func @overlap_kinds
+// CHECK:      attn.overlap by streams {
+// CHECK:      attn.overlap by fused {
+func.func @overlap_kinds() {
+  attn.overlap by streams {
+    attn.overlap_yield
+  } and {
+    attn.overlap_yield
+  }
+  attn.overlap by fused {
+    attn.overlap_yield
+  } and {
+    attn.overlap_yield
+  }
+  return
+}
+
+// CHECK-LABEL: func @dropout_mask_of_heads
+// CHECK:      attn.dropout_mask rows {{.*}} outs(%{{.*}} : memref<1x4x32x4xi32>) from_head(12)
+func.func @dropout_mask_of_heads(%m: memref<1x4x32x4xi32>, %seed: i64) {
+  attn.dropout_mask rows by(#attn.dropout<p = 0.5, rng = #attn.arx>, %seed, %seed : i64, i64)
+      outs(%m : memref<1x4x32x4xi32>) from_head(12)
+  return
+}
+
 // Groups of query heads of any size.
 // CHECK-LABEL: func @head_map
 // CHECK: attn.attention {{.*}} sinks(%{{.*}} : memref<4xf32>) heads(%{{.*}} : memref<4xi32>) mask(#attn.causal)

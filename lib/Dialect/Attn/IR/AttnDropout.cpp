@@ -77,6 +77,10 @@ struct ValueOps {
 // Generators
 //===----------------------------------------------------------------------===//
 
+/// A counter whose first word alone differs from one block to the next.
+static constexpr RngKey<CountedWord> countedKey = {};
+static constexpr RngBlock<CountedWord> countedCounter = {};
+
 static LogicalResult verifyRounds(function_ref<InFlightDiagnostic()> emitError,
                                   StringRef name, int64_t rounds,
                                   int64_t least) {
@@ -103,6 +107,13 @@ RngBlock<uint32_t> PhiloxAttr::computeBlock(RngKey<uint32_t> key,
   return philox4x32(NumberOps(), key, counter, getRounds());
 }
 
+RngWork PhiloxAttr::countBlock() const {
+  RngWork work;
+  philox4x32(CountOps{work.integer, work.wideMultiply}, countedKey,
+             countedCounter, getRounds());
+  return work;
+}
+
 LogicalResult ThreefryAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    int64_t rounds) {
   return verifyRounds(emitError, "threefry", rounds, 12);
@@ -124,6 +135,13 @@ ThreefryAttr::computeBlock(RngKey<uint32_t> key,
                       counter, getRounds());
 }
 
+RngWork ThreefryAttr::countBlock() const {
+  RngWork work;
+  threefry4x32(CountOps{work.integer, work.wideMultiply},
+               RngBlock<CountedWord>(), countedCounter, getRounds());
+  return work;
+}
+
 LogicalResult ArxAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                               int64_t rounds) {
   return verifyRounds(emitError, "arx", rounds, 5);
@@ -138,6 +156,13 @@ RngBlock<Value> ArxAttr::emitBlock(OpBuilder &builder, Location loc,
 RngBlock<uint32_t> ArxAttr::computeBlock(RngKey<uint32_t> key,
                                          RngBlock<uint32_t> counter) const {
   return arx4x32(NumberOps(), key, counter, getRounds());
+}
+
+RngWork ArxAttr::countBlock() const {
+  RngWork work;
+  arx4x32(CountOps{work.integer, work.wideMultiply}, countedKey, countedCounter,
+          getRounds());
+  return work;
 }
 
 //===----------------------------------------------------------------------===//
@@ -322,4 +347,16 @@ bool DropoutAttr::isKept(RngBlock<uint32_t> stream, int64_t query,
                          int64_t key) const {
   auto at = findDecision<uint32_t>(NumberOps(), query, key);
   return computeKeepWord(stream, at.queryWord, at.keyWord) >> at.bit & 1;
+}
+
+RngWork DropoutAttr::countKeepWord() const {
+  RngWork work;
+  makeKeepWord<CountedWord>(*this, CountOps{work.integer, work.wideMultiply},
+                            RngBlock<CountedWord>(), CountedWord(),
+                            CountedWord(),
+                            [&](RngKey<CountedWord>, RngBlock<CountedWord>) {
+                              work += getRng().countBlock();
+                              return RngBlock<CountedWord>();
+                            });
+  return work;
 }

@@ -683,6 +683,19 @@ LogicalResult DropoutMaskOp::verify() {
 //===----------------------------------------------------------------------===//
 
 ParseResult OverlapOp::parse(OpAsmParser &parser, OperationState &result) {
+  if (succeeded(parser.parseOptionalKeyword("by"))) {
+    StringRef keyword;
+    SMLoc loc = parser.getCurrentLocation();
+    if (parser.parseKeyword(&keyword))
+      return failure();
+    std::optional<OverlapKind> kind = symbolizeOverlapKind(keyword);
+    if (!kind)
+      return parser.emitError(loc)
+             << "unknown kind of overlap '" << keyword
+             << "' (expected sequential, streams or fused)";
+    result.getOrAddProperties<Properties>().kind =
+        OverlapKindAttr::get(parser.getContext(), *kind);
+  }
   do {
     if (parser.parseRegion(*result.addRegion(), /*arguments=*/{}))
       return failure();
@@ -693,10 +706,13 @@ ParseResult OverlapOp::parse(OpAsmParser &parser, OperationState &result) {
 
 void OverlapOp::print(OpAsmPrinter &printer) {
   printer << ' ';
+  if (std::optional<OverlapKind> kind = getKind())
+    printer << "by " << stringifyOverlapKind(*kind) << ' ';
   llvm::interleave(
       getBodies(), [&](Region &body) { printer.printRegion(body); },
       [&] { printer << " and "; });
-  printer.printOptionalAttrDictWithKeyword((*this)->getAttrs());
+  printer.printOptionalAttrDictWithKeyword((*this)->getAttrs(),
+                                           {getKindAttrName()});
   printer.printOptionalArrowTypeList(getResultTypes());
 }
 

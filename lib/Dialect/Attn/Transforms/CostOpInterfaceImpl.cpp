@@ -129,6 +129,61 @@ struct AttentionGradModel
   }
 };
 
+/// A kernel that makes decisions and writes them.
+struct DropoutMaskModel
+    : public CostOpInterface::ExternalModel<DropoutMaskModel, DropoutMaskOp> {
+  OpCost getCost(Operation *operation,
+                 const CostAssumptions &assumptions) const {
+    auto op = cast<DropoutMaskOp>(operation);
+    OpCost cost;
+    cost.launches = 1;
+    double bytes = getShapedBytes(op.getOut().getType(), assumptions);
+    RngWork work = op.getDropout().countKeepWord();
+    double words = bytes / 4;
+    cost.operations(ExecutionUnit::Integer) = words * double(work.integer);
+    cost.operations(ExecutionUnit::WideMultiply) =
+        words * double(work.wideMultiply);
+    cost.bytes(MemoryLevel::Memory) = bytes;
+    return cost;
+  }
+};
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+struct MatmulModel
+    : public CostOpInterface::ExternalModel<MatmulModel, MatmulOp> {
+  OpCost getCost(Operation *operation,
+                 const CostAssumptions &assumptions) const {
+    auto op = cast<MatmulOp>(operation);
+    OpCost cost;
+    cost.launches = 1;
+    auto size = [&](Value value, int64_t dim) {
+      return double(assumptions.getSize(getDimSize(value, dim)));
+    };
+    bool isBatched = MatmulOp::isBatched(op.getOut());
+    double batch =
+        isBatched ? double(assumptions.getBatch(getDimSize(op.getOut(), 0)))
+                  : 1;
+    double elements =
+        batch * size(op.getOut(), isBatched) * size(op.getOut(), isBatched + 1);
+    Type element = getElementTypeOrSelf(op.getLhs().getType());
+    cost.operations(getProductUnit(element)) =
+        2 * elements * size(op.getLhs(), op.getLhsDepthDim());
+    double bytes = getOperandBytes(operation, assumptions);
+    if (!op.getEpilogue().empty()) {
+      addScalarCost(op.getEpilogue().front(), elements, cost);
+      llvm::SetVector<Value> captured;
+      getUsedValuesDefinedAbove(op.getEpilogue(), captured);
+      for (Value value : captured)
+        bytes += getShapedBytes(value.getType(), assumptions);
+    }
+    cost.bytes(MemoryLevel::Memory) = bytes;
+    return cost;
+  }
+};
+
 //===----------------------------------------------------------------------===//
 // Structured operations
 //===----------------------------------------------------------------------===//
@@ -217,6 +272,8 @@ void attn::registerCostOpInterfaceExternalModels(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, AttnDialect *) {
     AttentionOp::attachInterface<AttentionModel>(*context);
     AttentionGradOp::attachInterface<AttentionGradModel>(*context);
+    DropoutMaskOp::attachInterface<DropoutMaskModel>(*context);
+    MatmulOp::attachInterface<MatmulModel>(*context);
     attachFreeModels<PermuteOp>(context);
   });
   registry.addExtension(+[](MLIRContext *context, linalg::LinalgDialect *) {

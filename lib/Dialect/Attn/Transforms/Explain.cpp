@@ -10,12 +10,15 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "DropoutTime.h"
+#include "DropoutUsers.h"
 #include "LedgerPictures.h"
 #include "Picture.h"
 #include "attn/Analysis/MaskArea.h"
 #include "attn/Analysis/Roofline.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
@@ -44,7 +47,7 @@ estimateKernel(AttentionOp op, const DeviceFigures &device,
 
 /// Counts the operations of `function` that take time, in order. What regions
 /// of counted operations hold belongs to them.
-static LedgerFunction makeLedger(FunctionOpInterface function,
+static LedgerFunction makeLedger(FunctionOpInterface function, StringRef target,
                                  const DeviceFigures &device,
                                  const CostAssumptions &assumptions) {
   LedgerFunction ledger;
@@ -67,6 +70,14 @@ static LedgerFunction makeLedger(FunctionOpInterface function,
     }
     return WalkResult::skip();
   });
+  for (const DropoutUsers &users : collectDropoutUsers(function)) {
+    std::string reason;
+    SmallVector<MatmulOp> products =
+        findProductsBefore(users, {users.seed, users.offset}, reason);
+    ledger.dropouts.push_back(
+        {users.ops.size(), products.size(),
+         estimateDropout(users.ops, products, target, device, assumptions)});
+  }
   return ledger;
 }
 
@@ -97,6 +108,15 @@ static void printSteps(raw_ostream &os, const OpCost &cost) {
   os << "\n";
 }
 
+/// Below the table: where the decisions of dropout may be made.
+static void printDropout(raw_ostream &os, const LedgerDropout &dropout) {
+  os << llvm::formatv("dropout of {0} operation{1} after {2} product{3}: {4}; "
+                      "mask of {5:f1} MB\n",
+                      dropout.attentions, dropout.attentions == 1 ? "" : "s",
+                      dropout.products, dropout.products == 1 ? "" : "s",
+                      dropout.times.describe(), dropout.times.maskBytes * 1e-6);
+}
+
 static void printTable(raw_ostream &os, DeviceAttr device,
                        ArrayRef<LedgerFunction> functions) {
   os << "device " << device
@@ -112,6 +132,8 @@ static void printTable(raw_ostream &os, DeviceAttr device,
       printSteps(os, entry.cost);
     }
     printRow(os, "total", function.total, function.seconds, "");
+    for (const LedgerDropout &dropout : function.dropouts)
+      printDropout(os, dropout);
   }
 }
 
@@ -159,6 +181,20 @@ static void printKernel(llvm::json::OStream &json, const KernelTime &kernel) {
   });
 }
 
+static void printDropout(llvm::json::OStream &json,
+                         const LedgerDropout &dropout) {
+  auto print = [&](StringRef name, std::optional<double> seconds) {
+    json.attribute(name, seconds ? llvm::json::Value(*seconds)
+                                 : llvm::json::Value(nullptr));
+  };
+  json.attribute("attentions", int64_t(dropout.attentions));
+  json.attribute("products", int64_t(dropout.products));
+  print("in_kernel", dropout.times.inKernel);
+  print("sequential", dropout.times.sequential);
+  print("fused", dropout.times.fused);
+  json.attribute("mask_bytes", dropout.times.maskBytes);
+}
+
 static void printJSON(raw_ostream &os, DeviceAttr device,
                       ArrayRef<LedgerFunction> functions) {
   llvm::json::OStream json(os, /*IndentSize=*/2);
@@ -185,6 +221,10 @@ static void printJSON(raw_ostream &os, DeviceAttr device,
           });
           json.attributeObject("total", [&] {
             printCost(json, function.total, function.seconds);
+          });
+          json.attributeArray("dropout", [&] {
+            for (const LedgerDropout &dropout : function.dropouts)
+              json.object([&] { printDropout(json, dropout); });
           });
         });
     });
@@ -223,7 +263,7 @@ struct AttnExplainPass
     for (auto function : module.getOps<FunctionOpInterface>())
       if (!function.isExternal())
         functions.push_back(
-            makeLedger(function, device.getFigures(), assumptions));
+            makeLedger(function, target, device.getFigures(), assumptions));
 
     auto print = [&](raw_ostream &os) {
       if (format == "json")

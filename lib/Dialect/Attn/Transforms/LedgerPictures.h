@@ -13,6 +13,7 @@
 #ifndef ATTN_LIB_DIALECT_ATTN_TRANSFORMS_LEDGERPICTURES_H
 #define ATTN_LIB_DIALECT_ATTN_TRANSFORMS_LEDGERPICTURES_H
 
+#include "DropoutTime.h"
 #include "attn/Analysis/Roofline.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -30,10 +31,19 @@ struct LedgerEntry {
   std::optional<KernelTime> kernel;
 };
 
+/// What the dropout of attentions takes wherever its decisions are made, with
+/// the attentions and the products before them.
+struct LedgerDropout {
+  size_t attentions;
+  size_t products;
+  DropoutTimes times;
+};
+
 /// The operations of a function, in order, and their sums.
 struct LedgerFunction {
   std::string name;
   std::vector<LedgerEntry> entries;
+  std::vector<LedgerDropout> dropouts;
   OpCost total;
   double seconds = 0;
 };

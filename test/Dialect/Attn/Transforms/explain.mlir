@@ -91,6 +91,29 @@ func.func @gradient(%q: tensor<1x16x2048x128xbf16>, %k: tensor<1x16x2048x128xbf1
   return %0#0, %0#1, %0#2 : tensor<1x16x2048x128xbf16>, tensor<1x16x2048x128xbf16>, tensor<1x16x2048x128xbf16>
 }
 
+// Where decisions of dropout may be made.
+// CHECK-LABEL: @dropout
+// CHECK:      attn.matmul 0.537 {{.*}}
+// CHECK:      total
+// CHECK-NEXT: dropout of 1 operation after 1 product: in the kernel {{[0-9]+}} us, one after another {{[0-9]+}} us, fused with products not possible; mask of 33.6 MB
+// JSON:      "name": "dropout"
+// JSON:      "dropout": [
+// JSON:          "attentions": 1,
+// JSON-NEXT:     "products": 1,
+// JSON-NEXT:     "in_kernel": {{[0-9.e-]+}},
+// JSON-NEXT:     "sequential": {{[0-9.e-]+}},
+// JSON-NEXT:     "fused": null,
+// JSON-NEXT:     "mask_bytes": 33554432
+func.func @dropout(%x: tensor<512x1024xbf16>, %w: tensor<1024x512xbf16>, %e: tensor<512x512xbf16>,
+                   %q: tensor<1x64x2048x64xbf16>, %seed: i64) -> (tensor<512x512xbf16>, tensor<1x64x2048x64xbf16>) {
+  %p = attn.matmul ins(%x, %w : tensor<512x1024xbf16>, tensor<1024x512xbf16>)
+      outs(%e : tensor<512x512xbf16>) -> tensor<512x512xbf16>
+  %r = attn.attention ins(%q, %q, %q : tensor<1x64x2048x64xbf16>, tensor<1x64x2048x64xbf16>, tensor<1x64x2048x64xbf16>)
+      outs(%q : tensor<1x64x2048x64xbf16>)
+      dropout(#attn.dropout<p = 0.125, rng = #attn.arx>, %seed, %seed : i64, i64) -> tensor<1x64x2048x64xbf16>
+  return %p, %r : tensor<512x512xbf16>, tensor<1x64x2048x64xbf16>
+}
+
 // ROOFLINE: <svg xmlns="http://www.w3.org/2000/svg"
 // ROOFLINE: <title>Roofline of h200</title>
 // ROOFLINE: <circle {{.*}}<title>@products: linalg.matmul, 124.1 FLOP per byte, {{.*}} bound by memory</title></circle>

@@ -75,6 +75,32 @@ def Attn_MaskLayoutAttr
   let assemblyFormat = "$value";
 }
 
+def Attn_OverlapKind : I32EnumAttr<"OverlapKind",
+    "how regions run at the same time", [
+      I32EnumAttrCase<"Sequential", 0, "sequential">,
+      I32EnumAttrCase<"Streams", 1, "streams">,
+      I32EnumAttrCase<"Fused", 2, "fused">]> {
+  let cppNamespace = "::mlir::attn";
+  let genSpecializedAttr = 0;
+}
+
+def Attn_OverlapKindAttr
+    : EnumAttr<Attn_Dialect, Attn_OverlapKind, "overlap_kind"> {
+  let summary = "how the regions of attn.overlap run at the same time";
+  let description = [{
+    | kind | the regions |
+    |---|---|
+    | `sequential` | run one after another |
+    | `streams` | are kernels that the device may run at the same time, each region's on a stream of its own |
+    | `fused` | are one kernel, whose threads share the work |
+
+    ```mlir
+    #attn<overlap_kind streams>
+    ```
+  }];
+  let assemblyFormat = "$value";
+}
+
 def Attn_CausalAttr : Attn_Attr<"Causal", "causal", [
     DeclareAttrInterfaceMethods<Attn_MaskAttrInterface,
         ["emitQueryRange", "getConstantValue", "simplify", "getIntersection",

@@ -146,6 +146,9 @@ def Attn_DropoutAttr : Attn_Attr<"Dropout", "dropout"> {
                              uint32_t queryWord, uint32_t keyWord) const;
     bool isKept(::mlir::attn::RngBlock<uint32_t> stream, int64_t query,
                 int64_t key) const;
+
+    /// Counts the instructions of a decision word.
+    ::mlir::attn::RngWork countKeepWord() const;
   }];
 }
 

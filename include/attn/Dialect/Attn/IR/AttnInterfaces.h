@@ -78,6 +78,20 @@ using RngKey = std::array<Word, 2>;
 template <typename Word>
 using RngBlock = std::array<Word, 4>;
 
+/// Instructions of a GPU that random numbers take, by the units they need.
+struct RngWork {
+  /// Additions, logic and rotations of 32 bits.
+  int64_t integer = 0;
+  /// Multiplications of 32 bits with results of 64.
+  int64_t wideMultiply = 0;
+
+  RngWork &operator+=(const RngWork &other) {
+    integer += other.integer;
+    wideMultiply += other.wideMultiply;
+    return *this;
+  }
+};
+
 /// Bounds of the queries that attend keys of a tile: none outside
 /// `[begin, end)`, all within `[fullBegin, fullEnd)`. A null bound stands for
 /// the loosest one: 0 for `begin`, the query length for `end`; null full bounds

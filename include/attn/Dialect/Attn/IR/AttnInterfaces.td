@@ -136,6 +136,8 @@ def Attn_RngAttrInterface : AttrInterface<"RngAttrInterface"> {
       "::mlir::attn::RngBlock<uint32_t>", "computeBlock",
       (ins "::mlir::attn::RngKey<uint32_t>":$key,
            "::mlir::attn::RngBlock<uint32_t>":$counter)>,
+    InterfaceMethod<"Counts the instructions of what `emitBlock` emits.",
+      "::mlir::attn::RngWork", "countBlock", (ins)>,
   ];
 }
 

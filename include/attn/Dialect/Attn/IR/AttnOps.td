@@ -497,7 +497,8 @@ def Attn_DropoutMaskOp : Attn_Op<"dropout_mask", [
 
     Each operation reads either. For `Sq` queries and `Skv` keys,
     `U = 32 * ceil(Sq / 64)` and `W = 4 * ceil(Skv / 64)`: whole blocks of 64 by
-    64 pairs, in which rows of words begin at multiples of 16 bytes.
+    64 pairs, in which rows of words begin at multiples of 16 bytes. With
+    `from_head`, `out` is for part of the heads, from that one on.
 
     ```mlir
     %bits = attn.dropout_mask rows
@@ -509,11 +510,12 @@ def Attn_DropoutMaskOp : Attn_Op<"dropout_mask", [
   let arguments = (ins Attn_RngState:$seed, Attn_RngState:$offset,
                        Attn_MaskTensor:$out, Attn_DropoutAttr:$dropout,
                        Attn_MaskLayoutAttr:$layout,
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">:$first_head,
                        OptionalAttr<Attn_ScheduleAttrInterface>:$schedule);
   let results = (outs Optional<AnyRankedTensor>:$result);
   let assemblyFormat = [{
     $layout `by` `(` $dropout `,` $seed `,` $offset `:` type($seed) `,` type($offset) `)`
-    `outs` `(` $out `:` type($out) `)`
+    `outs` `(` $out `:` type($out) `)` (`from_head` `(` $first_head^ `)`)?
     (`schedule` `(` $schedule^ `)`)? attr-dict (`->` type($result)^)?
   }];
   let hasVerifier = 1;
@@ -539,10 +541,11 @@ def Attn_OverlapOp : Attn_Op<"overlap", [
 
     Where what a region computes leaves units of the device idle that another
     one needs, running them at the same time takes less than running one after
-    the other; `attn-lower-overlap` says which ways there are.
+    the other. `by` says how they are to be run, and has no influence on the
+    meaning; without it they run one after another.
 
     ```mlir
-    %product, %bits = attn.overlap {
+    %product, %bits = attn.overlap by streams {
       %0 = linalg.matmul ins(%x, %w : tensor<8192x4096xbf16>, tensor<4096x6144xbf16>)
           outs(%y : tensor<8192x6144xbf16>) -> tensor<8192x6144xbf16>
       attn.overlap_yield %0 : tensor<8192x6144xbf16>
@@ -553,6 +556,7 @@ def Attn_OverlapOp : Attn_Op<"overlap", [
     } -> (tensor<8192x6144xbf16>, tensor<1x32x4096x512xi32>)
     ```
   }];
+  let arguments = (ins OptionalAttr<Attn_OverlapKindAttr>:$kind);
   let results = (outs Variadic<AnyType>:$results);
   let regions = (region VariadicRegion<SizedRegion<1>>:$bodies);
   let hasCustomAssemblyFormat = 1;

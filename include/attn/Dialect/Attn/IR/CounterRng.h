@@ -115,6 +115,47 @@ struct NumberOps {
   }
 };
 
+/// A word of which only what makes it is of interest: an instruction that could
+/// take one more operand, or anything else.
+enum class CountedWord { Other, Sum, Logic };
+
+/// Counts instructions of GPUs, which add three numbers in one, and combine
+/// three by logic. What is added to a key is computed once and not counted.
+struct CountOps {
+  int64_t &integer;
+  int64_t &wideMultiply;
+
+  CountedWord count(CountedWord a, CountedWord b, CountedWord kind) {
+    // An operand of the same kind takes this one in.
+    if (a == kind || b == kind)
+      return CountedWord::Other;
+    ++integer;
+    return kind;
+  }
+  CountedWord add(CountedWord a, CountedWord b) {
+    return count(a, b, CountedWord::Sum);
+  }
+  CountedWord add(CountedWord, uint32_t) { return CountedWord::Other; }
+  CountedWord bitXor(CountedWord a, CountedWord b) {
+    return count(a, b, CountedWord::Logic);
+  }
+  CountedWord bitXor(CountedWord a, uint32_t) { return a; }
+  CountedWord bitAnd(CountedWord a, CountedWord b) { return bitXor(a, b); }
+  CountedWord bitOr(CountedWord a, CountedWord b) { return bitXor(a, b); }
+  CountedWord shift() {
+    ++integer;
+    return CountedWord::Other;
+  }
+  CountedWord shiftLeft(CountedWord, unsigned) { return shift(); }
+  CountedWord shiftRight(CountedWord, unsigned) { return shift(); }
+  CountedWord rotateLeft(CountedWord, unsigned) { return shift(); }
+  CountedWord constant(CountedWord, uint32_t) { return CountedWord::Other; }
+  std::pair<CountedWord, CountedWord> multiply(CountedWord, uint32_t) {
+    ++wideMultiply;
+    return {CountedWord::Other, CountedWord::Other};
+  }
+};
+
 } // namespace mlir::attn
 
 #endif // ATTN_DIALECT_ATTN_IR_COUNTERRNG_H

@@ -339,6 +339,10 @@ def AttnExplainPass : Pass<"attn-explain", "::mlir::ModuleOp"> {
     its walk over tiles and what each step moves through the second cache. The
     device is the module's `attn.device`, or the one that stands for `target`.
 
+    For attentions that drop weights, a line says what the function's products
+    and these take, with decisions made in the kernels of attention, by a kernel
+    before them, and fused with products, as `attn-hoist-rng` predicts it.
+
     Counts come from `CostOpInterface`. Operations on tensors without it are
     counted by the tensors that they move.
 
@@ -349,6 +353,9 @@ def AttnExplainPass : Pass<"attn-explain", "::mlir::ModuleOp"> {
     of its time has `kernel`, what that is made of, in clocks of the
     multiprocessor that has most to do: `step` is what `products`, `chain` (those
     of one of `consumers` and its softmax) and `exponentials` take side by side.
+    The function's `dropout` has an object with `attentions`, `products` (their
+    numbers), `mask_bytes`, and `in_kernel`, `sequential` and `fused`, in seconds
+    or null.
 
     `roofline` and `flow` name files for pictures, as SVG: operations below the
     roofs of memory and matrix products, and bytes by level.
@@ -375,7 +382,121 @@ def AttnExplainPass : Pass<"attn-explain", "::mlir::ModuleOp"> {
            "Size that the first dimension of tensors of three or more is taken "
            "to have if it is dynamic">,
   ];
-  let dependentDialects = ["::mlir::attn::AttnDialect"];
+  let dependentDialects = ["::mlir::attn::AttnDialect",
+                           "::mlir::attn_tile::AttnTileDialect"];
+}
+
+def AttnHoistRngPass : Pass<"attn-hoist-rng", "::mlir::func::FuncOp"> {
+  let summary = "make the decisions of dropout beside products that run before";
+  let description = [{
+    Attentions, and gradients of attention, of one block that drop the same
+    weights read them from a mask, which is made once, instead of making random
+    numbers. Of the alternatives
+
+    | alternative | decisions are made |
+    |---|---|
+    | `in-kernel` | by each attention |
+    | `sequential` | by a kernel before the first attention |
+    | `streams` | by a kernel that may run at the same time as a product |
+    | `fused` | by idle threads of the kernels of one or several products |
+
+    the one with the least predicted time is taken, where memory for the mask is
+    within the budget. `streams` is taken only if asked for: a product leaves no
+    room on a multiprocessor for another kernel.
+
+    ```mlir
+    %qkv = attn.matmul ins(%x, %w : ...) outs(%init : ...) -> tensor<8192x6144xbf16>
+    ...
+    %out = attn.attention ins(%q, %k, %v : ...) outs(...)
+        dropout(#attn.dropout<p = 0.125, rng = #attn.arx>, %seed, %offset : tensor<i64>, tensor<i64>)
+    ```
+
+    becomes
+
+    ```mlir
+    %mask = tensor.empty() : tensor<1x32x4096x512xi32>
+    %qkv, %bits = attn.overlap by fused {
+      %0 = attn.matmul ins(%x, %w : ...) outs(%init : ...) -> tensor<8192x6144xbf16>
+      attn.overlap_yield %0 : tensor<8192x6144xbf16>
+    } and {
+      %0 = attn.dropout_mask rows by(#attn.dropout<p = 0.125, rng = #attn.arx>, %seed, %offset : tensor<i64>, tensor<i64>)
+          outs(%mask : tensor<1x32x4096x512xi32>) -> tensor<1x32x4096x512xi32>
+      attn.overlap_yield %0 : tensor<1x32x4096x512xi32>
+    } -> (tensor<8192x6144xbf16>, tensor<1x32x4096x512xi32>)
+    ...
+    %out = attn.attention ins(%q, %k, %v : ...) outs(...)
+        dropout_mask rows(%bits : tensor<1x32x4096x512xi32>) p(0.125)
+    ```
+
+    What is needed for the decisions (seed, offset and, if they are dynamic,
+    sizes) must be known before the product, or be computed from what is by
+    operations without effects, which are moved up then. Nothing moves across an
+    operation that may write memory. Where a product hides only part of the work,
+    products before it take decisions of other heads. Remarks of category
+    `attn-hoist-rng` say what was done, with the predicted times, and what was
+    not and why.
+  }];
+  let options = [
+    Option<"target", "target", "std::string", /*default=*/"\"sm_90a\"",
+           "Target: host, sm_80 or sm_90a">,
+    Option<"alternative", "alternative", "std::string", /*default=*/"\"best\"",
+           "best, in-kernel, sequential, streams or fused">,
+    Option<"memoryBudget", "memory-budget", "int64_t", /*default=*/"-1",
+           "Bytes that a mask may take; if negative, an eighth of the device's "
+           "memory">,
+    Option<"dynamicSize", "dynamic-size", "int64_t", /*default=*/"4096",
+           "Size that dynamic dimensions are taken to have">,
+    Option<"dynamicBatch", "dynamic-batch", "int64_t", /*default=*/"1",
+           "Size that the first dimension of tensors of three or more is taken "
+           "to have if it is dynamic">,
+  ];
+  let statistics = [
+    Statistic<"numMasks", "num-masks", "Number of masks made">,
+    Statistic<"numProducts", "num-products",
+              "Number of products beside which decisions are made">,
+  ];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::attn::AttnDialect",
+    "::mlir::attn_tile::AttnTileDialect", "::mlir::tensor::TensorDialect"];
+}
+
+def AttnLowerOverlapPass : Pass<"attn-lower-overlap"> {
+  let summary = "order the kernels of attn.overlap";
+  let description = [{
+    Replaces `attn.overlap`, whose regions launch kernels, by its regions: by
+    `streams`, the kernels of each region but the first are launched on a stream
+    of their own,
+
+    ```mlir
+    attn.overlap by streams {
+      attn_tile.launch @product args(%c) : memref<?xf32>
+      attn.overlap_yield
+    } and {
+      attn_tile.launch @mask args(%m) : memref<?xi32>
+      attn.overlap_yield
+    }
+    ```
+
+    becomes
+
+    ```mlir
+    %side = attn_tile.fork_stream
+    attn_tile.launch @product args(%c) : memref<?xf32>
+    attn_tile.launch @mask on(%side) args(%m) : memref<?xi32>
+    attn_tile.join_stream %side
+    ```
+
+    Memory is allocated before the first launch and freed after the last. Other
+    kinds become one region after another, and so do all for the host, and
+    regions that hold anything beside launches, allocations and computations
+    without effects. `fused` overlaps that reach this pass have no kernel, which
+    is reported as a remark.
+  }];
+  let options = [
+    Option<"target", "target", "std::string", /*default=*/"\"host\"",
+           "Target: host, sm_80 or sm_90a">,
+  ];
+  let dependentDialects = ["::mlir::attn_tile::AttnTileDialect"];
 }
 
 def AttnCheckRegionsPass : Pass<"attn-check-regions"> {

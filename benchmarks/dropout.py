@@ -1,0 +1,486 @@
+#!/usr/bin/env python3
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Times dropout: in the kernels of attention, before them and beside the projection.
+
+    dropout.py --compile build/bin/attn-compile --artifacts DIR --suites parts,layers
+    dropout.py --artifacts DIR --runtime libattn_runtime.so --suites parts,layers --out benchmarks/results/dropout.jsonl
+    dropout.py --predict build/bin/attn-opt --artifacts DIR --out benchmarks/results/dropout.jsonl
+
+A layer is the projection to queries, keys and values, causal attention and, in mode train, its gradient, compiled as one
+function for each alternative of attn-hoist-rng. Peers are cuBLAS with cuDNN or FlashAttention-2, through torch, with the same
+p. Parts are the kernels of which layers consist, one by one, for the constants of the cost model. The first form needs no GPU,
+the second no compiler. Results of the alternatives are compared: they drop the same weights. The third form compares what
+was measured of the suite grid with what attn-explain says.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+P = 0.125
+RNGS = {
+    "arx6": "#attn.arx<rounds = 6>",
+    "philox7": "#attn.philox<rounds = 7>",
+    "philox10": "#attn.philox<rounds = 10>",
+    "threefry12": "#attn.threefry<rounds = 12>",
+}
+ALTERNATIVES = ("in-kernel", "sequential", "fused")
+LENGTHS = (2048, 4096, 8192, 16384, 32768)
+
+
+@dataclass(frozen=True)
+class Layer:
+    hidden: int
+    heads: int
+    kv_heads: int
+    dim: int
+
+    @property
+    def columns(self):
+        return (self.heads + 2 * self.kv_heads) * self.dim
+
+
+MODELS = {
+    "llama2-7b": Layer(4096, 32, 32, 128),
+    "llama3-8b": Layer(4096, 32, 8, 128),
+    "llama3-70b": Layer(8192, 64, 8, 128),
+}
+# Shapes and generators by which predictions are judged, at four lengths each.
+GRID = (
+    (Layer(4096, 32, 32, 128), "arx6"),
+    (Layer(4096, 32, 32, 128), "philox7"),
+    (Layer(2048, 32, 32, 64), "philox10"),
+    (Layer(1024, 16, 16, 64), "arx6"),
+    (Layer(2048, 16, 16, 128), "threefry12"),
+)
+GRID_LENGTHS = (2048, 4096, 8192, 16384)
+
+
+def types(layer):
+    h, hkv, d = layer.heads, layer.kv_heads, layer.dim
+    return dict(
+        x=f"tensor<?x{layer.hidden}xbf16>",
+        w=f"tensor<{layer.columns}x{layer.hidden}xbf16>",
+        y=f"tensor<?x{layer.columns}xbf16>",
+        q=f"tensor<1x{h}x?x{d}xbf16>",
+        k=f"tensor<1x{hkv}x?x{d}xbf16>",
+        l=f"tensor<1x{h}x?xf32>",
+        rows=f"tensor<1x{h}x?x?xi32>",
+    )
+
+
+def attribute(rng):
+    return f"#attn.dropout<p = {P}, rng = {RNGS[rng]}>"
+
+
+def forward(t, dropout, mask):
+    return f"""  %o = tensor.empty(%n) : {t['q']}
+  %m = tensor.empty(%n) : {t['l']}
+  %out, %lse = attn.attention ins(%q, %k, %v : {t['q']}, {t['k']}, {t['k']}) outs(%o, %m : {t['q']}, {t['l']})
+      {mask} {dropout} -> {t['q']}, {t['l']}
+"""
+
+
+def backward(t, dropout, mask):
+    return f"""  %eq = tensor.empty(%n) : {t['q']}
+  %ek = tensor.empty(%n) : {t['k']}
+  %ev = tensor.empty(%n) : {t['k']}
+  %dq, %dk, %dv = attn.attention_grad
+      ins(%q, %k, %v, %out, %lse, %dout : {t['q']}, {t['k']}, {t['k']}, {t['q']}, {t['l']}, {t['q']})
+      outs(%eq, %ek, %ev : {t['q']}, {t['k']}, {t['k']}) {mask} {dropout} -> {t['q']}, {t['k']}, {t['k']}
+"""
+
+
+def layer_module(layer, mode, rng, causal=True):
+    """One function: projection, attention and, in mode train, its gradient."""
+    t = types(layer)
+    mask = "mask(#attn.causal)" if causal else ""
+    dropout = f"dropout({attribute(rng)}, %seed, %offset : tensor<i64>, tensor<i64>)" if rng != "none" else ""
+    state = "%seed: tensor<i64>, %offset: tensor<i64>" if rng != "none" else ""
+    arguments = [f"%x: {t['x']}", f"%w: {t['w']}"] + ([state] if state else [])
+    results, values = [t["y"], t["q"], t["l"]], ["%y", "%out", "%lse"]
+    if mode == "train":
+        arguments.append(f"%dout: {t['q']}")
+        results += [t["q"], t["k"], t["k"]]
+        values += ["%dq", "%dk", "%dv"]
+    text = f"""func.func @layer({', '.join(arguments)}) -> ({', '.join(results)}) {{
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : {t['x']}
+  %e = tensor.empty(%n) : {t['y']}
+  %y = attn.matmul ins(%x, %w : {t['x']}, {t['w']}) outs(%e : {t['y']}) transpose_rhs -> {t['y']}
+"""
+    first = 0
+    for name, heads in (("q", layer.heads), ("k", layer.kv_heads), ("v", layer.kv_heads)):
+        width = heads * layer.dim
+        s = f"tensor<?x{width}xbf16>"
+        four = f"tensor<1x?x{heads}x{layer.dim}xbf16>"
+        head = t["q"] if name == "q" else t["k"]
+        text += f"""  %{name}s = tensor.extract_slice %y[0, {first}] [%n, {width}] [1, 1] : {t['y']} to {s}
+  %{name}4 = tensor.expand_shape %{name}s [[0, 1], [2, 3]] output_shape [1, %n, {heads}, {layer.dim}] : {s} into {four}
+  %{name} = attn.permute %{name}4 [0, 2, 1, 3] : {four} -> {head}
+"""
+        first += width
+    text += forward(t, dropout, mask)
+    if mode == "train":
+        text += backward(t, dropout, mask)
+    return text + f"  return {', '.join(values)} : {', '.join(results)}\n}}\n"
+
+
+def has_gradients(rng):
+    """Whether the parts with this generator have gradients: others tell no more of them."""
+    return rng == "arx6"
+
+
+def parts_module(layer, rng, causal):
+    """Functions for the kernels of a layer."""
+    t = types(layer)
+    mask = "mask(#attn.causal)" if causal else ""
+    states = "%seed: tensor<i64>, %offset: tensor<i64>"
+    made = f"dropout({attribute(rng)}, %seed, %offset : tensor<i64>, tensor<i64>)"
+    given = {kind: f"dropout_mask {kind}(%bits : {t['rows']}) p({P})" for kind in ("rows", "columns")}
+    qkv = f"%q: {t['q']}, %k: {t['k']}, %v: {t['k']}"
+    size = f"  %c2 = arith.constant 2 : index\n  %n = tensor.dim %q, %c2 : {t['q']}\n"
+    text = f"""func.func @gemm(%x: {t['x']}, %w: {t['w']}, %e: {t['y']}) -> {t['y']} {{
+  %y = attn.matmul ins(%x, %w : {t['x']}, {t['w']}) outs(%e : {t['y']}) transpose_rhs -> {t['y']}
+  return %y : {t['y']}
+}}
+"""
+    for kind in ("rows", "columns"):
+        text += f"""func.func @mask_{kind}({states}, %e: {t['rows']}) -> {t['rows']} {{
+  %y = attn.dropout_mask {kind} by({attribute(rng)}, %seed, %offset : tensor<i64>, tensor<i64>) outs(%e : {t['rows']}) -> {t['rows']}
+  return %y : {t['rows']}
+}}
+"""
+    kinds = {"none": ("", ""), "kernel": (f", {states}", made), "rows": (f", %bits: {t['rows']}", given["rows"]),
+             "columns": (f", %bits: {t['rows']}", given["columns"])}
+    for kind, (arguments, dropout) in kinds.items():
+        if kind != "columns":
+            text += f"""func.func @fwd_{kind}({qkv}{arguments}) -> ({t['q']}, {t['l']}) {{
+{size}{forward(t, dropout, mask)}  return %out, %lse : {t['q']}, {t['l']}
+}}
+"""
+        if has_gradients(rng):
+            text += f"""func.func @bwd_{kind}({qkv}, %out: {t['q']}, %lse: {t['l']}, %dout: {t['q']}{arguments})
+    -> ({t['q']}, {t['k']}, {t['k']}) {{
+{size}{backward(t, dropout, mask)}  return %dq, %dk, %dv : {t['q']}, {t['k']}, {t['k']}
+}}
+"""
+    return text
+
+
+def name_of(layer):
+    return f"h{layer.heads}_{layer.kv_heads}_d{layer.dim}_c{layer.hidden}"
+
+
+def modules(suites):
+    """(name, text, compiler options) of everything to compile."""
+    if "parts" in suites:
+        for layer, rng in GRID:
+            # Masks are in the model already; one full one for comparison.
+            for causal in (False, True) if (layer, rng) == GRID[0] else (True,):
+                kind = "causal" if causal else "full"
+                yield f"parts-{name_of(layer)}-{rng}-{kind}", parts_module(layer, rng, causal), []
+    if "grid" in suites:
+        for layer, rng in GRID:
+            for alternative in ALTERNATIVES:
+                name = f"grid-{name_of(layer)}-{rng}-{alternative}"
+                yield name, layer_module(layer, "fwd", rng), [f"--dropout={alternative}"]
+    if "layers" in suites:
+        for model, layer in MODELS.items():
+            modes = ("fwd", "train") if model == "llama3-8b" else ("fwd",)
+            for mode in modes:
+                yield f"{model}-{mode}-none", layer_module(layer, mode, "none"), []
+                for rng in ("philox7", "arx6"):
+                    for alternative in ALTERNATIVES:
+                        name = f"{model}-{mode}-{rng}-{alternative}"
+                        yield name, layer_module(layer, mode, rng), [f"--dropout={alternative}"]
+
+
+def compile_artifacts(options):
+    os.makedirs(options.artifacts, exist_ok=True)
+    for name, text, extra in modules(options.suites.split(",")):
+        if options.only not in name:
+            continue
+        path = os.path.join(options.artifacts, name)
+        with open(path + ".mlir", "w") as file:
+            file.write(text)
+        print(name, file=sys.stderr)
+        subprocess.run([options.compile, path + ".mlir", "-o", path + ".so", "--target=sm_90a", "--mask-budget=40000000000",
+                        *extra, *options.compile_options.split()], check=True)
+
+
+def measure(torch, functions, rounds):
+    """Median milliseconds of each function, all timed in turn behind a sleep kernel."""
+    times = {name: [] for name in functions}
+    for number in range(rounds + 1):
+        for name, function in functions.items():
+            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            torch.cuda._sleep(1_000_000)
+            begin.record()
+            function()
+            end.record()
+            end.synchronize()
+            if number:
+                times[name].append(begin.elapsed_time(end))
+    return {name: sorted(values)[len(values) // 2] for name, values in times.items()}
+
+
+def predict(options):
+    """Compares measured times of the alternatives with those that attn-explain predicts; returns whether they agree."""
+    measured = {}
+    with open(options.out) as file:
+        for row in map(json.loads, file):
+            if row.get("suite") == "grid":
+                measured.setdefault((row["model"], row["rng"], row["N"]), {})[row["op"]] = row["ms"]
+    names = {"attn": "in_kernel", "attn_sequential": "sequential", "attn_hoisted": "fused"}
+    errors, points, right = [], 0, 0
+    for layer, rng in GRID:
+        source = os.path.join(options.artifacts, f"predict-{name_of(layer)}-{rng}.mlir")
+        with open(source, "w") as file:
+            file.write(layer_module(layer, "fwd", rng))
+        for length in GRID_LENGTHS:
+            times = measured.get((f"{name_of(layer)}", rng, length))
+            if not times:
+                continue
+            passes = f"--attn-explain=format=json output=- target=sm_90a dynamic-size={length}"
+            text = subprocess.run([options.predict, source, passes, "-o", os.devnull], check=True, stdout=subprocess.PIPE,
+                                  text=True).stdout
+            function = json.loads(text)["functions"][0]
+            found = function["dropout"][0]
+            both = {}
+            for op, name in names.items():
+                if op in times and found[name] is not None:
+                    both[op] = times[op], found[name] * 1e3
+            errors += [predicted / ms - 1 for ms, predicted in both.values()]
+            fastest = min(both, key=lambda op: both[op][0])
+            chosen = min(both, key=lambda op: both[op][1])
+            # A choice is right if nothing is faster by more than what repeats differ by.
+            good = both[chosen][0] <= 1.01 * both[fastest][0]
+            points, right = points + 1, right + good
+            print(f"{name_of(layer):20s} {rng:11s} N {length:6d} " + "  ".join(
+                f"{op} {ms:.3f} ms, predicted {predicted:.3f} ({predicted / ms - 1:+.1%})"
+                for op, (ms, predicted) in both.items()) + ("" if good else "  WRONG CHOICE"))
+    worst = max(map(abs, errors), default=0.0)
+    print(f"{points} points, {right} chosen right, largest error {worst:.1%}, "
+          f"{sum(abs(e) <= 0.15 for e in errors)} of {len(errors)} within 15 %")
+    return worst <= 0.15 and right >= 0.95 * points
+
+
+class Runner:
+    def __init__(self, torch, options):
+        from attn.artifact import Artifact
+
+        self.torch, self.options, self.load = torch, options, Artifact
+        self.artifacts = {}
+        self.failures = 0
+        self.stamp = dict(date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
+                          device=torch.cuda.get_device_name(0), commit=options.commit)
+        self.stream = torch.cuda.current_stream().cuda_stream
+        self.seed, self.offset = (torch.tensor(value, device="cuda") for value in (42, 4))
+
+    def find(self, name, function):
+        path = os.path.join(self.options.artifacts, name + ".so")
+        if not os.path.exists(path):
+            return None
+        if path not in self.artifacts:
+            self.artifacts[path] = self.load(path, self.options.runtime)
+        return self.artifacts[path][function]
+
+    def random(self, *shape):
+        return self.torch.randn(*shape, device="cuda", dtype=self.torch.bfloat16)
+
+    def nan(self, *shape, dtype=None):
+        return self.torch.full(shape, float("nan"), device="cuda", dtype=dtype or self.torch.bfloat16)
+
+    def mask(self, layer, length, kind):
+        words = [32 * -(-length // 64), 4 * -(-length // 64)]
+        shape = words if kind == "rows" else words[::-1]
+        return self.torch.zeros(1, layer.heads, *shape, device="cuda", dtype=self.torch.int32)
+
+    def emit(self, times, **row):
+        for op, ms in times.items():
+            if self.options.out:
+                with open(self.options.out, "a") as file:
+                    file.write(json.dumps(dict(op=op, **row, ms=ms, **self.stamp)) + "\n")
+
+    def compare(self, what, results, tolerance=2e-2):
+        """All of `results` (lists of tensors) are alike."""
+        first, *others = results.items()
+        for name, tensors in others:
+            for number, (a, b) in enumerate(zip(first[1], tensors)):
+                a, b = a.float(), b.float()
+                error = ((a - b).norm() / a.norm()).item()
+                if not error <= tolerance:
+                    self.failures += 1
+                    print(f"WRONG {what}: result {number} of {name} is {error:.3g} from that of {first[0]}", flush=True)
+
+    def run_parts(self, layer, rng, causal, length):
+        kind = "causal" if causal else "full"
+        name = f"parts-{name_of(layer)}-{rng}-{kind}"
+        if self.find(name, "gemm") is None:
+            return
+        shapes = [(1, heads, length, layer.dim) for heads in (layer.heads, layer.kv_heads, layer.kv_heads)]
+        q, k, v = (self.random(*shape) for shape in shapes)
+        dout = self.random(*shapes[0])
+        x, w = self.random(length, layer.hidden), self.random(layer.columns, layer.hidden)
+        y = self.nan(length, layer.columns)
+        state = (self.seed, self.offset)
+        bits = {kind: self.mask(layer, length, kind) for kind in ("rows", "columns")}
+        runs = {"gemm": self.find(name, "gemm").bind(x, w, y, stream=self.stream)}
+        for layout, tensor in bits.items():
+            runs["mask_" + layout] = self.find(name, "mask_" + layout).bind(*state, tensor, stream=self.stream)
+            runs["mask_" + layout]()
+        extra = {"none": (), "kernel": state, "rows": (bits["rows"],), "columns": (bits["columns"],)}
+        outs, lses, grads = {}, {}, {}
+        for form, arguments in extra.items():
+            if form == "columns":
+                outs[form], lses[form] = outs["rows"], lses["rows"]
+            else:
+                outs[form], lses[form] = self.nan(*shapes[0]), self.nan(*shapes[0][:3], dtype=self.torch.float32)
+                run = self.find(name, "fwd_" + form).bind(q, k, v, *arguments, outs[form], lses[form], stream=self.stream)
+                runs["fwd_" + form] = run
+                run()
+            grads[form] = [self.nan(*shape) for shape in shapes] if has_gradients(rng) else []
+            if not grads[form]:
+                continue
+            runs["bwd_" + form] = self.find(name, "bwd_" + form).bind(
+                q, k, v, outs[form], lses[form], dout, *arguments, *grads[form], stream=self.stream)
+            runs["bwd_" + form]()
+        self.torch.cuda.synchronize()
+        dropped = [form for form in extra if form != "none" and (form != "columns" or has_gradients(rng))]
+        self.compare(f"{name} {length}", {f: [outs[f], lses[f], *grads[f]] for f in dropped})
+        times = measure(self.torch, runs, self.options.rounds)
+        self.emit(times, suite="parts", rng=rng, N=length, H=layer.heads, Hkv=layer.kv_heads, D=layer.dim, C=layer.hidden,
+                  mask=kind, p=P)
+        print(f"{name} {length}: " + " ".join(f"{op} {ms:.3f}" for op, ms in times.items()), flush=True)
+
+    def peers(self, layer, mode, length, x, w, dout):
+        import torch.nn.functional as F
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        torch = self.torch
+        y = torch.empty(length, layer.columns, device="cuda", dtype=torch.bfloat16)
+        widths = [heads * layer.dim for heads in (layer.heads, layer.kv_heads, layer.kv_heads)]
+
+        def make(backend, p):
+            def run():
+                torch.matmul(x, w.t(), out=y)
+                parts = [part.view(1, length, -1, layer.dim).transpose(1, 2) for part in y.split(widths, 1)]
+                if mode == "train":
+                    parts = [part.detach().requires_grad_() for part in parts]
+                with sdpa_kernel(backend):
+                    out = F.scaled_dot_product_attention(*parts, is_causal=True, dropout_p=p,
+                                                         enable_gqa=layer.heads != layer.kv_heads)
+                if mode == "train":
+                    torch.autograd.grad(out, parts, dout)
+
+            return run
+
+        found = {}
+        for name, backend, p in (("cudnn", SDPBackend.CUDNN_ATTENTION, P), ("fa2", SDPBackend.FLASH_ATTENTION, P),
+                                 ("cudnn_nodrop", SDPBackend.CUDNN_ATTENTION, 0.0)):
+            run = make(backend, p)
+            try:
+                run()
+                found[name] = run
+            except RuntimeError as error:
+                print(f"{name}: {str(error).splitlines()[0]}", flush=True)
+        return found
+
+    def run_layer(self, suite, prefix, model, layer, mode, rngs, length, peers):
+        x, w = self.random(length, layer.hidden), self.random(layer.columns, layer.hidden)
+        # Projections of unit variance.
+        w *= layer.hidden**-0.5
+        shapes = [(1, heads, length, layer.dim) for heads in (layer.heads, layer.kv_heads, layer.kv_heads)]
+        dout = self.random(*shapes[0])
+        runs = {}
+        for rng in rngs:
+            results = {}
+            for alternative in ALTERNATIVES if rng != "none" else ("",):
+                name = "-".join(filter(None, (prefix, rng, alternative)))
+                function = self.find(name, "layer")
+                if function is None:
+                    continue
+                outputs = [self.nan(length, layer.columns), self.nan(*shapes[0]),
+                           self.nan(*shapes[0][:3], dtype=self.torch.float32)]
+                inputs = [x, w] + ([self.seed, self.offset] if rng != "none" else [])
+                if mode == "train":
+                    inputs.append(dout)
+                    outputs += [self.nan(*shape) for shape in shapes]
+                op = {"": "attn_nodrop", "in-kernel": "attn", "sequential": "attn_sequential", "fused": "attn_hoisted"}[
+                    alternative]
+                key = (op, rng)
+                runs[key] = function.bind(*inputs, *outputs, stream=self.stream)
+                runs[key]()
+                results[op] = outputs
+            self.torch.cuda.synchronize()
+            if len(results) > 1:
+                self.compare(f"{prefix} {rng} {length}", results)
+        if not runs:
+            return
+        if peers:
+            runs.update({(op, "torch"): run for op, run in self.peers(layer, mode, length, x, w, dout).items()})
+        times = measure(self.torch, runs, self.options.rounds)
+        for (op, rng), ms in times.items():
+            self.emit({op: ms}, suite=suite, model=model, mode=mode, rng=rng, N=length, H=layer.heads,
+                      Hkv=layer.kv_heads, D=layer.dim, C=layer.hidden, mask="causal", p=P)
+        print(f"{prefix} {length}: " + " ".join(f"{op}/{rng} {ms:.3f}" for (op, rng), ms in times.items()), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--artifacts", required=True, help="directory of compiled artifacts")
+    parser.add_argument("--compile", metavar="ATTN_COMPILE", help="compile the artifacts with this compiler and stop")
+    parser.add_argument("--predict", metavar="ATTN_OPT", help="compare measured times of --out with predictions and stop")
+    parser.add_argument("--compile-options", default="", help="further options for the compiler")
+    parser.add_argument("--suites", default="parts,grid,layers", help="parts, grid and layers, joined by commas")
+    parser.add_argument("--only", default="", help="only what has this in its name")
+    parser.add_argument("--lengths", default="", help="only these lengths, joined by commas")
+    parser.add_argument("--runtime", default="libattn_runtime.so", help="the runtime library")
+    parser.add_argument("--out", help="file to append rows to")
+    parser.add_argument("--commit", default="", help="commit that the artifacts were built from")
+    parser.add_argument("--rounds", type=int, default=9)
+    options = parser.parse_args()
+    if options.compile:
+        compile_artifacts(options)
+        return 0
+
+    if options.predict:
+        return 0 if predict(options) else 1
+
+    import torch
+
+    torch.manual_seed(0)
+    suites = options.suites.split(",")
+    runner = Runner(torch, options)
+    lengths = [int(length) for length in options.lengths.split(",") if length]
+
+    def pick(all_lengths):
+        return [length for length in all_lengths if not lengths or length in lengths]
+
+    for layer, rng in GRID:
+        for length in pick(GRID_LENGTHS):
+            if "parts" in suites:
+                for causal in (False, True):
+                    runner.run_parts(layer, rng, causal, length)
+            if "grid" in suites:
+                runner.run_layer("grid", f"grid-{name_of(layer)}", name_of(layer), layer, "fwd", [rng], length, peers=False)
+    if "layers" in suites:
+        for model, layer in MODELS.items():
+            for mode in ("fwd", "train"):
+                for length in pick(LENGTHS if mode == "fwd" else (8192,)):
+                    runner.run_layer("layers", f"{model}-{mode}", model, layer, mode, ["none", "philox7", "arx6"], length, peers=True)
+    return 1 if runner.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

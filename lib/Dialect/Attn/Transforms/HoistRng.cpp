@@ -1,0 +1,345 @@
+//===- HoistRng.cpp - Dropout made beside a product -----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Gives attentions whose weights are dropped a mask, which is made once, beside
+// matrix products that run before.
+//
+//===----------------------------------------------------------------------===//
+
+#include "DropoutTime.h"
+#include "DropoutUsers.h"
+#include "attn/Analysis/Roofline.h"
+#include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Dialect/Attn/Transforms/Passes.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/Transforms/Transforms.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/IR/Remarks.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "mlir/Transforms/RegionUtils.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/FormatVariadic.h"
+
+namespace mlir::attn {
+#define GEN_PASS_DEF_ATTNHOISTRNGPASS
+#include "attn/Dialect/Attn/Transforms/Passes.h.inc"
+} // namespace mlir::attn
+
+using namespace mlir;
+using namespace mlir::attn;
+
+//===----------------------------------------------------------------------===//
+// Rewriting
+//===----------------------------------------------------------------------===//
+
+/// The number of words that `positions` positions have: `unit` for each block.
+static OpFoldResult emitWords(ImplicitLocOpBuilder &b, OpFoldResult positions,
+                              int64_t unit) {
+  constexpr int64_t block = DropoutMaskOp::blockSize;
+  if (std::optional<int64_t> size = getConstantIntValue(positions))
+    return b.getIndexAttr(llvm::divideCeil(*size, block) * unit);
+  Value blocks = arith::CeilDivUIOp::create(
+      b, cast<Value>(positions), arith::ConstantIndexOp::create(b, block));
+  return arith::MulIOp::create(b, blocks,
+                               arith::ConstantIndexOp::create(b, unit))
+      .getResult();
+}
+
+/// Adds the `tensor.dim` that `size` is computed from to `dims`.
+static void collectDims(Value size, SmallVectorImpl<Operation *> &dims) {
+  Operation *op = size.getDefiningOp();
+  if (isa_and_present<tensor::DimOp>(op)) {
+    if (!llvm::is_contained(dims, op))
+      dims.push_back(op);
+  } else if (isa_and_present<arith::CeilDivUIOp, arith::MulIOp>(op)) {
+    for (Value operand : op->getOperands())
+      collectDims(operand, dims);
+  }
+}
+
+/// An uninitialised mask for `users`, whose sizes are computed from as little
+/// as can be.
+static tensor::EmptyOp emitMask(ImplicitLocOpBuilder &b,
+                                const DropoutUsers &users) {
+  auto size = [&](Value value, unsigned dim) {
+    return tensor::getMixedSize(b, b.getLoc(), value, dim);
+  };
+  SmallVector<OpFoldResult> sizes = {
+      size(users.query, 0), size(users.query, 1),
+      emitWords(b, size(users.query, 2),
+                DropoutMaskOp::countQueryWords(DropoutMaskOp::blockSize)),
+      emitWords(b, size(users.key, 2),
+                DropoutMaskOp::countKeyWords(DropoutMaskOp::blockSize))};
+  if (users.getLayout() == MaskLayout::Columns)
+    std::swap(sizes[2], sizes[3]);
+  auto mask = tensor::EmptyOp::create(b, sizes, b.getI32Type());
+  SmallVector<Operation *> dims;
+  for (OpOperand &size : mask->getOpOperands())
+    collectDims(size.get(), dims);
+  if (!dims.empty()) {
+    RewritePatternSet patterns(b.getContext());
+    memref::populateResolveRankedShapedTypeResultDimsPatterns(patterns);
+    tensor::DimOp::getCanonicalizationPatterns(patterns, b.getContext());
+    // Sizes that cannot be resolved stay what they are.
+    (void)applyOpPatternsGreedily(dims, std::move(patterns));
+  }
+  return mask;
+}
+
+/// Makes the decisions of `heads` heads from `first` on in `mask`.
+static Value emitDecisions(ImplicitLocOpBuilder &b, const DropoutUsers &users,
+                           Value part, int64_t first) {
+  return DropoutMaskOp::create(b, part.getType(), users.seed, users.offset,
+                               part, users.dropout, users.getLayout(), first,
+                               /*schedule=*/nullptr)
+      .getResult();
+}
+
+/// Replaces `product` by an overlap of it with the decisions of `heads` heads
+/// from `first` on of `mask`, and returns the new contents of that.
+static Value overlap(RewriterBase &rewriter, MatmulOp product,
+                     const DropoutUsers &users, Value mask, int64_t first,
+                     int64_t heads, OverlapKind kind) {
+  Location loc = product.getLoc();
+  rewriter.setInsertionPoint(product);
+  ImplicitLocOpBuilder b(users.getLoc(), rewriter);
+  b.setInsertionPoint(product);
+  bool isWhole = heads == getDimSize(mask, 1);
+  SmallVector<OpFoldResult> offsets(4, b.getIndexAttr(0)),
+      strides(4, b.getIndexAttr(1)), sizes;
+  Value part = mask;
+  if (!isWhole) {
+    sizes = tensor::getMixedSizes(b, loc, mask);
+    offsets[1] = b.getIndexAttr(first);
+    sizes[1] = b.getIndexAttr(heads);
+    part = tensor::ExtractSliceOp::create(b, mask, offsets, sizes, strides);
+  }
+
+  OperationState state(loc, OverlapOp::getOperationName(), ValueRange(),
+                       {product.getResult().getType(), part.getType()});
+  state.getOrAddProperties<OverlapOp::Properties>().kind =
+      OverlapKindAttr::get(b.getContext(), kind);
+  Block *productBody = &state.addRegion()->emplaceBlock();
+  Block *maskBody = &state.addRegion()->emplaceBlock();
+  auto op = cast<OverlapOp>(b.create(state));
+  rewriter.replaceAllUsesWith(product.getResult(), op.getResult(0));
+  rewriter.moveOpBefore(product, productBody, productBody->end());
+  b.setInsertionPointToEnd(productBody);
+  OverlapYieldOp::create(b, loc, product->getResults());
+  b.setInsertionPointToEnd(maskBody);
+  OverlapYieldOp::create(b, ValueRange{emitDecisions(b, users, part, first)});
+  b.setInsertionPointAfter(op);
+  if (isWhole)
+    return op.getResult(1);
+  return tensor::InsertSliceOp::create(b, op.getResult(1), mask, offsets, sizes,
+                                       strides);
+}
+
+/// Erases `op`, and what it alone uses, if nothing uses it.
+static void eraseUnused(RewriterBase &rewriter, Operation *op) {
+  if (!op || !isOpTriviallyDead(op))
+    return;
+  llvm::SmallSetVector<Value, 4> operands(op->operand_begin(),
+                                          op->operand_end());
+  rewriter.eraseOp(op);
+  for (Value operand : operands)
+    eraseUnused(rewriter, operand.getDefiningOp());
+}
+
+/// Makes `op` read `mask`.
+template <typename OpTy>
+static void readMask(RewriterBase &rewriter, OpTy op, Value mask,
+                     MaskLayout layout) {
+  DropoutAttr dropout = op.getDropoutAttr();
+  rewriter.modifyOpInPlace(op, [&] {
+    op.getSeedMutable().clear();
+    op.getOffsetMutable().clear();
+    op.removeDropoutAttr();
+    op.getDropoutMaskMutable().assign(mask);
+    op.setMaskLayout(layout);
+    op.setDropProbabilityAttr(rewriter.getF32FloatAttr(
+        static_cast<float>(dropout.getDropProbability())));
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What may be made of the dropout of some attentions.
+enum class Alternative { InKernel, Sequential, Streams, Fused };
+
+struct AttnHoistRngPass
+    : public attn::impl::AttnHoistRngPassBase<AttnHoistRngPass> {
+  using Base::Base;
+
+  void runOnOperation() override;
+
+  LogicalResult readOptions();
+  void hoist(DropoutUsers &users);
+  bool replace(RewriterBase &rewriter, DropoutUsers &users,
+               tensor::EmptyOp empty);
+  Alternative choose(const DropoutTimes &times);
+
+  /// Reports why nothing is done; returns false.
+  bool missed(const DropoutUsers &users, const Twine &reason) {
+    remark::missed(users.getLoc(), remark::RemarkOpts::name("dropout").category(
+                                       "attn-hoist-rng"))
+        << ("makes random numbers in the kernel: " + reason).str();
+    return false;
+  }
+
+  DeviceFigures device;
+  CostAssumptions assumptions;
+  std::optional<Alternative> forced;
+};
+} // namespace
+
+LogicalResult AttnHoistRngPass::readOptions() {
+  func::FuncOp function = getOperation();
+  DeviceAttr found = getDevice(function, target);
+  if (!found)
+    return function.emitError() << "unknown target '" << target
+                                << "' (expected host, sm_80 or sm_90a)";
+  device = found.getFigures();
+  assumptions = {dynamicSize, dynamicBatch};
+  auto known =
+      llvm::StringSwitch<std::optional<std::optional<Alternative>>>(alternative)
+          .Case("best", std::optional<Alternative>())
+          .Case("in-kernel", Alternative::InKernel)
+          .Case("sequential", Alternative::Sequential)
+          .Case("streams", Alternative::Streams)
+          .Case("fused", Alternative::Fused)
+          .Default(std::nullopt);
+  if (!known)
+    return function.emitError()
+           << "unknown alternative '" << alternative
+           << "' (expected best, in-kernel, sequential, streams or fused)";
+  forced = *known;
+  return success();
+}
+
+/// What `times` and the options make of the dropout of `users`.
+Alternative AttnHoistRngPass::choose(const DropoutTimes &times) {
+  if (forced)
+    return *forced;
+  Alternative best = Alternative::InKernel;
+  double least = times.inKernel;
+  for (auto [candidate, seconds] :
+       {std::pair(Alternative::Sequential, times.sequential),
+        std::pair(Alternative::Fused, times.fused)})
+    if (seconds && *seconds < least) {
+      best = candidate;
+      least = *seconds;
+    }
+  return best;
+}
+
+void AttnHoistRngPass::hoist(DropoutUsers &users) {
+  if (forced == Alternative::InKernel) {
+    (void)missed(users, "as was asked for");
+    return;
+  }
+  IRRewriter rewriter(&getContext());
+  ImplicitLocOpBuilder b(users.getLoc(), rewriter);
+  b.setInsertionPoint(users.ops.front());
+  tensor::EmptyOp empty = emitMask(b, users);
+  if (!replace(rewriter, users, empty) && empty->use_empty()) {
+    // With what computes its sizes.
+    llvm::SmallSetVector<Value, 4> sizes(empty->operand_begin(),
+                                         empty->operand_end());
+    rewriter.eraseOp(empty);
+    for (Value size : sizes)
+      eraseUnused(rewriter, size.getDefiningOp());
+  }
+}
+
+/// Makes `users` read decisions, in the memory `empty`, if that is possible and
+/// takes less time.
+bool AttnHoistRngPass::replace(RewriterBase &rewriter, DropoutUsers &users,
+                               tensor::EmptyOp empty) {
+  std::string reason;
+  SmallVector<Value> needed = {users.seed, users.offset, empty};
+  SmallVector<MatmulOp> products = findProductsBefore(users, needed, reason);
+  DropoutTimes times =
+      estimateDropout(users.ops, products, target, device, assumptions);
+  Alternative best = choose(times);
+  if (best == Alternative::InKernel)
+    return missed(users, times.describe());
+  int64_t budget = memoryBudget >= 0 ? memoryBudget : device.memoryBytes / 8;
+  if (times.maskBytes > double(budget))
+    return missed(users,
+                  llvm::formatv("a mask takes {0:f0} bytes, of which {1} "
+                                "may be used",
+                                times.maskBytes, budget)
+                      .str());
+  bool isBeside = best != Alternative::Sequential;
+  if (isBeside && products.empty())
+    return missed(users, reason);
+
+  Value mask = empty;
+  ImplicitLocOpBuilder b(users.getLoc(), rewriter);
+  if (isBeside) {
+    // Products nearest to the attention take what they can hide, the one before
+    // all of them the rest.
+    SmallVector<int64_t> shares = times.shares;
+    if (best == Alternative::Streams || shares.empty())
+      shares = {users.sizes[1]};
+    products.truncate(shares.size());
+    if (failed(moveValueDefinitions(rewriter, needed, products.back())))
+      return missed(users, "seed, offset or sizes cannot be moved");
+    int64_t head = 0;
+    for (auto [product, heads] :
+         llvm::reverse(llvm::zip_equal(products, shares))) {
+      mask = overlap(rewriter, product, users, mask, head, heads,
+                     best == Alternative::Fused ? OverlapKind::Fused
+                                                : OverlapKind::Streams);
+      head += heads;
+    }
+    numProducts += products.size();
+  } else {
+    b.setInsertionPointAfter(empty);
+    mask = emitDecisions(b, users, mask, /*first=*/0);
+  }
+  ++numMasks;
+  for (AttentionOpInterface op : users.ops)
+    if (auto attention = dyn_cast<AttentionOp>(op.getOperation()))
+      readMask(rewriter, attention, mask, users.getLayout());
+    else
+      readMask(rewriter, cast<AttentionGradOp>(op.getOperation()), mask,
+               users.getLayout());
+  remark::passed(users.getLoc(),
+                 remark::RemarkOpts::name("dropout").category("attn-hoist-rng"))
+      << llvm::formatv("reads decisions made {0}, {1} bytes: {2}",
+                       isBeside
+                           ? "beside " + Twine(products.size()) + " products"
+                           : Twine("before"),
+                       int64_t(times.maskBytes), times.describe())
+             .str();
+  return true;
+}
+
+void AttnHoistRngPass::runOnOperation() {
+  if (failed(readOptions()))
+    return signalPassFailure();
+  for (DropoutUsers &users : collectDropoutUsers(getOperation())) {
+    if (llvm::any_of(users.ops, [](AttentionOpInterface op) {
+          return op.getSequenceLayout().has_value();
+        })) {
+      (void)missed(users, "lengths of sequences are known on the device alone");
+      continue;
+    }
+    hoist(users);
+  }
+}
