@@ -10,6 +10,7 @@ structures below mirror ``attn-runtime/attn_runtime.h``.
 
 import ctypes
 import functools
+import os
 from typing import Any, Dict, List, Optional, Sequence
 
 from attn.errors import AttnError
@@ -156,7 +157,7 @@ class Artifact:
     def __init__(self, path: str, runtime: Optional[str] = None):
         load_runtime(runtime)
         try:
-            self._library = ctypes.CDLL(path)
+            self._library = ctypes.CDLL(os.path.abspath(path))
             artifact = _Artifact.in_dll(self._library, "attn_artifact")
         except (OSError, ValueError) as error:
             raise AttnError(f"{path} is no artifact that can be loaded: {error}") from None

@@ -28,7 +28,7 @@ def library_dir() -> pathlib.Path:
 
 def _load(path: pathlib.Path, mode: int) -> ctypes.CDLL:
     try:
-        return ctypes.CDLL(str(path), mode=mode)
+        return ctypes.CDLL(os.path.abspath(path), mode=mode)
     except OSError as error:
         raise AttnError(f"cannot load {path}: {error}; install the package again or set ATTN_LIBRARY_DIR") from None
 

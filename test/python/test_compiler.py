@@ -174,6 +174,12 @@ def test_files_that_are_no_artifacts(tmp_path):
         attn.Artifact(str(file))
 
 
+def test_files_named_without_a_folder(tmp_path, monkeypatch):
+    (tmp_path / "kernel.so").write_bytes(compiler.compile_bytes(TINY, emit="so"))
+    monkeypatch.chdir(tmp_path)
+    assert list(attn.Artifact("kernel.so").functions) == ["attention"]
+
+
 SCRIPT = """
 import attn
 attn.compile(attn.Attention("f32", 2, 1, 16, mask="#attn.causal"))
