@@ -22,9 +22,9 @@
 
 namespace mlir::attn::fuzz {
 
-/// Whether the parser may read what is not there, through no fault of this
+/// Whether MLIR may read what is not there, through no fault of this
 /// project, given `text`. Defects of MLIR 22.1 are named at the definition.
-bool mayHitParserDefect(StringRef text);
+bool mayHitDefectOfMLIR(StringRef text);
 
 /// Parses and verifies modules, silently, in a context that is replaced now and
 /// then: what is uniqued in one is never freed, and a process sees millions of

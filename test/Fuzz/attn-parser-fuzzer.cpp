@@ -137,7 +137,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static Harness harness;
   // The parser needs a terminated buffer.
   std::string text(reinterpret_cast<const char *>(data), size);
-  if (!attn::fuzz::mayHitParserDefect(text))
+  if (!attn::fuzz::mayHitDefectOfMLIR(text))
     harness.run(text);
   return 0;
 }

@@ -74,7 +74,7 @@ static LogicalResult compile(ModuleOp module,
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   // The parser needs a terminated buffer.
   std::string text(reinterpret_cast<const char *>(data), size);
-  if (attn::fuzz::mayHitParserDefect(text))
+  if (attn::fuzz::mayHitDefectOfMLIR(text))
     return -1;
   getParser().beginModule();
   OwningOpRef<ModuleOp> module = getParser().parse(text);
@@ -204,8 +204,20 @@ void Mutator::repeatOperation() {
 
 void Mutator::moveOperation() {
   Operation *op = pickOperation(), *other = pickOperation();
-  if (op && op != other && !op->isAncestor(other) &&
-      !op->hasTrait<OpTrait::IsTerminator>())
+  if (!op || op == other || op->isAncestor(other) ||
+      op->hasTrait<OpTrait::IsTerminator>())
+    return;
+  // What leaves the region of a value that it uses would not verify, and would
+  // use a value that is gone once that region is.
+  DominanceInfo dominance(module);
+  bool leavesOperands = false;
+  op->walk([&](Operation *user) {
+    for (Value operand : user->getOperands())
+      if (!op->isAncestor(operand.getParentRegion()->getParentOp()) &&
+          !dominance.properlyDominates(operand, other))
+        leavesOperands = true;
+  });
+  if (!leavesOperands)
     op->moveBefore(other);
 }
 
@@ -297,7 +309,7 @@ void Mutator::changeAttribute() {
   std::string text;
   llvm::raw_string_ostream(text) << attribute.getValue();
   text = mutateText(text);
-  if (attn::fuzz::mayHitParserDefect(text))
+  if (attn::fuzz::mayHitDefectOfMLIR(text))
     return;
   if (Attribute changed = parseAttribute(text, module->getContext()))
     op->setAttr(attribute.getName(), changed);
@@ -336,7 +348,7 @@ std::string Mutator::mutate() {
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size,
                                           size_t maxSize, unsigned seed) {
   std::string text(reinterpret_cast<const char *>(data), size);
-  if (attn::fuzz::mayHitParserDefect(text))
+  if (attn::fuzz::mayHitDefectOfMLIR(text))
     return 0;
   getParser().beginModule();
   OwningOpRef<ModuleOp> module = getParser().parse(text);
