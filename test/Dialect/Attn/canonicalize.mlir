@@ -188,6 +188,17 @@ func.func @casts(%q: tensor<2x4x8x16xf32>) -> tensor<?x4x?x16xf32> {
   return %0 : tensor<?x4x?x16xf32>
 }
 
+// CHECK-LABEL: func @matmul_casts
+// CHECK-SAME: (%[[A:.*]]: tensor<32x16xf32>, %[[B:.*]]: tensor<16x8xf32>, %[[C:.*]]: tensor<32x8xf32>)
+// CHECK: %[[R:.*]] = attn.matmul ins(%[[A]], %[[B]] : tensor<32x16xf32>, tensor<16x8xf32>) outs(%[[C]] : tensor<32x8xf32>)
+// CHECK: tensor.cast %[[R]] : tensor<32x8xf32> to tensor<?x8xf32>
+func.func @matmul_casts(%a: tensor<32x16xf32>, %b: tensor<16x8xf32>, %c: tensor<32x8xf32>) -> tensor<?x8xf32> {
+  %rows = tensor.cast %a : tensor<32x16xf32> to tensor<?x16xf32>
+  %out = tensor.cast %c : tensor<32x8xf32> to tensor<?x8xf32>
+  %r = attn.matmul ins(%rows, %b : tensor<?x16xf32>, tensor<16x8xf32>) outs(%out : tensor<?x8xf32>) -> tensor<?x8xf32>
+  return %r : tensor<?x8xf32>
+}
+
 // -----
 
 // The sizes of a result are those of its init.

@@ -160,18 +160,26 @@ struct DropEmptyDropout
     return success();
   }
 };
+} // namespace
 
+//===----------------------------------------------------------------------===//
+// Canonicalisation of all operations in destination style
+//===----------------------------------------------------------------------===//
+
+namespace {
 /// Uses the source of a cast that only forgets static sizes. The tensor
 /// dialect has a pattern for all operations in destination style, but it cannot
 /// clone an operation with an empty region under a listener; the benefit of
 /// this one is higher.
 struct FoldTensorCasts
-    : public OpInterfaceRewritePattern<AttentionOpInterface> {
+    : public OpInterfaceRewritePattern<DestinationStyleOpInterface> {
   FoldTensorCasts(MLIRContext *context)
       : OpInterfaceRewritePattern(context, /*benefit=*/2) {}
 
-  LogicalResult matchAndRewrite(AttentionOpInterface op,
+  LogicalResult matchAndRewrite(DestinationStyleOpInterface op,
                                 PatternRewriter &rewriter) const override {
+    if (!isa_and_present<AttnDialect>(op->getDialect()))
+      return rewriter.notifyMatchFailure(op, "of another dialect");
     if (!tensor::hasFoldableTensorCastOperand(op))
       return rewriter.notifyMatchFailure(op, "no cast that can be folded");
     SmallVector<Type> oldTypes(op->getResultTypes());
@@ -182,7 +190,10 @@ struct FoldTensorCasts
       op->setOperands(operands);
       for (auto [result, type] : llvm::zip_equal(op->getResults(), resultTypes))
         result.setType(type);
-      for (const RegionDestination &entry : op.getRegionDestinations())
+      auto attention = dyn_cast<AttentionOpInterface>(op.getOperation());
+      if (!attention)
+        return;
+      for (const RegionDestination &entry : attention.getRegionDestinations())
         BlockArgument(entry.argument)
             .setType(entry.destination->get().getType());
     });
