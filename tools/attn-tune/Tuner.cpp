@@ -268,6 +268,15 @@ LogicalResult Tuner::writeScript() const {
 // Work
 //===----------------------------------------------------------------------===//
 
+/// Gives a file that is complete its name.
+static LogicalResult keepFile(const std::string &partial,
+                              const std::string &file, std::string &message) {
+  std::error_code error = llvm::sys::fs::rename(partial, file);
+  if (error)
+    message = "cannot rename '" + partial + "': " + error.message();
+  return success(!error);
+}
+
 LogicalResult Tuner::compile() {
   SmallVector<size_t> missing;
   for (size_t i = 0; i < schedules.size(); ++i)
@@ -285,7 +294,7 @@ LogicalResult Tuner::compile() {
            "--fail-on-spills"},
           getFile(i, ".out"), getFile(i, ".log"), /*timeout=*/0, message);
       if (succeeded(result))
-        llvm::sys::fs::rename(partial, getFile(i, ".so"));
+        result = keepFile(partial, getFile(i, ".so"), message);
       bar.advance(schedules[i] +
                   (succeeded(result) ? "" : ": failed: " + message));
     });
@@ -317,8 +326,8 @@ LogicalResult Tuner::measure() {
         execute(command, partial, getFile(run.candidate, stem + ".log"),
                 options.timeout, message);
     if (succeeded(result))
-      llvm::sys::fs::rename(partial, getResultFile(run));
-    else if (failures++ == 0)
+      result = keepFile(partial, getResultFile(run), message);
+    if (failed(result) && failures++ == 0)
       firstError = message;
     std::optional<double> time = readResult(run);
     bar.advance(std::to_string(run.length) + " queries, " +

@@ -134,6 +134,7 @@ struct MapLowering : public KernelPattern<MapOp> {
     return success();
   }
 };
+} // namespace
 
 /// Makes a condition one predicate for what uses it. LLVM would turn a
 /// selection by a conjunction into a selection for each part, where the
@@ -151,6 +152,7 @@ static Value emitPredicate(OpBuilder &builder, Value condition) {
       .getRes();
 }
 
+namespace {
 struct MaskLowering : public KernelPattern<MaskOp> {
   using KernelPattern::KernelPattern;
 

@@ -47,6 +47,8 @@ struct Expr : public llvm::FoldingSetNode {
     Captured
   };
 
+  // FoldingSet calls it by this name.
+  // NOLINTNEXTLINE(readability-identifier-naming)
   void Profile(llvm::FoldingSetNodeID &id) const;
 
   /// Whether this is an operation of type `OpTy`.

@@ -84,7 +84,7 @@ static SmallVector<int64_t> findFactors(Value value, unsigned dim) {
           sizes.push_back(size);
       if (sizes.size() > 1)
         return sizes;
-      auto it = llvm::find_if(group, [&](int64_t inner) {
+      auto *it = llvm::find_if(group, [&](int64_t inner) {
         return reshape.getSrcType().getDimSize(inner) != 1;
       });
       dim = it == group.end() ? group.front() : *it;
@@ -93,7 +93,7 @@ static SmallVector<int64_t> findFactors(Value value, unsigned dim) {
     }
     if (auto reshape = dyn_cast_if_present<tensor::ExpandShapeOp>(op)) {
       auto groups = reshape.getReassociationIndices();
-      auto it = llvm::find_if(groups, [&](const ReassociationIndices &group) {
+      auto *it = llvm::find_if(groups, [&](const ReassociationIndices &group) {
         return llvm::is_contained(group, dim);
       });
       // Only sizes of one may be beside the dimension.
@@ -174,7 +174,7 @@ AttentionMatcher::findCoordinates(unsigned weights) {
   auto getFactors = [&](unsigned loop) -> SmallVector<int64_t> {
     for (OpOperand *operand : {&valuesOperand, &weightsOperand}) {
       SmallVector<unsigned> loops = getLoopsOf(*operand);
-      auto it = llvm::find(loops, loop);
+      auto *it = llvm::find(loops, loop);
       SmallVector<int64_t> factors =
           findFactors(operand->get(), it - loops.begin());
       if (!factors.empty() &&

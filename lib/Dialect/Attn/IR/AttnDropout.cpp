@@ -183,8 +183,7 @@ LogicalResult DropoutAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "dropout 'bits' must be 4, 8 or 16 (was " << bits
                        << ")";
   double asked = p.convertToDouble();
-  // Written so that NaN is an error.
-  if (!(asked >= 0 && asked < 1))
+  if (std::isnan(asked) || asked < 0 || asked >= 1)
     return emitError() << "dropout 'p' must lie in [0, 1) (was " << asked
                        << ")";
   double effective = std::ldexp(::getThreshold(asked, bits), -bits);

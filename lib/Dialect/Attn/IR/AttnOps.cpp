@@ -18,6 +18,8 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/TypeUtilities.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace mlir::attn;
 
@@ -159,8 +161,7 @@ static LogicalResult verifyDropoutMask(AttentionOpInterface op) {
     return op->emitOpError(
         "takes a 'dropout_mask' or makes random numbers, not both");
   float p = op.getDropProbability()->convertToFloat();
-  // Written so that NaN is an error.
-  if (!(p >= 0 && p < 1))
+  if (std::isnan(p) || p < 0 || p >= 1)
     return op->emitOpError("'drop_probability' must lie in [0, 1) (was ")
            << p << ")";
   StringRef name = "dropout_mask";

@@ -128,6 +128,7 @@ struct AttentionGradModel
     return cost;
   }
 };
+} // namespace
 
 /// A kernel that makes decisions and writes them.
 struct DropoutMaskModel
@@ -189,13 +190,12 @@ struct MatmulModel
 //===----------------------------------------------------------------------===//
 
 /// Whether a kernel can start from `init` without reading it.
-bool isConstantInit(Value init) {
-  Operation *op = init.getDefiningOp();
-  return op && isa<tensor::EmptyOp, linalg::FillOp>(op);
+static bool isConstantInit(Value init) {
+  return isa_and_nonnull<tensor::EmptyOp, linalg::FillOp>(init.getDefiningOp());
 }
 
 /// Whether all users only start from what `op` fills.
-bool isFoldedFill(Operation *op) {
+static bool isFoldedFill(Operation *op) {
   return isa<linalg::FillOp>(op) && op->getNumResults() == 1 &&
          llvm::all_of(op->getUses(), [](OpOperand &use) {
            auto user = dyn_cast<DestinationStyleOpInterface>(use.getOwner());
@@ -203,6 +203,7 @@ bool isFoldedFill(Operation *op) {
          });
 }
 
+namespace {
 template <typename OpTy>
 struct LinalgModel
     : public CostOpInterface::ExternalModel<LinalgModel<OpTy>, OpTy> {

@@ -12,6 +12,7 @@
 
 #include "LedgerPictures.h"
 #include "Picture.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -123,8 +124,7 @@ void attn::drawFlow(raw_ostream &os, ArrayRef<LedgerFunction> functions) {
   for (const LedgerFunction &function : functions) {
     rows += 1 + function.entries.size();
     for (const LedgerEntry &entry : function.entries)
-      most = std::max(most, *std::max_element(entry.cost.traffic.begin(),
-                                              entry.cost.traffic.end()));
+      most = std::max(most, *llvm::max_element(entry.cost.traffic));
   }
   openPicture(os, width, top + row * double(rows) + 20, "Bytes moved");
   drawText(os, 10, 22, "start", "Bytes moved, by level");
