@@ -1,0 +1,177 @@
+//===- CompositeMasks.cpp - Masks made of masks ---------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Conjunctions, disjunctions and negations.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Dialect/Attn/IR/AttnAttrs.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+
+static LogicalResult
+verifyComposite(function_ref<InFlightDiagnostic()> emitError,
+                ArrayRef<MaskAttrInterface> masks) {
+  if (masks.empty())
+    return emitError() << "needs at least one mask";
+  return success();
+}
+
+LogicalResult AndAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                              ArrayRef<MaskAttrInterface> masks) {
+  return verifyComposite(emitError, masks);
+}
+
+LogicalResult OrAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                             ArrayRef<MaskAttrInterface> masks) {
+  return verifyComposite(emitError, masks);
+}
+
+/// The operands that parts of a composite read.
+static SmallVector<int64_t> getReadsOf(ArrayRef<MaskAttrInterface> masks) {
+  SmallVector<int64_t> reads;
+  for (MaskAttrInterface mask : masks)
+    llvm::append_range(reads, mask.getReads());
+  return reads;
+}
+
+static LogicalResult verifyReadsOf(ArrayRef<MaskAttrInterface> masks,
+                                   function_ref<InFlightDiagnostic()> emitError,
+                                   const MaskReads &reads) {
+  return success(llvm::all_of(masks, [&](MaskAttrInterface mask) {
+    return succeeded(mask.verifyReads(emitError, reads));
+  }));
+}
+
+template <typename OpTy>
+static Value emitComposite(OpBuilder &builder, Location loc,
+                           const MaskPosition &at,
+                           ArrayRef<MaskAttrInterface> masks) {
+  Value result = masks.front().emitPredicate(builder, loc, at);
+  for (MaskAttrInterface mask : masks.drop_front())
+    result = OpTy::create(builder, loc, result,
+                          mask.emitPredicate(builder, loc, at));
+  return result;
+}
+
+/// The value of a composite of which `absorbing` is the value as soon as one
+/// part has it.
+static std::optional<bool>
+getCompositeConstant(ArrayRef<MaskAttrInterface> masks, bool absorbing,
+                     int64_t queryLength, int64_t keyLength) {
+  std::optional<bool> result = !absorbing;
+  for (MaskAttrInterface mask : masks) {
+    std::optional<bool> value = mask.getConstantValue(queryLength, keyLength);
+    if (value == absorbing)
+      return absorbing;
+    if (!value)
+      result = std::nullopt;
+  }
+  return result;
+}
+
+SmallVector<int64_t> AndAttr::getReads() const {
+  return getReadsOf(getMasks());
+}
+
+LogicalResult AndAttr::verifyReads(function_ref<InFlightDiagnostic()> emitError,
+                                   const MaskReads &reads) const {
+  return verifyReadsOf(getMasks(), emitError, reads);
+}
+
+Value AndAttr::emitPredicate(OpBuilder &builder, Location loc,
+                             const MaskPosition &at) const {
+  return emitComposite<arith::AndIOp>(builder, loc, at, getMasks());
+}
+
+bool AndAttr::isAttended(int64_t query, int64_t key, int64_t queryLength,
+                         int64_t keyLength) const {
+  return llvm::all_of(getMasks(), [&](MaskAttrInterface mask) {
+    return mask.isAttended(query, key, queryLength, keyLength);
+  });
+}
+
+std::optional<bool> AndAttr::getConstantValue(int64_t queryLength,
+                                              int64_t keyLength) const {
+  return getCompositeConstant(getMasks(), /*absorbing=*/false, queryLength,
+                              keyLength);
+}
+
+SmallVector<int64_t> OrAttr::getReads() const { return getReadsOf(getMasks()); }
+
+LogicalResult OrAttr::verifyReads(function_ref<InFlightDiagnostic()> emitError,
+                                  const MaskReads &reads) const {
+  return verifyReadsOf(getMasks(), emitError, reads);
+}
+
+Value OrAttr::emitPredicate(OpBuilder &builder, Location loc,
+                            const MaskPosition &at) const {
+  return emitComposite<arith::OrIOp>(builder, loc, at, getMasks());
+}
+
+bool OrAttr::isAttended(int64_t query, int64_t key, int64_t queryLength,
+                        int64_t keyLength) const {
+  return llvm::any_of(getMasks(), [&](MaskAttrInterface mask) {
+    return mask.isAttended(query, key, queryLength, keyLength);
+  });
+}
+
+std::optional<bool> OrAttr::getConstantValue(int64_t queryLength,
+                                             int64_t keyLength) const {
+  return getCompositeConstant(getMasks(), /*absorbing=*/true, queryLength,
+                              keyLength);
+}
+
+SmallVector<int64_t> NotAttr::getReads() const { return getMask().getReads(); }
+
+LogicalResult NotAttr::verifyReads(function_ref<InFlightDiagnostic()> emitError,
+                                   const MaskReads &reads) const {
+  return getMask().verifyReads(emitError, reads);
+}
+
+Value NotAttr::emitPredicate(OpBuilder &builder, Location loc,
+                             const MaskPosition &at) const {
+  Value kept = getMask().emitPredicate(builder, loc, at);
+  Value one = arith::ConstantIntOp::create(builder, loc, 1, 1);
+  return arith::XOrIOp::create(builder, loc, kept, one);
+}
+
+bool NotAttr::isAttended(int64_t query, int64_t key, int64_t queryLength,
+                         int64_t keyLength) const {
+  // Of pairs that a mask of operands may keep, it may keep none.
+  return !getMask().getReads().empty() ||
+         !getMask().isAttended(query, key, queryLength, keyLength);
+}
+
+std::optional<bool> NotAttr::getConstantValue(int64_t queryLength,
+                                              int64_t keyLength) const {
+  std::optional<bool> value =
+      getMask().getConstantValue(queryLength, keyLength);
+  if (value)
+    return !*value;
+  return std::nullopt;
+}
+
+/// De Morgan: what is left out by both, or by one, of two masks.
+static MaskAttrInterface getNegated(MaskAttrInterface mask) {
+  return mask ? MaskAttrInterface(NotAttr::get(mask.getContext(), mask))
+              : nullptr;
+}
+
+MaskAttrInterface NotAttr::getIntersection(MaskAttrInterface other) const {
+  auto negated = dyn_cast<NotAttr>(other);
+  return negated ? getNegated(getMask().getUnion(negated.getMask())) : nullptr;
+}
+
+MaskAttrInterface NotAttr::getUnion(MaskAttrInterface other) const {
+  auto negated = dyn_cast<NotAttr>(other);
+  return negated ? getNegated(getMask().getIntersection(negated.getMask()))
+                 : nullptr;
+}
