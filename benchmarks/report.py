@@ -200,10 +200,42 @@ def read_dropout_rows(path):
     return cases
 
 
+def plot_dropout(cases, path):
+    """Times of layers relative to the fastest of Attn, over length."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "attn"
+    import matplotlib.pyplot as plt
+
+    lines = defaultdict(lambda: defaultdict(list))
+    for (_, model, mode, length), rows in sorted(cases.items(), key=lambda case: case[0][3]):
+        ours = [row["ms"] for (op, _), row in rows.items() if op in ("attn", "attn_sequential", "attn_hoisted")]
+        if mode == "fwd" and ours:
+            for (op, rng), row in rows.items():
+                if op in DROPOUT_OPS:
+                    name = DROPOUT_OPS[op] + (f", {rng}" if rng not in ("none", "torch") else "")
+                    lines[model][name].append((length, row["ms"] / min(ours)))
+    figure, axes = plt.subplots(1, len(lines), figsize=(4 * len(lines), 3.5), squeeze=False, sharey=True)
+    for axis, (model, ops) in zip(axes[0], sorted(lines.items())):
+        for name, points in sorted(ops.items()):
+            axis.plot(*zip(*points), marker="o", markersize=3, linewidth=1, label=name)
+        axis.set_xscale("log", base=2)
+        axis.set_title(model, fontsize=9)
+        axis.set_xlabel("tokens")
+        axis.grid(alpha=0.3)
+    axes[0][0].set_ylabel("time / fastest of Attn with dropout")
+    axes[0][-1].legend(fontsize=6)
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+
+
 def dropout_table(cases):
     """Layers with dropout, by where decisions are made."""
     columns = [(op, rng) for op in ("attn", "attn_sequential", "attn_hoisted") for rng in ("philox7", "arx6")]
     columns += [("attn_nodrop", "none"), ("cudnn", "torch"), ("fa2", "torch")]
+    columns = [column for column in columns if any(column in rows for rows in cases.values())]
     titles = [DROPOUT_OPS[op] + (f", {rng}" if rng not in ("none", "torch") else "") for op, rng in columns]
     lines = [
         "## Dropout",
@@ -211,11 +243,13 @@ def dropout_table(cases):
         "Projection to queries, keys and values and causal attention (fwd), and its gradient (train), bf16, batch 1, p = 0.125;",
         "milliseconds, in brackets how many times faster the best of Attn's columns with dropout is. By `benchmarks/dropout.py`.",
         "",
+        "![layers with dropout](images/performance-dropout.svg)",
+        "",
         "| layer | mode | N | " + " | ".join(titles) + " | device | date |",
         "|---" * (5 + len(columns)) + "|",
     ]
     for (device, model, mode, length), rows in cases.items():
-        ours = [rows[column]["ms"] for column in columns[:6] if column in rows]
+        ours = [rows[op, rng]["ms"] for op, rng in columns if rng not in ("none", "torch") and (op, rng) in rows]
         if not ours:
             continue
         cells = [model, mode, str(length)]
@@ -510,6 +544,8 @@ def main(arguments=None):
             raise ReportError(f"{results}: no measurements of Attn")
         docs = options.root / "docs"
         images = {} if options.no_plots else plot(groups, docs / "images")
+        if dropout_rows and not options.no_plots:
+            plot_dropout(dropout_rows, docs / "images" / "performance-dropout.svg")
         (docs / "performance.md").write_text(page(groups, images, gemm_rows, dropout_rows, training_rows, compiler_rows))
         update_readme(options.root / "README.md", groups)
     except ReportError as error:

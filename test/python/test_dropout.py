@@ -18,7 +18,8 @@ import attn  # noqa: E402
 from attn.torch import flex_attention, sdpa  # noqa: E402
 from attn.torch.kernels import dropout_attribute  # noqa: E402
 
-sys.path.append(str(ROOT / "test" / "Integration" / "Inputs"))
+# Before benchmarks, which has a module of the same name.
+sys.path.insert(0, str(ROOT / "test" / "Integration" / "Inputs"))
 from dropout import Dropout  # noqa: E402
 
 B, H, S, D = 2, 4, 72, 32
@@ -189,6 +190,32 @@ def test_compile(backend):
         for actual, expected in zip(*results[:2]):
             torch.testing.assert_close(actual, expected)
         assert torch.equal(results[1][0], results[2][0]) != training
+
+
+PROJECTED = """
+func.func @projected(%x: tensor<72x32xf32>, %w: tensor<32x128xf32>, %k: tensor<1x4x72x32xf32>, %seed: tensor<i64>,
+                     %offset: tensor<i64>) -> tensor<1x4x72x32xf32> {
+  %e = tensor.empty() : tensor<72x128xf32>
+  %p = attn.matmul ins(%x, %w : tensor<72x32xf32>, tensor<32x128xf32>) outs(%e : tensor<72x128xf32>) -> tensor<72x128xf32>
+  %h = tensor.expand_shape %p [[0, 1], [2, 3]] output_shape [1, 72, 4, 32] : tensor<72x128xf32> into tensor<1x72x4x32xf32>
+  %q = attn.permute %h [0, 2, 1, 3] : tensor<1x72x4x32xf32> -> tensor<1x4x72x32xf32>
+  %o = tensor.empty() : tensor<1x4x72x32xf32>
+  %r = attn.attention ins(%q, %k, %k : tensor<1x4x72x32xf32>, tensor<1x4x72x32xf32>, tensor<1x4x72x32xf32>)
+      outs(%o : tensor<1x4x72x32xf32>)
+      dropout(#attn.dropout<p = 0.25, rng = #attn.arx>, %seed, %offset : tensor<i64>, tensor<i64>) -> tensor<1x4x72x32xf32>
+  return %r : tensor<1x4x72x32xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("alternative", ["best", "sequential", "streams", "fused"])
+def test_decisions_made_elsewhere_are_the_same(alternative):
+    torch.manual_seed(0)
+    inputs = [torch.randn(72, 32), torch.randn(32, 128), torch.randn(1, 4, 72, 32), torch.tensor(-5), torch.tensor(2**40)]
+    results = [torch.full((1, 4, 72, 32), float("nan")) for _ in range(2)]
+    for options, result in zip(({}, {"dropout": alternative}), results):
+        attn.compile(PROJECTED, options=options)["projected"](*inputs, result)
+    assert torch.equal(*results)
 
 
 def test_operators_obey_the_rules_of_torch():

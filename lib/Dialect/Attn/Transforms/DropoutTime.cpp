@@ -20,12 +20,50 @@
 using namespace mlir;
 using namespace mlir::attn;
 
-/// Issue slots of a multiprocessor, all of whose threads take part, that
-/// decisions take: see docs/cost-model.md.
-static constexpr double slotsPerScoreMade = 1.4;
-static constexpr double slotsPerScoreRead = 1.4;
+/// Constants of the model, fitted to `benchmarks/results/dropout.jsonl` (suites
+/// grid and parts, on an H200, 2026-11-22); `benchmarks/dropout.py --predict`
+/// compares. See docs/cost-model.md.
+///
+/// Clocks of a multiprocessor for each score, where attention makes decisions:
+/// what does not depend on the generator, and for each instruction per score.
+static constexpr double clocksPerScoreMade = 0.0142;
+static constexpr double clocksPerIntegerMade = 0.0094;
+static constexpr double clocksPerWideMade = 0.101;
+/// Where attention reads them.
+static constexpr double clocksPerScoreRead = 0.0615;
+/// Times as much in gradients.
+static constexpr double gradientMade = 2.8;
+static constexpr double gradientRead = 3.9;
+/// Of a gradient without dropout, for each score, and each channel of query and
+/// value.
+static constexpr double clocksPerScoreGradient = 0.11;
+static constexpr double clocksPerChannelGradient = 0.00155;
+/// Of a kernel that makes a mask, for each word and instruction.
+static constexpr double clocksPerInteger = 0.0078;
+static constexpr double clocksPerWide = 0.0142;
+/// Hundredths of the peak that products reach which do not run for long.
+static constexpr int64_t productPercent = 82;
+/// From the launch of an attention to full speed, and back, where kernels
+/// follow one another.
+static constexpr double secondsPerAttention = 18.5e-6;
 
 static constexpr double bitsOfWord = 32;
+
+/// Clocks of all multiprocessors.
+static double getClocksPerSecond(const DeviceFigures &device) {
+  return double(device.multiprocessors) * double(device.clockMHz) * 1e6;
+}
+
+static double countHeads(AttentionOpInterface op,
+                         const CostAssumptions &assumptions) {
+  return double(assumptions.getBatch(getDimSize(op.getQuery(), 0)) *
+                op.getNumQueryHeads());
+}
+
+static double countScores(AttentionOpInterface op,
+                          const CostAssumptions &assumptions) {
+  return countHeads(op, assumptions) * countAttendedPairs(op, assumptions);
+}
 
 /// Attention without dropout.
 static double estimateAttention(AttentionOpInterface op, StringRef target,
@@ -38,19 +76,25 @@ static double estimateAttention(AttentionOpInterface op, StringRef target,
       for (const FittingSchedule &fitting :
            getBestSchedules(attention, target, device, /*most=*/1))
         if (auto time = fitting.schedule.estimateTime(tiles, device))
-          return time->getSeconds();
+          return time->getWorkSeconds() + secondsPerAttention;
     }
+  if (isa<AttentionGradOp>(op) && target == "sm_90a")
+    return countScores(op, assumptions) *
+               (clocksPerScoreGradient +
+                clocksPerChannelGradient *
+                    double(op.getQueryHeadDim() + op.getValueHeadDim())) /
+               getClocksPerSecond(device) +
+           secondsPerAttention;
   return estimate(*getOpCost(op, assumptions), device).seconds;
 }
 
-/// Instructions of a decision word that keep units busy which issue one every
-/// clock for each lane: those of slower units count for as many.
-static double getSlots(const RngWork &work, const DeviceFigures &device) {
-  double fma = double(device.fma);
-  double slots = double(work.integer);
-  if (device.wideMultiply > 0)
-    slots += double(work.wideMultiply) * fma / double(device.wideMultiply);
-  return slots;
+/// A product, at the rate of short ones.
+static double estimateProduct(MatmulOp op, const DeviceFigures &device,
+                              const CostAssumptions &assumptions) {
+  OpCost cost = *getOpCost(op, assumptions);
+  DeviceFigures cool = device;
+  cool.productPercent = productPercent;
+  return estimate(cost, cool).seconds;
 }
 
 std::string DropoutTimes::describe() const {
@@ -70,38 +114,43 @@ DropoutTimes attn::estimateDropout(ArrayRef<AttentionOpInterface> ops,
   DropoutTimes times;
   AttentionOpInterface first = ops.front();
   RngWork work = first.getDropoutAttr().countKeepWord();
-  double heads = double(assumptions.getBatch(getDimSize(first.getQuery(), 0)) *
-                        first.getNumQueryHeads());
   double words =
-      heads * double(DropoutMaskOp::countQueryWords(
-                         assumptions.getSize(getDimSize(first.getQuery(), 2))) *
-                     DropoutMaskOp::countKeyWords(
-                         assumptions.getSize(getDimSize(first.getKey(), 2))));
+      countHeads(first, assumptions) *
+      double(DropoutMaskOp::countQueryWords(
+                 assumptions.getSize(getDimSize(first.getQuery(), 2))) *
+             DropoutMaskOp::countKeyWords(
+                 assumptions.getSize(getDimSize(first.getKey(), 2))));
   times.maskBytes = 4 * words;
 
-  double base = 0, scores = 0;
+  double base = 0, scoresMade = 0, scoresRead = 0;
   for (MatmulOp product : products)
-    base += estimate(*getOpCost(product, assumptions), device).seconds;
+    base += estimateProduct(product, device, assumptions);
   for (AttentionOpInterface op : ops) {
     base += estimateAttention(op, target, device, assumptions);
-    scores += heads * countAttendedPairs(op, assumptions);
+    bool isGradient = isa<AttentionGradOp>(op);
+    double scores = countScores(op, assumptions);
+    scoresMade += scores * (isGradient ? gradientMade : 1);
+    scoresRead += scores * (isGradient ? gradientRead : 1);
   }
-  double slotsPerSecond = getPeakRate(device, ExecutionUnit::Fma);
-  double slotsPerWord = getSlots(work, device);
-  times.inKernel = base + scores *
-                              (slotsPerScoreMade + slotsPerWord / bitsOfWord) /
-                              slotsPerSecond;
+  double clocksPerSecond = getClocksPerSecond(device);
+  auto integer = double(work.integer), wide = double(work.wideMultiply);
+  times.inKernel =
+      base + scoresMade *
+                 (clocksPerScoreMade +
+                  (clocksPerIntegerMade * integer + clocksPerWideMade * wide) /
+                      bitsOfWord) /
+                 clocksPerSecond;
   // Without figures of the units that make random numbers, nothing is known of
   // a kernel that does nothing else.
   if (device.integer == 0)
     return times;
-  OpCost mask;
-  mask.launches = 1;
-  mask.operations(ExecutionUnit::Integer) = words * double(work.integer);
-  mask.operations(ExecutionUnit::WideMultiply) =
-      words * double(work.wideMultiply);
-  mask.bytes(MemoryLevel::Memory) = times.maskBytes;
-  times.sequential = base + scores * slotsPerScoreRead / slotsPerSecond +
-                     estimate(mask, device).seconds;
+  double makesMask = words *
+                     (clocksPerInteger * integer + clocksPerWide * wide) /
+                     clocksPerSecond;
+  double writesMask =
+      times.maskBytes / getSustainedRate(device, MemoryLevel::Memory);
+  times.sequential = base + scoresRead * clocksPerScoreRead / clocksPerSecond +
+                     std::max(makesMask, writesMask) +
+                     double(device.launchNs) * 1e-9;
   return times;
 }
