@@ -16,6 +16,7 @@
 #include "attn/Analysis/MaskArea.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
 #include "mlir/AsmParser/AsmParser.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
@@ -161,6 +162,55 @@ static bool cutsMiddleKeys(MaskAttrInterface mask) {
   return mask && !mask.isAttended(length - 1, length / 2, length, length);
 }
 
+namespace {
+/// Queries and keys in a row for which a keep region reads the same; 0 of those
+/// that its reads do not depend on.
+struct BlockSize {
+  int64_t rows = 0, columns = 0;
+};
+} // namespace
+
+/// How many positions in a row have the same value of `value`, which depends on
+/// `position`; 0 if it does not.
+static int64_t getRunLength(Value value, BlockArgument position) {
+  if (value == position)
+    return 1;
+  Operation *op = value.getDefiningOp();
+  if (!op || !position.getOwner()->findAncestorOpInBlock(*op))
+    return 0;
+  int64_t length = 0;
+  for (Value operand : op->getOperands())
+    if (int64_t run = getRunLength(operand, position))
+      length = length ? std::min(length, run) : run;
+  IntegerAttr divisor;
+  if (length == 1 &&
+      isa<arith::DivUIOp, arith::DivSIOp, arith::FloorDivSIOp>(op) &&
+      op->getOperand(0) == position &&
+      matchPattern(op->getOperand(1), m_Constant(&divisor)))
+    return std::max<int64_t>(divisor.getInt(), 1);
+  return length;
+}
+
+static BlockSize getReadBlock(Region &keep) {
+  BlockSize block;
+  if (keep.empty())
+    return block;
+  auto narrow = [](int64_t &size, int64_t run) {
+    if (run)
+      size = size ? std::min(size, run) : run;
+  };
+  keep.walk([&](Operation *op) {
+    if (!llvm::any_of(op->getOperandTypes(),
+                      llvm::IsaPred<TensorType, BaseMemRefType>))
+      return;
+    for (Value operand : op->getOperands()) {
+      narrow(block.rows, getRunLength(operand, keep.getArgument(2)));
+      narrow(block.columns, getRunLength(operand, keep.getArgument(3)));
+    }
+  });
+  return block;
+}
+
 //===----------------------------------------------------------------------===//
 // Schedules that fit
 //===----------------------------------------------------------------------===//
@@ -223,6 +273,8 @@ public:
 private:
   std::optional<FittingSchedule> getLargest(int64_t consumers,
                                             int64_t maxKeyTile);
+  /// One with tiles as small as the blocks that a mask keeps.
+  std::optional<FittingSchedule> getForBlocks();
   int64_t getMaxKeyTile();
   bool canHaveThreeConsumers();
 
@@ -292,6 +344,32 @@ WarpSpecializedSchedules::getLargest(int64_t consumers, int64_t maxKeyTile) {
                          preloads, limit.str()};
 }
 
+std::optional<FittingSchedule> WarpSpecializedSchedules::getForBlocks() {
+  // A tile that is larger than a block is visited for each block in it.
+  // Measured with lists of random blocks of 64 by 64 that keep 1, 10 and 50 %
+  // of the pairs: 169, 421 and 432 TFLOP/s instead of 122, 179 and 299 (H200,
+  // 2026-11-22, benchmarks/blocks.py). docs/Schedules.md has smaller blocks and
+  // other tiles; those of other channels have not been measured.
+  constexpr int64_t keyTile = 64, stages = 4, channels = 128;
+  BlockSize block = getReadBlock(op.getKeepRegion());
+  if (op.hasSequences() || block.rows != warpgroupRows ||
+      block.columns != keyTile || op.getQueryHeadDim() != channels ||
+      op.getValueHeadDim() != channels || !op.getScoreRegion().empty() ||
+      op.hasDropout())
+    return std::nullopt;
+  KeyTileBounds bounds = withShapes(getConsumerBounds(1, device), op);
+  bounds.maxKeyTile = keyTile;
+  bounds.stages = stages;
+  if (getLargestKeyTile(bounds).first != keyTile)
+    return std::nullopt;
+  Attribute schedule = attn_tile::WarpSpecializedAttr::get(
+      op.getContext(), bounds.queryTile, keyTile, stages, /*consumers=*/1,
+      /*ping_pong=*/false, attn_tile::TraversalKind::Persistent,
+      /*interleave=*/1, /*lazy_rescale=*/false, /*query_stages=*/1);
+  return FittingSchedule{cast<ScheduleAttrInterface>(schedule), keyTile,
+                         /*preloadsQueries=*/false, "blocks of the mask"};
+}
+
 /// Reads in both regions need registers for their addresses.
 int64_t WarpSpecializedSchedules::getMaxKeyTile() {
   constexpr int64_t maxKeyTileReads = 80;
@@ -333,6 +411,8 @@ WarpSpecializedSchedules::getLargest(int64_t &bound) {
   // than the products; its dependent steps are shorter in smaller tiles.
   constexpr int64_t maxKeyTileFunctions = 128;
 
+  if (std::optional<FittingSchedule> forBlocks = getForBlocks())
+    return {*forBlocks};
   std::optional<FittingSchedule> three;
   if (canHaveThreeConsumers())
     three = getLargest(3, minKeyTileThreeConsumers);
