@@ -149,8 +149,7 @@ func.func @listed(%q: memref<1x32x?x128xbf16>, %k: memref<1x8x?x128xbf16>, %ids:
   return
 }
 
-// Two tensors are read for each key. What is only compared takes no more registers
-// than one.
+// Two tensors have addresses of their own, which 128 channels leave registers for.
 
 // CHECK-LABEL: @listed_by_two(
 // CHECK: key_tile = 128, {{.*}}interleave = 32
@@ -168,7 +167,25 @@ func.func @listed_by_two(%q: tensor<1x32x?x128xbf16>, %k: tensor<1x8x?x128xbf16>
   return %0 : tensor<1x32x?x128xbf16>
 }
 
-// What is computed of both does, for which a smaller tile leaves room.
+// 256 channels do not, with key tile 64.
+
+// CHECK-LABEL: @listed_by_two_256(
+// CHECK: key_tile = 32, {{.*}}interleave = 32
+func.func @listed_by_two_256(%q: tensor<1x32x?x256xbf16>, %k: tensor<1x8x?x256xbf16>, %x: tensor<?xi32>, %y: tensor<?xi32>)
+    -> tensor<1x32x?x256xbf16> {
+  %0 = attn.attention ins(%q, %k, %k : tensor<1x32x?x256xbf16>, tensor<1x8x?x256xbf16>, tensor<1x8x?x256xbf16>)
+      outs(%q : tensor<1x32x?x256xbf16>)
+      keep {
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        %m = tensor.extract %x[%i] : tensor<?xi32>
+        %n = tensor.extract %y[%j] : tensor<?xi32>
+        %r = arith.cmpi eq, %m, %n : i32
+        attn.yield %r : i1
+      } -> tensor<1x32x?x256xbf16>
+  return %0 : tensor<1x32x?x256xbf16>
+}
+
+// What is computed for each key takes a register, for which a smaller tile leaves room.
 
 // CHECK-LABEL: @computed_by_two(
 // CHECK: key_tile = 112, {{.*}}interleave = 32

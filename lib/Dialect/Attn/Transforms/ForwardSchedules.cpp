@@ -322,9 +322,8 @@ WarpSpecializedSchedules::getLargest(int64_t consumers, int64_t maxKeyTile) {
   // dropout, also beside a change of scores.
   if (readsKeep)
     bounds.registers -= 24;
-  if (readsKeep && countPositionTables(op.getKeepRegion()) > 1 &&
-      computesFromKeyReads(op.getKeepRegion()))
-    bounds.registers -= 24;
+  if (readsKeep && countPositionTables(op.getKeepRegion()) > 1)
+    bounds.registers -= computesFromKeyReads(op.getKeepRegion()) ? 24 : 16;
   if (readsKeep && op.hasDropout() && !op.getScoreRegion().empty())
     bounds.registers -= 32;
   auto [keyTile, limit] = getLargestKeyTile(bounds);
