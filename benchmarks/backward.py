@@ -16,33 +16,28 @@ import datetime
 import json
 import math
 import os
-import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from cases import Case  # noqa: E402
-from forward import GROUPS, median_ms  # noqa: E402
+from forward import GROUPS, compile_modules, median_ms  # noqa: E402
 
 
 def compile_artifacts(compiler, directory, groups, deterministic, extra):
-    os.makedirs(directory, exist_ok=True)
-    cases = {case.name: case for group in groups for case, _, _ in GROUPS[group]()}
-    for i, (name, case) in enumerate(cases.items()):
-        print(f"[{i + 1}/{len(cases)}] {name}", file=sys.stderr)
-        source = os.path.join(directory, name + ".mlir")
-        with open(source, "w") as file:
-            file.write(case.grad_mlir(deterministic))
-        subprocess.run([compiler, source, "-o", os.path.join(directory, name + ".so"), "--target=sm_90a", *extra], check=True)
+    modules = {case.name: case.grad_mlir(deterministic) for group in groups for case, _, _ in GROUPS[group]()}
+    compile_modules(compiler, directory, modules, extra)
 
 
-def check_rows(torch, case, q, k, v, dout, lse, out, grads, count=32):
-    """Relative error of some rows of each gradient, against float64."""
+def check_rows(torch, case, q, k, v, dout, lse, out, grads, count=32, keep=None):
+    """Relative error of some rows of each gradient, against float64. `keep` is the mask if it is not causal or full."""
     B, H, Sq, D = q.shape
     Skv = k.shape[2]
     group = case.heads // case.kv_heads
     scale = 1 / math.sqrt(D)
+    if keep is None and case.mask:
+        keep = lambda i, j: j <= i + (Skv - Sq)  # noqa: E731
     generator = torch.Generator().manual_seed(0)
 
     def pick(limit):
@@ -53,10 +48,10 @@ def check_rows(torch, case, q, k, v, dout, lse, out, grads, count=32):
         qr, kr, vr = q[b, h, rows].double(), k[b, h // group, columns].double(), v[b, h // group, columns].double()
         do = dout[b, h, rows].double()
         scores = qr @ kr.T * scale
-        if case.mask:
+        if keep is not None:
             i = torch.arange(Sq, device=q.device)[rows][:, None]
             j = torch.arange(Skv, device=q.device)[columns][None, :]
-            scores.masked_fill_(j > i + (Skv - Sq), float("-inf"))
+            scores.masked_fill_(~keep(i, j), float("-inf"))
         p = (scores - lse[b, h, rows].double()[:, None]).exp()
         delta = (do * out[b, h, rows].double()).sum(-1, keepdim=True)
         return p, p * (do @ vr.T - delta) * scale, qr, kr, do

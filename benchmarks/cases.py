@@ -67,9 +67,9 @@ class Case:
 }}
 """
 
-    def grad_mlir(self, deterministic: bool = False) -> str:
-        """The module of the gradient: query, key, value, out, its log-sum-exp and its gradient in; dq, dk, dv back."""
-        assert not self.score and not self.keep, "gradients of regions are not stated"
+    def grad_mlir(self, deterministic: bool = False, name: str = "") -> str:
+        """The module of the gradient: query, key, value, out, its log-sum-exp and its gradient, and captures, in; dq, dk, dv back."""
+        assert not self.score, "gradients of score changes are not stated"
         q = f"tensor<?x{self.heads}x?x{self.qk_dim}x{self.dtype}>"
         k = f"tensor<?x{self.kv_heads}x?x{self.qk_dim}x{self.dtype}>"
         v = f"tensor<?x{self.kv_heads}x?x{self.v_dim}x{self.dtype}>"
@@ -80,7 +80,10 @@ class Case:
             options += f" schedule({self.schedule})"
         if deterministic:
             options += " deterministic"
-        return f"""func.func @{self.name}(%query: {q}, %key: {k}, %value: {v}, %out: {o}, %lse: {lse}, %dout: {o}) -> ({q}, {k}, {v}) {{
+        if self.keep:
+            options += KEEPS[self.keep].region
+        captures = "".join(f", %{capture}: {type}" for capture, type in self.captures.items())
+        return f"""func.func @{name or self.name}(%query: {q}, %key: {k}, %value: {v}, %out: {o}, %lse: {lse}, %dout: {o}{captures}) -> ({q}, {k}, {v}) {{
   %c0 = arith.constant 0 : index
   %c2 = arith.constant 2 : index
   %batch = tensor.dim %query, %c0 : {q}

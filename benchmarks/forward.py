@@ -52,20 +52,20 @@ def mods_cases():
 GROUPS = {"dense": dense_cases, "gqa": gqa_cases, "mods": mods_cases}
 
 
-def compile_cases(compiler, directory, cases, extra):
-    """Compiles `cases`, by the name of the artifact."""
+def compile_modules(compiler, directory, modules, extra):
+    """Compiles `modules`, by the name of the artifact."""
     os.makedirs(directory, exist_ok=True)
-    for i, (name, case) in enumerate(cases.items()):
-        print(f"[{i + 1}/{len(cases)}] {name}", file=sys.stderr)
+    for i, (name, text) in enumerate(modules.items()):
+        print(f"[{i + 1}/{len(modules)}] {name}", file=sys.stderr)
         source = os.path.join(directory, name + ".mlir")
         with open(source, "w") as file:
-            file.write(case.mlir())
+            file.write(text)
         subprocess.run([compiler, source, "-o", os.path.join(directory, name + ".so"), "--target=sm_90a", *extra], check=True)
 
 
 def compile_artifacts(compiler, directory, groups, extra):
-    cases = {case.name: case for group in groups for case, _, _ in GROUPS[group]()}
-    compile_cases(compiler, directory, cases, extra)
+    modules = {case.name: case.mlir() for group in groups for case, _, _ in GROUPS[group]()}
+    compile_modules(compiler, directory, modules, extra)
 
 
 def median_ms(torch, fn, repeats, warmup=3):

@@ -2,14 +2,14 @@
 # Licensed under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Times forward attention under masks beside FlexAttention and appends rows to a results file.
+"""Times attention under masks beside FlexAttention and appends rows to a results file.
 
-    python3 benchmarks/masks.py --compile BUILD/bin/attn-compile --artifacts DIR
-    python3 benchmarks/masks.py --artifacts DIR [--only NAMES] [--out FILE]
+    python3 benchmarks/masks.py --compile BUILD/bin/attn-compile --artifacts DIR [--backward]
+    python3 benchmarks/masks.py --artifacts DIR [--backward] [--only NAMES] [--out FILE]
 
 Batch 1, 64 query and 8 key heads of 128 channels, 16384 tokens, bf16. FLOPs: 4*H*D*area with the exact number of attended
-pairs. Each case is first checked: some rows of the output, which is filled with NaN before, against float64.
-FlexAttention gets its block mask ready made; the time of making it is not counted.
+pairs, 10*H*D*area backward. Each case is first checked: some rows of the results, which are filled with NaN before, against
+float64. FlexAttention gets its block mask ready made; the time of making it is not counted.
 """
 
 import argparse
@@ -23,11 +23,14 @@ from types import SimpleNamespace
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import backward  # noqa: E402
 from cases import BLOCK, Case  # noqa: E402
-from forward import compile_cases, median_ms  # noqa: E402
+from forward import compile_modules, median_ms  # noqa: E402
 
 HEADS, KV_HEADS, LENGTH, DIM = 64, 8, 16384, 128
 WINDOW, GLOBAL = 1024, 256
+# The name of the function of a gradient.
+GRADIENT = "gradient"
 # Lengths of documents, in 64ths of all tokens.
 DOCUMENTS = (2, 9, 1, 6, 14, 3, 7, 5, 8, 4, 2, 3)
 
@@ -142,7 +145,8 @@ def check_rows(torch, keep, q, k, v, out, lse, count=64):
     return error, lse_error
 
 
-def make_flex(torch, keep, q, k, v):
+def make_flex(torch, keep, q, k, v, dout=None):
+    """A call of FlexAttention, or with `dout` of its gradient."""
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
     torch._dynamo.reset()
@@ -151,7 +155,11 @@ def make_flex(torch, keep, q, k, v):
     if keep is not None:
         predicate = lambda b, h, i, j: keep(i, j)  # noqa: E731
         block_mask = create_block_mask(predicate, None, None, LENGTH, LENGTH, device="cuda")
-    return lambda: compiled(q, k, v, block_mask=block_mask, enable_gqa=True)
+    if dout is None:
+        return lambda: compiled(q, k, v, block_mask=block_mask, enable_gqa=True)
+    inputs = [x.detach().clone().requires_grad_(True) for x in (q, k, v)]
+    result = compiled(*inputs, block_mask=block_mask, enable_gqa=True)
+    return lambda: torch.autograd.grad(result, inputs, dout, retain_graph=True)
 
 
 def main():
@@ -159,6 +167,7 @@ def main():
     parser.add_argument("--artifacts", required=True, help="directory of compiled artifacts")
     parser.add_argument("--compile", metavar="ATTN_COMPILE", help="compile the artifacts with this compiler and stop")
     parser.add_argument("--compile-options", default="", help="further options for the compiler")
+    parser.add_argument("--backward", action="store_true", help="gradients, of which forward attention is no part")
     parser.add_argument(
         "--variants", default="", help="directories of further artifacts to time beside the first, joined by commas; not recorded"
     )
@@ -171,8 +180,10 @@ def main():
     options = parser.parse_args()
     names = options.only.split(",")
     if options.compile:
-        cases = {name: get_case(name) for name in names}
-        compile_cases(options.compile, options.artifacts, cases, options.compile_options.split())
+        modules = {name: get_case(name).mlir() for name in names}
+        if options.backward:
+            modules = {f"{name}_grad": text + get_case(name).grad_mlir(name=GRADIENT) for name, text in modules.items()}
+        compile_modules(options.compile, options.artifacts, modules, options.compile_options.split())
         return 0
 
     import torch
@@ -185,41 +196,53 @@ def main():
         commit=options.commit,
     )
     torch.manual_seed(0)
-    q = torch.randn(1, HEADS, LENGTH, DIM, device="cuda", dtype=torch.bfloat16)
+    q, dout = (torch.randn(1, HEADS, LENGTH, DIM, device="cuda", dtype=torch.bfloat16) for _ in range(2))
     k, v = (torch.randn(1, KV_HEADS, LENGTH, DIM, device="cuda", dtype=torch.bfloat16) for _ in range(2))
     tokens = make_tokens(torch)
     failures = 0
     for name in names:
-        keep = get_predicate(name, tokens)
-        captures = [getattr(tokens, capture) for capture in get_case(name).captures]
+        case, keep = get_case(name), get_predicate(name, tokens)
+        captures = [getattr(tokens, capture) for capture in case.captures]
         out, lse = torch.empty_like(q), torch.empty(1, HEADS, LENGTH, device="cuda")
+        grads = [torch.empty_like(x) for x in (q, k, v)]
         stream = torch.cuda.current_stream().cuda_stream
-        runs, error, lse_error = {}, 0.0, 0.0
+        runs, errors = {}, {}
         for directory in [options.artifacts, *filter(None, options.variants.split(","))]:
-            artifact = Artifact(os.path.join(directory, name + ".so"), options.runtime)
+            suffix = "_grad" if options.backward else ""
+            artifact = Artifact(os.path.join(directory, f"{name}{suffix}.so"), options.runtime)
             op = "attn" if directory == options.artifacts else os.path.basename(directory.rstrip("/"))
-            out.fill_(float("nan"))
-            lse.fill_(float("nan"))
-            runs[op] = artifact[get_case(name).name].bind(q, k, v, *captures, out, lse, stream=stream)
+            for result in (out, lse, *grads):
+                result.fill_(float("nan"))
+            runs[op] = artifact[case.name].bind(q, k, v, *captures, out, lse, stream=stream)
             runs[op]()
+            if options.backward:
+                runs[op] = artifact[GRADIENT].bind(q, k, v, out, lse, dout, *captures, *grads, stream=stream)
+                runs[op]()
             torch.cuda.synchronize()
-            errors = check_rows(torch, keep, q, k, v, out, lse)
-            error, lse_error = max(error, errors[0]), max(lse_error, errors[1])
-        good = error < 6e-3 and lse_error < 2e-3
+            if options.backward:
+                found = {"error": backward.check_rows(torch, case, q, k, v, dout, lse, out, grads, keep=keep)}
+            else:
+                found = dict(zip(("error", "lse_error"), check_rows(torch, keep, q, k, v, out, lse)))
+            errors = {key: max(errors.get(key, 0.0), value) for key, value in found.items()}
+        good = errors["error"] < (1e-2 if options.backward else 6e-3) and errors.get("lse_error", 0.0) < 2e-3
         failures += not good
         if options.peers:
-            runs["flex"] = make_flex(torch, keep, q, k, v)
+            runs["flex"] = make_flex(torch, keep, q, k, v, dout if options.backward else None)
         times = {}
         for _ in range(2):
             for op, fn in runs.items():
                 times[op] = min(times.get(op, math.inf), median_ms(torch, fn, options.repeats))
         pairs = count_pairs(torch, keep)
-        shape = dict(mode="fwd", B=1, H=HEADS, Hkv=KV_HEADS, S=LENGTH, D=DIM, p=0.0, mask=name)
+        flops = (10.0 if options.backward else 4.0) * HEADS * DIM * pairs
+        shape = dict(mode="bwd" if options.backward else "fwd", B=1, H=HEADS, Hkv=KV_HEADS, S=LENGTH, D=DIM, p=0.0, mask=name)
         shape.update(causal="causal" in name, area=pairs / LENGTH**2)
-        rows = [dict(op=op, **shape, ms=ms, tflops=4.0 * HEADS * DIM * pairs / ms / 1e9, **stamp) for op, ms in times.items()]
-        rows[0].update(error=error, lse_error=lse_error)
+        rows = [dict(op=op, **shape, ms=ms, tflops=flops / ms / 1e9, **stamp) for op, ms in times.items()]
+        rows[0].update(errors)
         text = f"{name:24s} area {shape['area']:.4f} " + "".join(f" {r['op']} {r['tflops']:6.1f} TF {r['ms']:.3f} ms " for r in rows)
-        print(f"{text} error {error:.1e} lse {lse_error:.1e}{'' if good else '  WRONG'}", flush=True)
+        text += "".join(f" {key} {value:.1e}" for key, value in errors.items())
+        if len(rows) > 1:
+            text += f"  {rows[1]['ms'] / rows[0]['ms']:.2f}x"
+        print(f"{text}{'' if good else '  WRONG'}", flush=True)
         if options.out:
             with open(options.out, "a") as file:
                 file.writelines(json.dumps(row) + "\n" for row in rows if row["op"] in ("attn", "flex"))

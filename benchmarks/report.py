@@ -263,15 +263,16 @@ def dropout_table(cases):
 
 
 def read_training_rows(path):
-    """The last row of each measurement of training: {(device, batch, length): {backend: row}}."""
+    """The last row of each measurement of training: {(device, batch, length, dtype, dropout): {backend: row}}."""
     cases = defaultdict(dict)
     for number, line in enumerate(path.read_text().splitlines() if path.exists() else [], 1):
         try:
             row = json.loads(line)
             if "error" not in row:
-                if not (row["step_ms"] > 0 and row["attention_ms"] > 0):
+                if not (row.get("step_ms", 1) > 0 and row["attention_ms"] > 0):
                     raise ValueError("times must be positive")
-                cases[row["device"], row["batch"], row["length"]][row["backend"]] = row
+                case = tuple(row[key] for key in ("device", "batch", "length", "dtype", "dropout"))
+                cases[case][row["backend"]] = row
         except (ValueError, KeyError, TypeError) as error:
             raise ReportError(f"{path}:{number}: {error}") from error
     return {case: rows for case, rows in cases.items() if OURS in rows}
@@ -283,23 +284,26 @@ def training_table(cases):
     lines = [
         "## Training",
         "",
-        f"A step (forward, backward, AdamW) of a model with {row['layers']} layers, width {row['width']}, {row['heads']} heads, "
-        f"{row['dtype']}, attention dropout",
-        f"{row['dropout']:g}, all under `torch.compile`; and the attention of one layer alone, forward and backward. Milliseconds, medians on",
-        "the host's clock, in brackets how many times faster Attn is; by `benchmarks/training.py`.",
+        f"A step (forward, backward, AdamW) of a model with {row['layers']} layers, width {row['width']}, {row['heads']} heads, and dropout",
+        "of its attention, all under `torch.compile`; and the attention of one layer alone, forward and backward. Milliseconds, medians on",
+        "the host's clock, in brackets how many times faster Attn is; by `benchmarks/training.py`. Unfused attention is one operation of",
+        "torch after another.",
         "",
-        "| device | sequences | length | attention by | step | attention | its forward | date | commit |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| device | sequences | length | dtype | dropout | attention by | step | attention | its forward | date | commit |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for (device, batch, length), rows in cases.items():
+    for (device, batch, length, dtype, dropout), rows in cases.items():
         ours = rows[OURS]
         for backend, row in rows.items():
             cells = []
             for name in ("step_ms", "attention_ms", "attention_forward_ms"):
+                if name not in row or name not in ours:
+                    cells.append("")
+                    continue
                 ratio = "" if backend == OURS else f" ({row[name] / ours[name]:.2f}x)"
                 cells.append(f"{row[name]:.{1 if name == 'step_ms' else 2}f}{ratio}")
             by = "Attn" if backend == OURS else f"torch, {backend}"
-            lines.append("| " + " | ".join([device, str(batch), str(length), by, *cells, row["date"], row["commit"]]) + " |")
+            lines.append("| " + " | ".join([device, str(batch), str(length), dtype, f"{dropout:g}", by, *cells, row["date"], row["commit"]]) + " |")
     return [*lines, ""]
 
 

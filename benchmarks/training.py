@@ -11,7 +11,8 @@ The first fills the kernel cache, $ATTN_CACHE_DIR, which the second can use on
 another machine. A step is forward, backward and the optimizer (AdamW) in bf16,
 with dropout in attention alone. All blocks and the loss are compiled by
 torch.compile, each once, since blocks are alike. Attention is by attn.torch.sdpa,
-by sdpa_packed on the projection as it is, or by one of torch's backends; in one process, with the same tokens. The attention
+by sdpa_packed on the projection as it is, by one of torch's backends, or "unfused" by one operation of torch after
+another; in one process, with the same tokens. The attention
 of a step is also timed alone, on views of one projection as in the model.
 """
 
@@ -39,6 +40,7 @@ TORCH_BACKENDS = {
     "efficient": SDPBackend.EFFICIENT_ATTENTION,
     "math": SDPBackend.MATH,
 }
+DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
 
 
 class Block(nn.Module):
@@ -121,6 +123,15 @@ def make_attention(backend, dropout):
     if backend == "attn":
         return lambda q, k, v: sdpa(q, k, v, is_causal=True, dropout_p=dropout)
 
+    def unfused(q, k, v):
+        scores = q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5
+        later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
+        weights = scores.masked_fill(later, float("-inf")).softmax(-1)
+        return F.dropout(weights, dropout) @ v
+
+    if backend == "unfused":
+        return unfused
+
     def by_torch(q, k, v):
         with sdpa_kernel(TORCH_BACKENDS[backend]):
             return F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=dropout)
@@ -133,7 +144,7 @@ def time_steps(arguments, clock, batch, length, backend):
     torch._dynamo.reset()
     torch.manual_seed(0)
     with torch.device(arguments.device):
-        model = Model(arguments, length, make_attention(backend, arguments.dropout)).to(torch.bfloat16)
+        model = Model(arguments, length, make_attention(backend, arguments.dropout)).to(DTYPES[arguments.dtype])
         batches = torch.randint(arguments.vocabulary, (4, batch, length + 1))
     for block in model.blocks:
         block.compile(fullgraph=backend.startswith("attn"))
@@ -158,8 +169,8 @@ def time_attention(arguments, clock, batch, length, backend):
     """Milliseconds of the attention of one layer, forward, and forward and backward."""
     attention = make_attention(backend, arguments.dropout)
     shape = (batch, length, 3 * arguments.width)
-    qkv = torch.randn(shape, device=arguments.device, dtype=torch.bfloat16).requires_grad_()
-    dout = torch.randn(shape[0], length, arguments.width, device=arguments.device, dtype=torch.bfloat16)
+    qkv = torch.randn(shape, device=arguments.device, dtype=DTYPES[arguments.dtype]).requires_grad_()
+    dout = torch.randn(shape[0], length, arguments.width, device=arguments.device, dtype=DTYPES[arguments.dtype])
     dout = dout.unflatten(-1, (arguments.heads, -1))
     if backend == "attn-packed":
         inputs = [qkv.detach().unflatten(-1, (3, arguments.heads, -1)).requires_grad_()]
@@ -189,7 +200,7 @@ def time_attention(arguments, clock, batch, length, backend):
 def measure(arguments, batch, length, backend):
     clock = Clock(arguments.device)
     row = {"suite": "training", "batch": batch, "length": length, "backend": backend, "layers": arguments.layers}
-    row.update(width=arguments.width, heads=arguments.heads, dropout=arguments.dropout, dtype="bf16")
+    row.update(width=arguments.width, heads=arguments.heads, dropout=arguments.dropout, dtype=arguments.dtype)
     try:
         row["attention_forward_ms"], row["attention_ms"] = time_attention(arguments, clock, batch, length, backend)
         if not arguments.attention_only:
@@ -216,7 +227,7 @@ def fill_cache(arguments):
     """Compiles what the steps need for a GPU that this machine need not have."""
     attention = make_attention("attn", arguments.dropout)
     shape = (1, arguments.heads, 1, arguments.width // arguments.heads)
-    inputs = [torch.zeros(shape, dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
+    inputs = [torch.zeros(shape, dtype=DTYPES[arguments.dtype], requires_grad=True) for _ in range(3)]
     with compile_for(arguments.fill_cache):
         attention(*inputs)
         with torch.no_grad():
@@ -229,8 +240,9 @@ def main(argv=None):
     parser.add_argument("--out", help="file to append rows to")
     parser.add_argument("--commit", default="", help="recorded in the rows")
     parser.add_argument("--shapes", default="64x1024,8x8192", help="batches and lengths")
-    parser.add_argument("--backends", default="attn,attn-packed,flash,cudnn,efficient", help="attn, attn-packed, and torch's")
+    parser.add_argument("--backends", default="attn,attn-packed,flash,cudnn,efficient", help="attn, attn-packed, unfused, and torch's")
     parser.add_argument("--dropout", type=float, default=0.125)
+    parser.add_argument("--dtype", default="bf16", choices=sorted(DTYPES))
     parser.add_argument("--layers", type=int, default=24)
     parser.add_argument("--width", type=int, default=1024)
     parser.add_argument("--heads", type=int, default=16)

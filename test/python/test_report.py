@@ -119,12 +119,16 @@ def test_training(project):
         {**common, "backend": "attn", "step_ms": 10.0, "attention_ms": 2.0},
         {**common, "backend": "flash", "step_ms": 12.5, "attention_ms": 3.0},
         {**common, "backend": "cudnn", "error": "no kernel"},
+        {**common, "backend": "attn", "dtype": "f16", "dropout": 0.0, "attention_ms": 2.0},
+        {**common, "backend": "unfused", "dtype": "f16", "dropout": 0.0, "attention_ms": 8.0},
     ]
     write(project, rows, "training.jsonl")
     assert report.main(["--root", str(project), "--no-plots"]) == 0
     page = (project / "docs" / "performance.md").read_text()
-    assert "| GPU | 8 | 64 | Attn | 10.0 | 2.00 | 1.00 | 2026-01-02 | 0123456 |" in page
-    assert "| GPU | 8 | 64 | torch, flash | 12.5 (1.25x) | 3.00 (1.50x) | 1.00 (1.00x) | 2026-01-02 |" in page
+    assert "| GPU | 8 | 64 | bf16 | 0.125 | Attn | 10.0 | 2.00 | 1.00 | 2026-01-02 | 0123456 |" in page
+    assert "| GPU | 8 | 64 | bf16 | 0.125 | torch, flash | 12.5 (1.25x) | 3.00 (1.50x) | 1.00 (1.00x) | 2026-01-02 |" in page
+    # The attention alone, of another kind.
+    assert "| GPU | 8 | 64 | f16 | 0 | torch, unfused |  | 8.00 (4.00x) | 1.00 (1.00x) | 2026-01-02 |" in page
     assert "cudnn | " not in page.split("## Training")[1] and "99.0" not in page
     write(project, [{**common, "backend": "attn", "step_ms": 0, "attention_ms": 9.0}], "training.jsonl")
     assert report.main(["--root", str(project), "--no-plots"]) == 1
