@@ -545,11 +545,16 @@ void SM90aTarget::emitBulkDone(OpBuilder &builder, Location loc) const {
 /// The place in the instruction's register list of each register of the layout.
 /// The instruction counts by pair of columns, then row, then column; the layout
 /// by row, then column.
-static SmallVector<unsigned> getInstructionOrder(unsigned numRegisters) {
+/// Blocks of rows have an instruction each.
+static SmallVector<unsigned> getInstructionOrder(unsigned numRegisters,
+                                                 unsigned numBlocks) {
   SmallVector<unsigned> order;
-  for (unsigned row = 0; row < 2; ++row)
-    for (unsigned column = 0, e = numRegisters / 2; column < e; ++column)
-      order.push_back(column / 2 * 4 + row * 2 + column % 2);
+  unsigned perBlock = numRegisters / numBlocks;
+  for (unsigned block = 0; block < numBlocks; ++block)
+    for (unsigned row = 0; row < 2; ++row)
+      for (unsigned column = 0, e = perBlock / 2; column < e; ++column)
+        order.push_back(block * perBlock + column / 2 * 4 + row * 2 +
+                        column % 2);
   return order;
 }
 
@@ -563,16 +568,21 @@ SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
   int64_t columns = resultType.getDimSize(1);
   int64_t contracted = rhsType.getShape()[op.getTransposeRhs() ? 1 : 0];
   int64_t steps = llvm::divideCeil(contracted, contractStep);
-  unsigned numResults = warpgroupRows * columns / 128;
   if (columns % 8 != 0 || columns > 256)
     return op.emitOpError("result columns must be a multiple of 8 and at most "
                           "256 on sm_90a (was ")
            << columns << ")";
-  if (resultType.getDimSize(0) * 128 != position.numThreads * warpgroupRows)
-    return op.emitOpError("result must have 64 rows for each warpgroup on "
-                          "sm_90a (was ")
+  // Rows of the result are dealt out to the warpgroups in blocks.
+  int64_t warpgroups = position.numThreads / warpgroupThreads;
+  int64_t blocks = resultType.getDimSize(0) / (warpgroups * warpgroupRows);
+  if (resultType.getDimSize(0) != blocks * warpgroups * warpgroupRows ||
+      (blocks != 1 && !isa<BufferType>(op.getLhs().getType())))
+    return op.emitOpError("result must have 64 rows for each warpgroup, or a "
+                          "multiple if the lhs is staged, on sm_90a (was ")
            << resultType << ")";
-  SmallVector<unsigned> order = getInstructionOrder(numResults);
+  unsigned blockResults = warpgroupRows * columns / 128;
+  unsigned numResults = blocks * blockResults;
+  SmallVector<unsigned> order = getInstructionOrder(numResults, blocks);
 
   // Operands of the assembly: results, tied accumulators, then descriptors and
   // registers. Steps advance the descriptors, which count 16-byte units.
@@ -624,7 +634,8 @@ SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
      << "setp.ne.b32 first, " << (acc.empty() ? 0 : 1) << ", 0;\n"
      << "setp.ne.b32 rest, 1, 0;\n"
      << "wgmma.fence.sync.aligned;\n";
-  for (int64_t step = 0; step < steps; ++step) {
+  for (int64_t i = 0; i < blocks * steps; ++i) {
+    int64_t block = i / steps, step = i % steps;
     auto advanceKMajor = [&](BufferType type) {
       int64_t column = step * contractStep;
       return (column / blockColumns * getBlockBytes(type) +
@@ -638,15 +649,19 @@ SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
          << getDescriptorBits(leading) + advance << ";\n";
     };
     int64_t advanceRows = (step * contractStep * blockRowBytes) >> 4;
-    if (lhsBuffer)
+    if (lhsBuffer) {
+      int64_t nextBlock = transposeLhs ? getBlockBytes(lhsBuffer)
+                                       : warpgroupRows * blockRowBytes;
       describe('a', lhsFirst, /*leading=*/0,
-               transposeLhs ? advanceRows : advanceKMajor(lhsBuffer));
+               ((block * warpgroups * nextBlock) >> 4) +
+                   (transposeLhs ? advanceRows : advanceKMajor(lhsBuffer)));
+    }
     int64_t rhsAdvance =
         op.getTransposeRhs() ? advanceKMajor(rhsType) : advanceRows;
     describe('b', rhsOperand, leadingBytes, rhsAdvance);
     os << "wgmma.mma_async.sync.aligned.m64n" << columns << "k16.f32."
-       << element << "." << element << " " << ptx::registerList(0, numResults)
-       << ", ";
+       << element << "." << element << " "
+       << ptx::registerList(block * blockResults, blockResults) << ", ";
     if (lhsBuffer) {
       os << "a";
     } else {

@@ -796,3 +796,31 @@ attn_tile.kernel @packed_in_bulk(%m: memref<?x64xf32>, %i: index)
   attn_tile.add_packed %b to %m[%i, %c0] : !attn_tile.buffer<64x16xf32> to memref<?x64xf32>
   attn_tile.return
 }
+
+// -----
+
+// More rows than warpgroups have are multiplied in blocks, one after the other,
+// that start at different blocks of columns of the transposed operand.
+
+// CHECK-LABEL: llvm.func @product_in_blocks
+// CHECK:         wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {$0,$1,$2,$3,$4,$5,$6,$7}, a, b, first, 1, 1, 1, 1;
+// CHECK-SAME:    {$0,$1,$2,$3,$4,$5,$6,$7}, a, b, rest
+// CHECK-SAME:    wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {$8,$9,$10,$11,$12,$13,$14,$15}, a, b, first, 1, 1, 1, 1;
+// CHECK-SAME:    {$8,$9,$10,$11,$12,$13,$14,$15}, a, b, rest
+// CHECK-SAME:    wgmma.commit_group.sync.aligned;
+attn_tile.kernel @product_in_blocks(%out: memref<128x16xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %kp = attn_tile.create_pipe at(1024) barriers(0) : !attn_tile.pipe<64x128xbf16, stages = 1>
+  %sp = attn_tile.create_pipe at(17408) barriers(16) : !attn_tile.pipe<64x16xbf16, stages = 1>
+  %k = attn_tile.wait %kp[%c0] : !attn_tile.pipe<64x128xbf16, stages = 1>
+  %b = attn_tile.wait %sp[%c0] : !attn_tile.pipe<64x16xbf16, stages = 1>
+  %s = attn_tile.mma_start %k, %b transpose_lhs
+      : !attn_tile.buffer<64x128xbf16>, !attn_tile.buffer<64x16xbf16>
+      -> !attn_tile.pending<vector<128x16xf32>>
+  %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<128x16xf32>>
+  attn_tile.release %k : !attn_tile.buffer<64x128xbf16>
+  attn_tile.release %b : !attn_tile.buffer<64x16xbf16>
+  attn_tile.store %r, %out[%c0, %c0] : vector<128x16xf32>, memref<128x16xf32>
+  attn_tile.return
+}

@@ -300,14 +300,6 @@ func.func private @key_stationary_interleave() attributes {
 
 // -----
 
-#seq = #attn_tile.sequential<query_tile = 16, key_tile = 64>
-func.func private @gradient_values() attributes {
-  // expected-error @below {{'values' needs 'queries': a kernel that adds to the gradients of queries has those of values as well}}
-  s = #attn_tile.gradient<rows = #seq, keys = #seq, values = #seq>
-}
-
-// -----
-
 func.func private @gradient_warps() attributes {
   // expected-error @below {{'rows' must have as many warps as the consumers of 'keys' without 'queries' (expected 8, found 4)}}
   s = #attn_tile.gradient<

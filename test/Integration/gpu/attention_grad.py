@@ -50,6 +50,13 @@ SUMS = """#attn_tile.gradient<
     rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
     keys = #attn_tile.key_stationary<query_tile = {tile}, key_tile = 128, stages = 2, consumers = 2>>"""
 
+# Where gradients of keys and values do not fit one kernel.
+SUMS_BESIDE_VALUES = """#attn_tile.gradient<
+    rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+    keys = #attn_tile.key_stationary<query_tile = {tile}, key_tile = 128, stages = 2, consumers = 2, traversal = grid,
+        pipelined = true>,
+    values = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = grid>>"""
+
 
 @dataclass
 class Variant:
@@ -95,7 +102,8 @@ class Variant:
         elif self.dropout:
             options += f" dropout({self.dropout}, %seed, %offset : tensor<i64>, tensor<i64>)"
         if self.sums:
-            options += f" schedule({SUMS.format(tile=self.sums)})"
+            schedule = SUMS if self.qk_dim <= 128 else SUMS_BESIDE_VALUES
+            options += f" schedule({schedule.format(tile=self.sums)})"
         if self.deterministic:
             options += " deterministic"
         dlse, dlse_type = (", %dlse", f", {lse}") if self.dlse else ("", "")
@@ -131,6 +139,8 @@ VARIANTS = [
     Variant("d96_sums", 96, heads=(4, 2), mask="causal", sums=64),
     Variant("d192_128", 192, 128, mask="causal"),
     Variant("d256", 256, deterministic=True),
+    Variant("d256_sums", 256, sums=48, dlse=True),
+    Variant("d256_sums_causal_grouped", 256, heads=(4, 2), mask="causal", sums=48),
     Variant("d64_dropout", 64, dropout=Dropout(0.125, "philox", 7)),
     Variant("d64_dropout_causal_grouped", 64, heads=(4, 2), mask="causal", dtype="f16", dropout=Dropout(0.3, "arx", 6)),
     Variant("d128_dropout", 128, mask="window", deterministic=True, dlse=True, dropout=Dropout(0.1, "arx", 6)),

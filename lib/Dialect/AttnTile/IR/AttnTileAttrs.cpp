@@ -190,12 +190,9 @@ LogicalResult GradientAttr::verify(EmitErrorFn emitError,
                                    attn::ScheduleAttrInterface rows,
                                    attn::ScheduleAttrInterface keys,
                                    attn::ScheduleAttrInterface queries,
-                                   attn::ScheduleAttrInterface values) {
+                                   attn::ScheduleAttrInterface) {
   if (queries)
     return success();
-  if (values)
-    return emitError() << "'values' needs 'queries': a kernel that adds to the "
-                          "gradients of queries has those of values as well";
   // Both kernels read the tiles that are added up.
   auto rowsOnGPU = dyn_cast<MultistageAttr>(rows);
   auto keysOnGPU = dyn_cast<KeyStationaryAttr>(keys);

@@ -169,6 +169,12 @@ static FailureOr<SmallVector<Stream>> collectStreams(ArrayRef<LoadOp> loads) {
   return streams;
 }
 
+/// Whether one product alone reads each tile of `stream`.
+static bool isReadOnce(const Stream &stream) {
+  return llvm::all_of(stream.loads,
+                      [](LoadOp load) { return load.getResult().hasOneUse(); });
+}
+
 /// Replaces `load` by the stage that `pipe` has for it.
 static WaitOp stageLoad(LoadOp load, Value pipe) {
   OpBuilder builder(load);
@@ -281,11 +287,12 @@ static void keepRegistersInFlight(ArrayRef<MmaWaitOp> waits) {
 
 /// Puts the computed operand of `product`, if it has one that must be there,
 /// into workgroup memory: into one of two stages in turn, so that a tile stays
-/// until the products that read it have been waited for.
+/// until the products that read it have been waited for, or into a single one,
+/// for which warpgroups wait for each other once more.
 static LogicalResult shareOperand(vector::ContractionOp product,
+                                  int64_t sharedStages,
                                   const DenseMap<Value, WaitOp> &waits,
                                   DenseMap<Value, Value> &shared) {
-  constexpr int64_t sharedStages = 2;
   OpOperand *operand = getSharedOperand(product);
   if (!operand || shared.contains(operand->get()))
     return success();
@@ -361,7 +368,7 @@ struct AttnTileCreatePipesPass
 
 void AttnTileCreatePipesPass::runOnOperation() {
   KernelOp kernel = getOperation();
-  if (stages <= 0 || queryStages <= 0) {
+  if (stages <= 0 || queryStages <= 0 || readOnceStages < 0) {
     kernel.emitError("pipes need at least one stage (asked for ")
         << stages.getValue() << " and " << queryStages.getValue() << ")";
     return signalPassFailure();
@@ -400,10 +407,13 @@ void AttnTileCreatePipesPass::runOnOperation() {
   for (Stream &stream : *streams) {
     LoadOp first = stream.loads.front();
     auto tile = cast<VectorType>(stream.tile);
-    bool once = isConstantIntValue(first.getLength(), 1);
-    auto type =
-        PipeType::get(&getContext(), tile.getShape(), tile.getElementType(),
-                      once ? queryStages : stages);
+    int64_t count = stages;
+    if (isConstantIntValue(first.getLength(), 1))
+      count = queryStages;
+    else if (readOnceStages != 0 && isReadOnce(stream))
+      count = readOnceStages;
+    auto type = PipeType::get(&getContext(), tile.getShape(),
+                              tile.getElementType(), count);
     Value pipe = CreatePipeOp::create(builder, first.getLoc(), type,
                                       /*offset=*/IntegerAttr(),
                                       /*barriers=*/IntegerAttr());
@@ -418,13 +428,27 @@ void AttnTileCreatePipesPass::runOnOperation() {
     waitsOfLoads[load.getResult()] = wait;
     buffers[load.getResult()] = wait.getBuffer();
   }
+  // Where sums are too large for workgroup memory, it has no room for two
+  // stages of what is shared either.
+  SmallVector<AddPackedOp> additions;
+  bool hasLargeSums = false;
+  kernel.walk([&](AddPackedOp op) {
+    auto tile = cast<VectorType>(op.getValue().getType());
+    int64_t bytes =
+        tile.getNumElements() * tile.getElementTypeBitWidth() / /*bits=*/8;
+    if (bytes <= maxPackedBytes)
+      additions.push_back(op);
+    else
+      hasLargeSums = true;
+  });
+  int64_t sharedStages = hasLargeSums ? 1 : 2;
   DenseMap<Value, Value> shared;
   for (auto &[block, contractions] : products)
     for (vector::ContractionOp product : contractions)
-      if (failed(shareOperand(product, waitsOfLoads, shared)))
+      if (failed(shareOperand(product, sharedStages, waitsOfLoads, shared)))
         return signalPassFailure();
 
-  kernel.walk([&](AddPackedOp op) {
+  for (AddPackedOp op : additions) {
     auto tile = cast<VectorType>(op.getValue().getType());
     auto type = PipeType::get(&getContext(), tile.getShape(),
                               tile.getElementType(), /*stages=*/1);
@@ -436,7 +460,7 @@ void AttnTileCreatePipesPass::runOnOperation() {
     op.getValueMutable().assign(PackOp::create(
         beforeOp, op.getLoc(), type.getBufferType(), op.getValue(), pipe));
     ++numPipes;
-  });
+  }
 
   DenseMap<Value, SmallVector<Operation *>> readers;
   SmallVector<SmallVector<MmaStartOp>> starts;

@@ -64,6 +64,8 @@ private:
   /// What depends on the result of `op` within the step, `op` included.
   DenseSet<Operation *> collectUsers(Operation *op) const;
   MmaWaitOp getWait(MmaStartOp start) const;
+  /// Whether sums of what `part` shares are added straight from registers.
+  bool addsRegisters(const Part &part) const;
   /// Issues `op`, after those operations of its stage that it needs.
   void issue(Operation *op);
   /// Issues the wait for a product, and then the releases of the stages that it
@@ -197,6 +199,12 @@ LogicalResult StepSchedule::findParts(StringRef &reason) {
   return success();
 }
 
+bool StepSchedule::addsRegisters(const Part &part) const {
+  return llvm::any_of(part.ofShared, [&](MmaStartOp start) {
+    return llvm::any_of(getWait(start)->getUsers(), llvm::IsaPred<AddPackedOp>);
+  });
+}
+
 void StepSchedule::beginEarly() {
   const Part &part = parts.front();
   SetVector<Operation *> slice;
@@ -220,7 +228,7 @@ LogicalResult StepSchedule::build(StringRef &reason) {
   beginEarly();
   for (auto [i, part] : llvm::enumerate(parts)) {
     const Part &next = parts[(i + 1) % parts.size()];
-    issue(getWait(part.grads));
+    issueWait(part.grads);
     for (MmaStartOp start : part.ofWeights)
       issue(start);
     for (MmaStartOp start : part.ofGrads)
@@ -230,18 +238,21 @@ LogicalResult StepSchedule::build(StringRef &reason) {
     for (MmaStartOp start : part.ofWeights)
       issueWait(start);
     // The products of what was shared come first, for their results have far
-    // to go; the next scores are in flight meanwhile.
+    // to go; the next scores are in flight meanwhile. Sums that are added from
+    // registers are large, and leave none for these.
     for (MmaStartOp start : part.ofShared)
       issue(start);
-    issue(next.scores);
+    if (!addsRegisters(part))
+      issue(next.scores);
     for (MmaStartOp start : part.ofGrads)
       issue(start);
     for (MmaStartOp start : part.ofShared) {
       issueWait(start);
       for (Operation *user : getWait(start)->getUsers())
-        if (isa<PackOp>(user))
+        if (isa<PackOp, AddPackedOp>(user))
           issue(user);
     }
+    issue(next.scores);
     issue(next.grads);
     issue(getWait(next.scores));
     for (Operation *exponential : next.exponentials)

@@ -201,6 +201,9 @@ struct KeyStationarySchedule
     addCleanUp(pm);
     AttnTileCreatePipesPassOptions pipes;
     pipes.stages = schedule.getStages();
+    // What the first product of a step alone reads is free again early.
+    if (schedule.getPipelined())
+      pipes.readOnceStages = 1;
     pm.addNestedPass<KernelOp>(createAttnTileCreatePipesPass(pipes));
     AttnTileSplitRolesPassOptions roles;
     roles.consumers = schedule.getConsumers();

@@ -1,6 +1,8 @@
 // RUN: attn-opt %s -attn-tile-create-pipes -split-input-file | FileCheck %s
 // RUN: attn-opt %s -attn-tile-create-pipes='stages=3 query-stages=2' -split-input-file \
 // RUN:   | FileCheck %s --check-prefix=STAGES
+// RUN: attn-opt %s -attn-tile-create-pipes='read-once-stages=1 max-packed-bytes=16383' -split-input-file \
+// RUN:   | FileCheck %s --check-prefix=SCARCE
 // RUN: attn-opt %s -attn-tile-create-pipes -split-input-file \
 // RUN:   --remarks-filter='attn-tile.*' --remark-format=emitRemark 2>&1 >/dev/null \
 // RUN:   | FileCheck %s --check-prefix=REMARK
@@ -242,6 +244,54 @@ attn_tile.kernel @rows_and_columns(%key: memref<?x128xf16>, %query: memref<?x128
         iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
         %k, %p1, %zero1 : vector<64x128xf16>, vector<64x32xf16> into vector<128x32xf32>
     attn_tile.store %o, %out[%t, %c0] : vector<128x32xf32>, memref<?x32xf32>
+  }
+  attn_tile.return
+}
+
+// -----
+
+// Each tile of %once is read by one product, each of %twice by two. What is added
+// goes through a stage of its size, or straight from registers if that is too
+// large.
+
+#rows = affine_map<(m, n, k) -> (m, k)>
+#keys = affine_map<(m, n, k) -> (n, k)>
+#values = affine_map<(m, n, k) -> (k, n)>
+#result = affine_map<(m, n, k) -> (m, n)>
+
+// CHECK-LABEL: attn_tile.kernel @scarce
+// CHECK-DAG:     attn_tile.create_pipe : <16x64xf16, stages = 2>
+// CHECK-DAG:     attn_tile.create_pipe : <16x128xf16, stages = 2>
+// CHECK-DAG:     %[[SUMS:.*]] = attn_tile.create_pipe : <64x64xf32, stages = 1>
+// CHECK:         %[[PACKED:.*]] = attn_tile.pack %{{.*}} in %[[SUMS]]
+// CHECK-NEXT:    attn_tile.add_packed %[[PACKED]] to
+// SCARCE-LABEL: attn_tile.kernel @scarce
+// SCARCE-NOT:    xf32, stages
+// SCARCE-DAG:    attn_tile.create_pipe : <16x64xf16, stages = 2>
+// SCARCE-DAG:    attn_tile.create_pipe : <16x128xf16, stages = 1>
+// SCARCE:        attn_tile.add_packed %{{.*}} : vector<64x64xf32> to memref<?x64xf32>
+attn_tile.kernel @scarce(%a: memref<?x128xf16>, %b: memref<?x64xf16>, %once: memref<?x128xf16>,
+                         %twice: memref<?x64xf16>, %sums: memref<?x64xf32>, %out: memref<?x16xf32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %zero = arith.constant dense<0.0> : vector<64x16xf32>
+  %zero1 = arith.constant dense<0.0> : vector<64x64xf32>
+  %x = attn_tile.load %a[%c0, %c0] stream(%c0 of %c1) : memref<?x128xf16> -> vector<64x128xf16>
+  %y = attn_tile.load %b[%c0, %c0] stream(%c0 of %c1) : memref<?x64xf16> -> vector<64x64xf16>
+  scf.for %t = %c0 to %n step %c1 {
+    %u = attn_tile.load %once[%t, %c0] stream(%t of %n) : memref<?x128xf16> -> vector<16x128xf16>
+    %v = attn_tile.load %twice[%t, %c0] stream(%t of %n) : memref<?x64xf16> -> vector<16x64xf16>
+    %s = vector.contract {indexing_maps = [#rows, #keys, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %x, %u, %zero : vector<64x128xf16>, vector<16x128xf16> into vector<64x16xf32>
+    %r = vector.contract {indexing_maps = [#rows, #keys, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %y, %v, %s : vector<64x64xf16>, vector<16x64xf16> into vector<64x16xf32>
+    %p = arith.truncf %r : vector<64x16xf32> to vector<64x16xf16>
+    %o = vector.contract {indexing_maps = [#rows, #values, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %p, %v, %zero1 : vector<64x16xf16>, vector<16x64xf16> into vector<64x64xf32>
+    attn_tile.add_packed %o to %sums[%t, %c0] : vector<64x64xf32> to memref<?x64xf32>
   }
   attn_tile.return
 }

@@ -113,6 +113,65 @@ attn_tile.kernel @step(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums: mem
 
 // -----
 
+// Without gradients of values, what the first product of a step alone reads is
+// given back at once. The next scores wait for sums that are added from registers.
+
+// REMARK:        Function=registers | Remark="begins the next step early"
+
+// CHECK-LABEL: attn_tile.kernel @registers(
+// CHECK:           scf.for
+// CHECK:             attn_tile.mma_wait
+// CHECK-NEXT:        attn_tile.release
+// CHECK:             %[[SHARED:.*]] = attn_tile.share
+// CHECK-NEXT:        %[[DQ:.*]] = attn_tile.mma_start %{{.*}}, %[[SHARED]] transpose_lhs
+// CHECK-NEXT:        attn_tile.mma_start %{{.*}} acc
+// CHECK-NEXT:        %[[DQR:.*]] = attn_tile.mma_wait %[[DQ]]
+// CHECK:             attn_tile.add_packed %[[DQR]] to
+// CHECK:             attn_tile.mma_start {{.*}} transpose_rhs
+// CHECK:             attn_tile.mma_start {{.*}} transpose_rhs
+// CHECK:             math.exp2
+// CHECK:             scf.yield
+attn_tile.kernel @registers(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums: memref<?x64xf32>, %c: vector<128x64xf32>,
+                            %out: memref<128x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %zero = arith.constant dense<0.0> : vector<128x64xf32>
+  %qp = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
+  %op = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 1>
+  %dsp = attn_tile.create_pipe : !attn_tile.pipe<128x64xbf16, stages = 1>
+  %r = scf.for %t = %c0 to %n step %c1 iter_args(%dk = %zero) -> (vector<128x64xf32>) {
+    %row = arith.muli %t, %c64 : index
+    %q = attn_tile.wait %qp[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+    %s0 = attn_tile.mma_start %k, %q transpose_rhs
+        : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %o = attn_tile.wait %op[%t] : !attn_tile.pipe<64x64xbf16, stages = 1>
+    %dp0 = attn_tile.mma_start %k, %o transpose_rhs
+        : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %s = attn_tile.mma_wait %s0 : !attn_tile.pending<vector<128x64xf32>>
+    %x = arith.mulf %s, %c : vector<128x64xf32>
+    %p = math.exp2 %x : vector<128x64xf32>
+    %dp = attn_tile.mma_wait %dp0 : !attn_tile.pending<vector<128x64xf32>>
+    attn_tile.release %o : !attn_tile.buffer<64x64xbf16>
+    %ds = arith.mulf %p, %dp : vector<128x64xf32>
+    %dst = arith.truncf %ds : vector<128x64xf32> to vector<128x64xbf16>
+    %dk0 = attn_tile.mma_start %dst, %q acc %dk
+        : vector<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %shared = attn_tile.share %dst in %dsp[%t] : vector<128x64xbf16>, !attn_tile.pipe<128x64xbf16, stages = 1>
+    %dq0 = attn_tile.mma_start %k, %shared transpose_lhs
+        : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<128x64xbf16> -> !attn_tile.pending<vector<64x64xf32>>
+    %dk1 = attn_tile.mma_wait %dk0 : !attn_tile.pending<vector<128x64xf32>>
+    attn_tile.release %q : !attn_tile.buffer<64x64xbf16>
+    %dq = attn_tile.mma_wait %dq0 : !attn_tile.pending<vector<64x64xf32>>
+    attn_tile.add_packed %dq to %sums[%row, %c0] : vector<64x64xf32> to memref<?x64xf32>
+    scf.yield %dk1 : vector<128x64xf32>
+  }
+  attn_tile.store %r, %out[%c0, %c0] : vector<128x64xf32>, memref<128x64xf32>
+  attn_tile.return
+}
+
+// -----
+
 // A single product has no second one to begin with.
 
 // REMARK: Function=one_product | Remark="a step does not begin with pairs of products"

@@ -214,8 +214,9 @@ def AttnTileCreatePipesPass
     operand that is computed, but must be staged, is put into workgroup memory by
     `attn_tile.share`, at the position of a tile that is loaded beside it. Rows of
     streams beside the tiles are staged as well, and read by `attn_tile.read`.
-    Tiles that are added to packed ones go through a pipe of one stage. A product
-    that starts from a zero accumulator gets none.
+    Tiles that are added to packed ones go through a pipe of one stage, unless they
+    are too large for that: then operands that are shared have one stage instead of
+    two, too. A product that starts from a zero accumulator gets none.
 
     Each product starts where it was and is waited for before the first use of
     its result, in the order of the starts; a stage is released after the last
@@ -252,6 +253,11 @@ def AttnTileCreatePipesPass
            "Stages of the pipes that are filled in loops">,
     Option<"queryStages", "query-stages", "int64_t", /*default=*/"1",
            "Stages of the pipes that are filled once for each work item">,
+    Option<"readOnceStages", "read-once-stages", "int64_t", /*default=*/"0",
+           "Stages of the pipes that are filled in loops and whose tiles one "
+           "product reads each (0 for those of the others)">,
+    Option<"maxPackedBytes", "max-packed-bytes", "int64_t", /*default=*/"32768",
+           "Bytes of the largest tile that is added through a pipe">,
   ];
   let statistics = [
     Statistic<"numPipes", "num-pipes", "Number of pipes created">,
@@ -359,8 +365,9 @@ def AttnTilePipelineStepsPass
     before it are done, so it comes last of those that are started together. The
     loop carries the gradients of weights in flight; they are waited for before
     anything else. A step of several tiles of queries is pipelined from tile to
-    tile. The loop gets a prologue and an epilogue and runs only if there is a
-    step.
+    tile. Sums that are added from registers leave none for the next scores, which
+    start after them. The loop gets a prologue and an epilogue and runs only if there
+    is a step.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
