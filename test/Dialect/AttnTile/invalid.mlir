@@ -101,7 +101,7 @@ attn_tile.kernel @kernel() {
 }
 func.func @grid_type(%n: i32) {
   // expected-error @below {{'attn_tile.launch' op operand #0 must be variadic of index, but got 'i32'}}
-  "attn_tile.launch"(%n, %n, %n) <{kernel = @kernel, operandSegmentSizes = array<i32: 3, 0>}> : (i32, i32, i32) -> ()
+  "attn_tile.launch"(%n, %n, %n) <{kernel = @kernel, operandSegmentSizes = array<i32: 3, 0, 0>}> : (i32, i32, i32) -> ()
   return
 }
 
