@@ -184,6 +184,28 @@ static void uniteSizes(MatmulOp op, func::FuncOp func, SizeClasses &sizes) {
   unite(batches, "batch", func, sizes);
 }
 
+/// Unites the sizes that operations that are gone needed to be equal, and
+/// removes the notes.
+static void uniteNotedSizes(func::FuncOp func, SizeClasses &sizes) {
+  for (BlockArgument argument : func.getArguments()) {
+    unsigned number = argument.getArgNumber();
+    auto noted =
+        func.getArgAttrOfType<DenseI64ArrayAttr>(number, equalSizesAttrName);
+    if (!noted)
+      continue;
+    auto hasDim = [&](int64_t argument, int64_t dim) {
+      return argument >= 0 && argument < func.getNumArguments() && dim >= 0 &&
+             dim < cast<MemRefType>(func.getArgument(argument).getType())
+                       .getRank();
+    };
+    for (ArrayRef<int64_t> rest = noted; rest.size() >= 3;
+         rest = rest.drop_front(3))
+      if (hasDim(number, rest[0]) && hasDim(rest[1], rest[2]))
+        sizes.unite({{rest[1], rest[2]}, {number, rest[0]}}, "");
+    func.removeArgAttr(number, equalSizesAttrName);
+  }
+}
+
 /// Whether `memref` or a view of it may be written.
 static bool mayBeWritten(Value memref) {
   for (Operation *user : memref.getUsers()) {
@@ -435,6 +457,7 @@ static LogicalResult describe(func::FuncOp func, int64_t stagedAlignment) {
       staged.insert(getArgument(op.getOut(), func));
   });
   func.walk([&](linalg::LinalgOp op) { uniteSizes(op, func, sizes); });
+  uniteNotedSizes(func, sizes);
 
   // Number the dynamic sizes in the order of arguments. A class with a static
   // size has that size everywhere.

@@ -140,3 +140,22 @@ func.func @product(%a: memref<?x?x?xbf16>, %b: memref<64x?xbf16>, %c: memref<?x?
   attn.matmul ins(%a, %b : memref<?x?x?xbf16>, memref<64x?xbf16>) outs(%c : memref<?x?x64xf32>) transpose_rhs
   return
 }
+
+// Sizes that a mask needed to be equal before it became a region; notes that
+// make no sense count for nothing.
+
+// CHECK-LABEL: func.func @noted(
+// CHECK-SAME:    attn.dims = array<i64: -1, 4, -2, 64>
+// CHECK-SAME:    attn.dims = array<i64: -1, 4, -3, 64>
+// CHECK-SAME:    attn.dims = array<i64: -1, -2>
+// CHECK-SAME:    attn.dims = array<i64: 1, -3>
+// CHECK-SAME:    attn.dims = array<i64: -4>
+// CHECK-NOT:     attn.equal_sizes
+func.func @noted(%q: memref<?x4x?x64xf16>, %k: memref<?x4x?x64xf16>,
+                 %ids: memref<?x?xi32> {attn.equal_sizes = array<i64: 0, 0, 0, 1, 0, 2>},
+                 %others: memref<1x?xi32> {attn.equal_sizes = array<i64: 1, 1, 2>},
+                 %x: memref<?xi32> {attn.equal_sizes = array<i64: 0, 9, 0, -1, 0, 2, 0, 0>}, %o: memref<?x4x?x64xf16>) {
+  attn.attention ins(%q, %k, %k : memref<?x4x?x64xf16>, memref<?x4x?x64xf16>, memref<?x4x?x64xf16>)
+      outs(%o : memref<?x4x?x64xf16>)
+  return
+}

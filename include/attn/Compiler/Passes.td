@@ -74,7 +74,8 @@ def AttnDescribeArgumentsPass
     | `attn.symbols` | function | names of the dynamic sizes |
 
     Dynamic sizes get the same number where an `attn.attention` or a linalg operation
-    needs them to be equal. Adds `attn_flops_<name>` to the module, which counts the floating
+    needs them to be equal, or `attn.equal_sizes` notes it: triples of a dimension, another
+    argument and its dimension, which `attn-expand-masks` attaches and this pass removes. Adds `attn_flops_<name>` to the module, which counts the floating
     point operations of a call.
 
     Arguments must be memrefs whose elements the C ABI knows.

@@ -161,6 +161,21 @@ verifyLastSize(function_ref<InFlightDiagnostic()> emitError,
                      << expected << " (was " << size << ")";
 }
 
+/// Adds that the first `shared` dimensions of operand `number` are those of the
+/// query, unless all share them, and that its last one is dimension `otherDim`
+/// of `other`, if that is given.
+static void addEqualSizes(SmallVectorImpl<EqualSizes> &sizes,
+                          const MaskReads &reads, int64_t number,
+                          int64_t shared, Value other = {},
+                          int64_t otherDim = 2) {
+  Value operand = reads.operands[number];
+  for (int64_t dim = 0; dim < shared; ++dim)
+    if (getDimSize(operand, dim) != 1)
+      sizes.push_back({operand, dim, reads.query, dim});
+  if (other)
+    sizes.push_back({operand, shared, other, otherDim});
+}
+
 //===----------------------------------------------------------------------===//
 // DocumentsAttr
 //===----------------------------------------------------------------------===//
@@ -180,6 +195,14 @@ DocumentsAttr::verifyReads(function_ref<InFlightDiagnostic()> emitError,
                               getDimSize(sized, 2))))
       return failure();
   return success();
+}
+
+SmallVector<EqualSizes>
+DocumentsAttr::getEqualSizes(const MaskReads &reads) const {
+  SmallVector<EqualSizes> sizes;
+  addEqualSizes(sizes, reads, getQueries(), 1, reads.query);
+  addEqualSizes(sizes, reads, getKeys(), 1, reads.key);
+  return sizes;
 }
 
 SmallVector<Value> DocumentsAttr::emitTables(OpBuilder &, Location,
@@ -229,6 +252,15 @@ PackedDocumentsAttr::verifyReads(function_ref<InFlightDiagnostic()> emitError,
   return verifyLastSize(emitError, reads, "keys", getKeys(), queries);
 }
 
+SmallVector<EqualSizes>
+PackedDocumentsAttr::getEqualSizes(const MaskReads &reads) const {
+  SmallVector<EqualSizes> sizes;
+  addEqualSizes(sizes, reads, getQueries(), 1);
+  // As many documents of keys as of queries.
+  addEqualSizes(sizes, reads, getKeys(), 1, reads.operands[getQueries()], 1);
+  return sizes;
+}
+
 SmallVector<Value>
 PackedDocumentsAttr::emitTables(OpBuilder &builder, Location loc,
                                 const MaskReads &reads) const {
@@ -268,6 +300,12 @@ TreeAttr::verifyReads(function_ref<InFlightDiagnostic()> emitError,
     return failure();
   return verifyLastSize(emitError, reads, "parents", getParents(),
                         getDimSize(reads.query, 2));
+}
+
+SmallVector<EqualSizes> TreeAttr::getEqualSizes(const MaskReads &reads) const {
+  SmallVector<EqualSizes> sizes;
+  addEqualSizes(sizes, reads, getParents(), 1, reads.query);
+  return sizes;
 }
 
 SmallVector<Value> TreeAttr::emitTables(OpBuilder &builder, Location loc,
@@ -341,6 +379,14 @@ BlockMaskAttr::verifyReads(function_ref<InFlightDiagnostic()> emitError,
                         ShapedType::isDynamic(length)
                             ? length
                             : llvm::divideCeil(length, getRows()) + 1);
+}
+
+SmallVector<EqualSizes>
+BlockMaskAttr::getEqualSizes(const MaskReads &reads) const {
+  SmallVector<EqualSizes> sizes;
+  addEqualSizes(sizes, reads, getOffsets(), 2);
+  addEqualSizes(sizes, reads, getIndices(), 2);
+  return sizes;
 }
 
 SmallVector<Value> BlockMaskAttr::emitTables(OpBuilder &builder, Location loc,

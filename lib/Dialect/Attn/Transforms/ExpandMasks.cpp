@@ -17,6 +17,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/PatternMatch.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace mlir::attn {
@@ -48,6 +49,41 @@ static Attribute getPreparation(AttentionOpInterface op) {
   return schedule ? schedule.getPreparation() : ScheduleAttrInterface();
 }
 
+/// The argument of the function around `op` that `value` is, but for casts.
+static BlockArgument getArgument(FunctionOpInterface func, Value value) {
+  while (auto cast = value.getDefiningOp<tensor::CastOp>())
+    value = cast.getSource();
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (!func || !argument ||
+      argument.getOwner() != &func.getFunctionBody().front())
+    return {};
+  return argument;
+}
+
+/// Notes on arguments of the function which of their sizes the mask needs to be
+/// equal: the code that takes its place does not tell.
+static void noteEqualSizes(RewriterBase &rewriter, AttentionOpInterface op,
+                           const MaskReads &reads) {
+  auto func = op->getParentOfType<FunctionOpInterface>();
+  op.getMaskAttr().walk([&](MaskAttrInterface part) {
+    for (const EqualSizes &sizes : part.getEqualSizes(reads)) {
+      BlockArgument argument = getArgument(func, sizes.operand);
+      BlockArgument other = getArgument(func, sizes.other);
+      if (!argument || !other || argument == other)
+        continue;
+      SmallVector<int64_t> noted;
+      if (auto attr = func.getArgAttrOfType<DenseI64ArrayAttr>(
+              argument.getArgNumber(), equalSizesAttrName))
+        noted.assign(attr.asArrayRef().begin(), attr.asArrayRef().end());
+      noted.append({sizes.dim, int64_t(other.getArgNumber()), sizes.otherDim});
+      rewriter.modifyOpInPlace(func, [&] {
+        func.setArgAttr(argument.getArgNumber(), equalSizesAttrName,
+                        rewriter.getDenseI64ArrayAttr(noted));
+      });
+    }
+  });
+}
+
 static void expand(RewriterBase &rewriter, AttentionOpInterface op) {
   Location loc = op.getLoc();
   SmallVector<MaskAttrInterface> named, read;
@@ -64,6 +100,7 @@ static void expand(RewriterBase &rewriter, AttentionOpInterface op) {
   SmallVector<Value> operands(op.getMaskReads());
   MaskReads reads{operands,    op.getQuery(), op.getKey(),
                   queryLength, keyLength,     getPreparation(op)};
+  noteEqualSizes(rewriter, op, reads);
   llvm::MapVector<Attribute, SmallVector<Value>> tables;
   op.getMaskAttr().walk([&](MaskAttrInterface part) {
     if (!part.getReads().empty() && !tables.contains(part))

@@ -3,7 +3,7 @@
 // What reads no operand stays named.
 
 // CHECK-LABEL: func @documents
-// CHECK-SAME:    %[[IDS:[a-z0-9]+]]: tensor<?x?xi32>, %[[OTHERS:[a-z0-9]+]]: tensor<1x?xi32>)
+// CHECK-SAME:    %[[IDS:[a-z0-9]+]]: tensor<?x?xi32> {attn.equal_sizes = array<i64: 0, 0, 0, 1, 0, 2>}, %[[OTHERS:[a-z0-9]+]]: tensor<1x?xi32> {attn.equal_sizes = array<i64: 1, 0, 2>})
 // CHECK:         attn.attention {{.*}} mask(#attn.causal) keep {
 // CHECK-NEXT:    ^bb0(%[[B:.*]]: index, %{{.*}}: index, %[[I:.*]]: index, %[[J:.*]]: index):
 // CHECK-NEXT:      %[[X:.*]] = tensor.extract %[[IDS]][%[[B]], %[[I]]]

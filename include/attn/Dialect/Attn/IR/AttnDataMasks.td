@@ -24,7 +24,8 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 
 class Attn_DataMaskAttr<string name, string mnemonicName>
     : Attn_Attr<name, mnemonicName, [DeclareAttrInterfaceMethods<
-          Attn_MaskAttrInterface, ["getReads", "verifyReads", "emitTables"]>]> {
+          Attn_MaskAttrInterface, ["getReads", "verifyReads", "getEqualSizes",
+                                   "emitTables"]>]> {
   let assemblyFormat = "`<` struct(params) `>`";
 }
 

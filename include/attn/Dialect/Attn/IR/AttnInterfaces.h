@@ -62,6 +62,18 @@ struct MaskReads {
   Attribute schedule;
 };
 
+/// A dimension of an operand that must be as large as that of another.
+struct EqualSizes {
+  Value operand;
+  int64_t dim;
+  Value other;
+  int64_t otherDim;
+};
+
+/// Attribute of function arguments: sizes that must equal those of other
+/// arguments, as triples of a dimension, the other argument and its dimension.
+inline constexpr llvm::StringLiteral equalSizesAttrName = "attn.equal_sizes";
+
 /// The keys `[first, last]`, both inclusive, of one tile. All values have type
 /// `index`.
 struct KeySpan {

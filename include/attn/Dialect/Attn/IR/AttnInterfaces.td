@@ -102,6 +102,14 @@ def Attn_MaskAttrInterface : AttrInterface<"MaskAttrInterface"> {
            "const ::mlir::attn::MaskReads &":$reads), /*methodBody=*/"",
       /*defaultImplementation=*/"return ::mlir::success();">,
     InterfaceMethod<[{
+        Sizes of the operands that must equal those of others, beyond what types
+        say. `verifyReads` compares them where both are static; callers of a
+        compiled function are told of others.
+      }],
+      "::llvm::SmallVector<::mlir::attn::EqualSizes>", "getEqualSizes",
+      (ins "const ::mlir::attn::MaskReads &":$reads), /*methodBody=*/"",
+      /*defaultImplementation=*/"return {};">,
+    InterfaceMethod<[{
         Emits, before the attention, what the predicate of a mask with operands
         reads: operands, and tables that are made of them. `emitPredicate` gets
         them back by `MaskPosition::getTables`.

@@ -206,7 +206,8 @@ def AttnExpandMasksPass : Pass<"attn-expand-masks"> {
   let description = [{
     Named masks that data decides become code of the keep region, and the tables
     that this reads are made before the attention. Parts of a conjunction that
-    read no operands stay named.
+    read no operands stay named. Where operands are arguments of the function,
+    `attn.equal_sizes` on these notes which of their sizes must be equal.
 
     ```mlir
     attn.attention ... mask(#attn.and<#attn.causal, #attn.tree<parents = 0>>)
