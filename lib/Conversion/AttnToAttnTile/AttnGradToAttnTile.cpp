@@ -115,6 +115,9 @@ LogicalResult GradLowering::lower() {
   if (op.getDeterministic() && !parts.queries)
     return op.emitOpError("must be deterministic, but its schedule adds up the "
                           "gradients of queries in any order");
+  if (op.getIdentity() && op.getDlse())
+    return op.emitOpError(
+        "with 'identity' and 'dlse' has no tiled program yet");
   if (!op.getDcaptures().empty())
     return op.emitOpError("gradients of captured arrays have no kernel yet");
   if (!op.getScoreRegion().empty() && op.getScoreGradRegion().empty())
@@ -165,8 +168,9 @@ LogicalResult GradLowering::lower() {
     writeKernel(writer, addKernel(writer, part, name));
   };
   write(parts.rows, "rows",
-        {op.getOut(), op.getDout(), op.getLse(), op.getDlse(),
-         workspace.exponent, workspace.delta, workspace.sums},
+        {op.getOut(), op.getDout(), op.getLse(), op.getDlse(), op.getIdentity(),
+         op.getIdentity() ? op.getValue() : Value(), workspace.exponent,
+         workspace.delta, workspace.sums},
         [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
           writer.writeRows(kernel, workspace);
         });
@@ -190,7 +194,9 @@ LogicalResult GradLowering::lower() {
           {op.getQuery(), op.getKey(), results.key ? op.getValue() : Value(),
            op.getDout(), workspace.exponent,
            results.key ? workspace.delta : Value(), results.key, results.value,
-           results.key ? workspace.sums : Value(), listed.lists, listed.order},
+           results.key ? workspace.sums : Value(),
+           results.value ? op.getIdentity() : Value(), listed.lists,
+           listed.order},
           [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
             writer.writeKeys(kernel, workspace, results, listed);
           });

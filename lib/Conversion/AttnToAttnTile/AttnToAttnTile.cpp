@@ -18,6 +18,7 @@
 #include "KernelDropout.h"
 #include "MaskTables.h"
 #include "PlanSequences.h"
+#include "TileProgramBuilder.h"
 #include "attn/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -46,17 +47,12 @@ using namespace mlir::attn;
 /// Columns of the partial row sums.
 static constexpr int64_t numPartialSums = 8;
 
-/// Head dimensions of tiles are padded with zeros to a multiple of this, the
-/// depth of one step of the matrix instructions for 16-bit types.
-static constexpr int64_t headDimMultiple = 16;
-
 /// How far the maximum of a row may exceed its reference, as a power of two:
 /// weights stay below 2^8, far from the limits of f16 and of the f32 sums.
 static constexpr double maxExponentGrowth = 8;
 /// The smallest factor, and the inverse of the largest one, that is taken out
 /// of scores and left to the exponent.
 static constexpr double minTileScale = 1e-9;
-static constexpr double log2e = 1.4426950408889634074;
 
 namespace {
 /// Writes the kernel of one attention.
@@ -80,6 +76,8 @@ private:
     KernelDropout::Source dropout;
     /// Where the item is stored. Without sequences rows are positions.
     Value batch, keyHead, firstQueryRow, firstKeyRow;
+    /// The weight of the identity, if it is mixed with the others.
+    Value identity;
   };
 
   /// What a step of the loop over key tiles carries on.
@@ -95,6 +93,8 @@ private:
   /// The state before the first step: that of a row without keys.
   State emitInitialState(const WorkItem &item);
   void writeResults(const WorkItem &item, const State &state);
+  /// Adds the values that the identity weighs to a tile of results.
+  Value addIdentity(const WorkItem &item, Value tile);
   Value writeScores(const WorkItem &item, Value scores, Value firstKey);
 
   /// Clones a region of the attention to the end of `target`, a region of an
@@ -150,14 +150,14 @@ private:
   void storeTile(const WorkItem &item, Value tile, Value dest,
                  ValueRange indices);
 
-  ImplicitLocOpBuilder b;
+  TileProgramBuilder b;
   AttentionOp attention;
   KernelDropout dropout;
   attn_tile::KernelOp kernel;
   IRMapping captured;
 
   int64_t queryTileSize, keyTileSize, queryHeadDim, valueHeadDim;
-  Value query, key, value, out, lse, sinks, headMap;
+  Value query, key, value, out, lse, sinks, headMap, identity;
   /// The list of work items, if sequences are given.
   Value plan;
   /// The lists of key tiles, if masks read tensors, and the order of query
@@ -213,6 +213,8 @@ KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
     sinks = *next++;
   if (attention.getHeadMap())
     headMap = *next++;
+  if (attention.getIdentity())
+    identity = *next++;
   if (attention.hasSequences())
     plan = *next++;
   if (needsClassification(attention)) {
@@ -292,6 +294,8 @@ KernelWriter::WorkItem KernelWriter::makeItem(ValueRange ids) {
   } else if (int64_t group = attention.getGroupSize(); group != 1)
     item.keyHead = arith::DivUIOp::create(b, item.head, index(group));
   item.dropout = dropout.emitSource(b, captured, item.sequence, item.head);
+  if (identity)
+    item.identity = b.loadHeadScalar(identity, item.head);
   return item;
 }
 
@@ -300,10 +304,15 @@ void KernelWriter::writeWorkItem(const WorkItem &item) {
   Value queryTile =
       loadTile(query, {item.batch, item.head, item.firstQueryRow, zero},
                queryTileSize, queryHeadDim, zero, one);
+  // The identity alone needs no scores, unless their sum is asked for.
+  Value needed;
+  if (item.identity && !lse)
+    needed = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, item.identity,
+                                   b.scalar(1));
   auto tiles = attn_tile::KeyTilesOp::create(
       b, item.sequence, item.head, item.firstQuery, queryTileSize, keyTileSize,
       item.queryLength, item.keyLength, attention.getMaskAttr(), lists,
-      item.listRow);
+      item.listRow, needed);
   cloneKeepRegion(tiles.getKeep());
 
   State init = emitInitialState(item);
@@ -328,18 +337,13 @@ KernelWriter::State KernelWriter::emitInitialState(const WorkItem &item) {
             splat({queryTileSize, numPartialSums}, 0), acc};
 
   // A sink is a score of weight exp(0) whose value is zero.
-  Value sink = memref::LoadOp::create(b, sinks, item.head);
-  if (!sink.getType().isF32())
-    sink = arith::ExtFOp::create(b, b.getF32Type(), sink);
-  auto constant = [&](double value) -> Value {
-    return arith::ConstantOp::create(b, b.getF32FloatAttr(value));
-  };
-  Value lowest = constant(-std::numeric_limits<double>::infinity());
+  Value sink = b.loadHeadScalar(sinks, item.head);
+  Value lowest = b.scalar(-std::numeric_limits<double>::infinity());
   Value exists =
       arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, sink, lowest);
   Value part = arith::SelectOp::create(
-      b, exists, constant(1.0 / numPartialSums), constant(0));
-  Value score = arith::MulFOp::create(b, sink, constant(1 / tileScale));
+      b, exists, b.scalar(1.0 / numPartialSums), b.scalar(0));
+  Value score = arith::MulFOp::create(b, sink, b.scalar(1 / tileScale));
   return {vector::BroadcastOp::create(b, f32Vector(queryTileSize), score),
           vector::BroadcastOp::create(
               b, f32Vector({queryTileSize, numPartialSums}), part),
@@ -557,8 +561,16 @@ void KernelWriter::writeResults(const WorkItem &item, const State &state) {
   Value inverse = arith::DivFOp::create(
       b, splat(queryTileSize, 1 / dropout.getKeepProbability()), sum);
   inverse = arith::SelectOp::create(b, empty, zero, inverse);
+  if (item.identity) {
+    Value rest = arith::SubFOp::create(b, b.scalar(1), item.identity);
+    inverse = arith::MulFOp::create(
+        b, inverse,
+        vector::BroadcastOp::create(b, f32Vector(queryTileSize), rest));
+  }
   Value result =
       arith::MulFOp::create(b, state.acc, broadcastRows(inverse, valueHeadDim));
+  if (item.identity)
+    result = addIdentity(item, result);
   Type element = cast<MemRefType>(out.getType()).getElementType();
   if (!element.isF32())
     result = arith::TruncFOp::create(
@@ -577,6 +589,23 @@ void KernelWriter::writeResults(const WorkItem &item, const State &state) {
   Value logSum = math::LogOp::create(b, sum);
   storeTile(item, arith::AddFOp::create(b, scaledMax, logSum), lse,
             {item.batch, item.head, item.firstQueryRow});
+}
+
+Value KernelWriter::addIdentity(const WorkItem &item, Value tile) {
+  TileProgramBuilder::MatchingRows rows{value,
+                                        item.batch,
+                                        item.keyHead,
+                                        item.firstQuery,
+                                        item.queryLength,
+                                        Value(),
+                                        Value(),
+                                        plan ? item.firstKeyRow : Value()};
+  auto [queries, keys] = attention.getStaticLengths();
+  if (ShapedType::isDynamic(queries) || queries != keys) {
+    rows.shift = arith::SubIOp::create(b, item.keyLength, item.queryLength);
+    rows.length = item.keyLength;
+  }
+  return b.addScaledRows(tile, item.identity, rows);
 }
 
 Value KernelWriter::contract(Value lhs, Value rhs, Value acc,
@@ -680,6 +709,8 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
     checkHeadMap(rewriter, attention, symbols);
     operands.push_back(map);
   }
+  if (Value identity = attention.getIdentity())
+    operands.push_back(identity);
   Value plan;
   if (attention.hasSequences()) {
     plan = planSequences(rewriter, attention, symbols);

@@ -163,6 +163,16 @@ private:
   }
   void emitStore(Value tile, Value dest, ValueRange indices, double factor,
                  bool isTransposed = false);
+  /// The number of keys more than queries; null if there are as many.
+  Value emitShift() {
+    auto [queries, keys] = op.getStaticLengths();
+    if (!ShapedType::isDynamic(queries) && queries == keys)
+      return Value();
+    return arith::SubIOp::create(b, keyLength, queryLength);
+  }
+  /// Adds the gradients that a tile of values has by the identity.
+  Value addIdentityGrads(Value tile, Value batch, Value keyHead,
+                         Value firstKey);
 
   TileProgramBuilder b;
   AttentionGradOp op;

@@ -308,7 +308,40 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
   if (results.key)
     emitStore(loop.getResults().front(), get(results.key), indices,
               op.getScaleOrDefault() / getGradFactor());
-  if (results.value)
-    emitStore(loop.getResults().back(), get(results.value), indices,
-              1 / dropout.getKeepProbability());
+  if (!results.value)
+    return;
+  Value valueGrads = loop.getResults().back();
+  double factor = 1 / dropout.getKeepProbability();
+  if (op.getIdentity()) {
+    if (factor != 1)
+      valueGrads = arith::MulFOp::create(
+          b, valueGrads, b.splat({keyTile, valueChannels}, factor));
+    valueGrads = addIdentityGrads(valueGrads, ids[0], ids[1], firstKey);
+    factor = 1;
+  }
+  emitStore(valueGrads, get(results.value), indices, factor);
+}
+
+Value GradKernelWriter::addIdentityGrads(Value tile, Value batch, Value keyHead,
+                                         Value firstKey) {
+  Value shift = emitShift();
+  if (shift)
+    shift = arith::SubIOp::create(b, b.index(0), shift);
+  auto add = [&](Value sum, Value head) {
+    return b.addScaledRows(sum, b.loadHeadScalar(get(op.getIdentity()), head),
+                           {get(op.getDout()), batch, head, firstKey, keyLength,
+                            shift, shift ? queryLength : Value(),
+                            /*firstRow=*/Value()});
+  };
+  int64_t group = op.getGroupSize();
+  if (group == 1)
+    return add(tile, keyHead);
+  Value firstHead = arith::MulIOp::create(b, keyHead, b.index(group));
+  auto loop = scf::ForOp::create(b, b.index(0), b.index(group), b.index(1),
+                                 ValueRange{tile});
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  Value head = arith::AddIOp::create(b, firstHead, loop.getInductionVar());
+  scf::YieldOp::create(b, add(loop.getRegionIterArg(0), head));
+  return loop.getResult(0);
 }

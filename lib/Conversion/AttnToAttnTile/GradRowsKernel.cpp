@@ -13,6 +13,7 @@
 
 #include "GradKernelWriter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 #include <limits>
@@ -38,10 +39,27 @@ void GradKernelWriter::writeRows(attn_tile::KernelOp kernel,
     return b.extend(
         b.load({queryTile, channels}, source, {ids[0], ids[1], row, zero}));
   };
+  // The part of the output that does not depend on scores.
+  Value weighted = loadWide(out), rest;
+  if (op.getIdentity()) {
+    keyLength = b.size(get(op.getValue()), 2);
+    Value weight = b.loadHeadScalar(get(op.getIdentity()), ids[1]);
+    Value keyHead = ids[1];
+    if (int64_t group = op.getGroupSize(); group != 1)
+      keyHead = arith::DivUIOp::create(b, keyHead, b.index(group));
+    Value shift = emitShift();
+    weighted = b.addScaledRows(weighted, arith::NegFOp::create(b, weight),
+                               {get(op.getValue()), ids[0], keyHead, row,
+                                queryLength, shift, shift ? keyLength : Value(),
+                                /*firstRow=*/Value()});
+    rest = vector::BroadcastOp::create(
+        b, b.f32Vector(queryTile),
+        arith::SubFOp::create(b, b.scalar(1), weight).getResult());
+  }
   auto loadRows = [&](Value source) {
     return b.load(queryTile, source, {ids[0], ids[1], row});
   };
-  Value products = arith::MulFOp::create(b, loadWide(out), loadWide(dout));
+  Value products = arith::MulFOp::create(b, weighted, loadWide(dout));
   Value delta = vector::MultiDimReductionOp::create(
       b, products, b.splat(queryTile, 0), ArrayRef<bool>{false, true},
       vector::CombiningKind::ADD);
@@ -61,6 +79,16 @@ void GradKernelWriter::writeRows(attn_tile::KernelOp kernel,
   Value attends =
       arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, lse, lowest);
   attends = arith::AndIOp::create(b, attends, exists);
+  if (rest) {
+    // Weights get the factor `1 - u` with their exponents, so that what is
+    // subtracted from their gradients must not have it.
+    lse = arith::SubFOp::create(b, lse, math::LogOp::create(b, rest));
+    delta = arith::DivFOp::create(b, delta, rest);
+    attends = arith::AndIOp::create(
+        b, attends,
+        arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, rest,
+                              b.splat(queryTile, 0)));
+  }
   Value exponent = arith::MulFOp::create(b, lse, b.splat(queryTile, -log2e));
   auto storeRows = [&](Value value, Value otherwise, Value dest) {
     Value stored = arith::SelectOp::create(b, attends, value, otherwise);

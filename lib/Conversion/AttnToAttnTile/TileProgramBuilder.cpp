@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "TileProgramBuilder.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -40,4 +41,45 @@ void TileProgramBuilder::cloneRegion(Region &source, Block *target,
     clone(op, mapping);
   auto yield = cast<YieldOp>(source.front().getTerminator());
   attn_tile::YieldOp::create(*this, mapping.lookupOrDefault(yield.getValue()));
+}
+
+Value TileProgramBuilder::loadHeadScalar(Value memref, Value head) {
+  Value entry = memref::LoadOp::create(*this, memref, head);
+  if (entry.getType().isF32())
+    return entry;
+  return arith::ExtFOp::create(*this, getF32Type(), entry);
+}
+
+Value TileProgramBuilder::addScaledRows(Value tile, Value factor,
+                                        const MatchingRows &rows) {
+  // Columns take the place of keys.
+  auto source = cast<MemRefType>(rows.source.getType());
+  auto map = attn_tile::MapOp::create(*this, tile, rows.batch, rows.head,
+                                      rows.first, index(0), rows.tileLength,
+                                      index(source.getShape().back()));
+  OpBuilder::InsertionGuard guard(*this);
+  SmallVector<Type> types(5, getIndexType());
+  types[0] = getF32Type();
+  SmallVector<Location> locs(types.size(), getLoc());
+  Block *body = createBlock(&map.getBody(), {}, types, locs);
+  Value position = body->getArgument(3), column = body->getArgument(4);
+  Value exists;
+  if (rows.shift) {
+    position = arith::AddIOp::create(*this, position, rows.shift);
+    // A negative position is a large one.
+    exists = arith::CmpIOp::create(*this, arith::CmpIPredicate::ult, position,
+                                   rows.length);
+  }
+  if (rows.firstRow)
+    position = arith::AddIOp::create(*this, rows.firstRow, position);
+  Value element = memref::LoadOp::create(
+      *this, rows.source, ValueRange{rows.batch, rows.head, position, column});
+  if (!element.getType().isF32())
+    element = arith::ExtFOp::create(*this, getF32Type(), element);
+  if (exists)
+    element = arith::SelectOp::create(*this, exists, element, scalar(0));
+  attn_tile::YieldOp::create(
+      *this, math::FmaOp::create(*this, factor, element, body->getArgument(0))
+                 .getResult());
+  return map;
 }

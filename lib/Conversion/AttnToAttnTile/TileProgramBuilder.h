@@ -90,6 +90,27 @@ struct TileProgramBuilder : ImplicitLocOpBuilder {
   }
   Value contract(Value lhs, Value rhs, Value acc, ContractForm form);
 
+  /// Rows of a tensor that belong to those of a tile.
+  struct MatchingRows {
+    Value source, batch, head;
+    /// The position of the first row of the tile, and the number of rows that
+    /// there are beside the tile, of which others are left out.
+    Value first, tileLength;
+    /// What the position of a row in `source` is more than that in the tile,
+    /// and how many rows `source` has; null if positions and lengths are equal.
+    Value shift, length;
+    /// Where the row at position 0 of `source` lies; null for row 0.
+    Value firstRow;
+  };
+  /// Adds `factor`, a scalar, times the rows to a tile; rows that do not exist
+  /// count as zero.
+  Value addScaledRows(Value tile, Value factor, const MatchingRows &rows);
+  /// Loads the entry of a head, as an f32.
+  Value loadHeadScalar(Value memref, Value head);
+  Value scalar(double value) {
+    return arith::ConstantOp::create(*this, getF32FloatAttr(value));
+  }
+
   /// Clones the only block of `source`, a region of attention, to the end of
   /// `target`, that of an `attn_tile` operation whose arguments stand for those
   /// of `source`.

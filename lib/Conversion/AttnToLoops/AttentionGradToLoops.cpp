@@ -32,6 +32,8 @@ public:
         dkey(lookup(grad.getDkey())), dvalue(lookup(grad.getDvalue())) {
     if (grad.getDlse())
       dlse = lookup(grad.getDlse());
+    if (grad.getIdentity())
+      identity = lookup(grad.getIdentity());
   }
 
   void write(Value rowStep);
@@ -64,8 +66,20 @@ private:
   Value emitScoreGrad(const LoopPair &pair, Value score, Value ds,
                       bool accumulate);
   void lowerAccumulate(AccumulateOp op);
-  /// `dot(dout, out) - dlse` of a row.
-  Value emitDelta(Value batch, Value head, Value queryRow);
+  /// `dot(dout, out) - dlse` of a row, where `out` is that of the weights
+  /// without the identity, times its factor.
+  Value emitDelta(const LoopPair &pair);
+  /// What of a weight is left beside the identity.
+  Value emitRest(Value weight, Value head) {
+    if (!identity)
+      return weight;
+    Value rest = arith::SubFOp::create(b, constant(1), load(identity, head));
+    return arith::MulFOp::create(b, rest, weight);
+  }
+  /// The position of the key that belongs to query `query`, and whether there
+  /// is one; of keys and queries if not `isQuery`.
+  std::pair<Value, Value> emitOwn(const LoopSequence &sequence, Value position,
+                                  bool isQuery);
   /// Emits `buffer[d] += weight * source[indices, d]`.
   void addScaled(Value weight, Value source, ValueRange indices, Value buffer,
                  Value length);
@@ -73,7 +87,7 @@ private:
   void storeRow(Value buffer, Value target, ValueRange indices, Value length);
 
   AttentionGradOp grad;
-  Value out, lse, dout, dlse, dquery, dkey, dvalue;
+  Value out, lse, dout, dlse, dquery, dkey, dvalue, identity;
 };
 } // namespace
 
@@ -108,7 +122,8 @@ void GradLoopWriter::writeQueryRow(Value batch, Value head,
                                    Value position) {
   Value keyHead = emitKeyHead(head);
   Value row = getRow(sequence.firstQueryRow, position);
-  Value delta = emitDelta(batch, head, row);
+  Value delta = emitDelta(
+      getPair(batch, head, keyHead, sequence, position, /*key=*/zero));
   Value buffer = allocateZeros(queryHeadDim);
   loop(sequence.keyLength, {}, [&](Value j, ValueRange) -> SmallVector<Value> {
     LoopPair pair = getPair(batch, head, keyHead, sequence, position, j);
@@ -134,7 +149,7 @@ void GradLoopWriter::writeKeyRow(Value batch, Value keyHead,
     auto addQuery = [&](Value i, ValueRange) -> SmallVector<Value> {
       LoopPair pair = getPair(batch, head, keyHead, sequence, i, position);
       SmallVector<Value> at = {batch, head, pair.queryRow};
-      Value delta = emitDelta(batch, head, pair.queryRow);
+      Value delta = emitDelta(pair);
       emitPair(pair, delta, /*accumulate=*/false, [&](const Weights &weights) {
         addScaled(weights.dx, query, at, keyBuffer, queryHeadDim);
         addScaled(weights.p, dout, at, valueBuffer, valueHeadDim);
@@ -142,6 +157,15 @@ void GradLoopWriter::writeKeyRow(Value batch, Value keyHead,
       return {};
     };
     loop(sequence.queryLength, {}, addQuery);
+    if (!identity)
+      return {};
+    auto [own, exists] = emitOwn(sequence, position, /*isQuery=*/false);
+    scf::IfOp::create(b, exists, [&, own = own](OpBuilder &, Location) {
+      addScaled(load(identity, head), dout,
+                {batch, head, getRow(sequence.firstQueryRow, own)}, valueBuffer,
+                valueHeadDim);
+      scf::YieldOp::create(b);
+    });
     return {};
   });
   storeRow(keyBuffer, dkey, {batch, keyHead, row}, queryHeadDim);
@@ -168,11 +192,12 @@ void GradLoopWriter::emitPair(const LoopPair &pair, Value delta,
           b, arith::SubFOp::create(b, changed, rowLse).getResult());
       Value dp = emitDot(dout, {pair.batch, pair.head, pair.queryRow}, value,
                          {pair.batch, pair.keyHead, pair.keyRow}, valueHeadDim);
-      dp = emitDropout(pair, dp);
+      dp = emitRest(emitDropout(pair, dp), pair.head);
       Value difference = arith::SubFOp::create(b, dp, delta);
       Value ds = arith::MulFOp::create(b, p, difference);
       Value dx = emitScoreGrad(pair, score, ds, accumulate);
-      use({emitDropout(pair, p), arith::MulFOp::create(b, dx, scale)});
+      use({emitRest(emitDropout(pair, p), pair.head),
+           arith::MulFOp::create(b, dx, scale)});
       scf::YieldOp::create(b);
     });
   };
@@ -222,12 +247,41 @@ void GradLoopWriter::lowerAccumulate(AccumulateOp op) {
                               op.getDestination(), op.getIndices());
 }
 
-Value GradLoopWriter::emitDelta(Value batch, Value head, Value queryRow) {
-  Value delta = emitDot(dout, {batch, head, queryRow}, out,
-                        {batch, head, queryRow}, valueHeadDim);
+std::pair<Value, Value> GradLoopWriter::emitOwn(const LoopSequence &sequence,
+                                                Value position, bool isQuery) {
+  Value length = sequence.keyLength, other = sequence.queryLength;
+  if (!isQuery)
+    std::swap(length, other);
+  Value own = arith::AddIOp::create(
+      b, position, arith::SubIOp::create(b, length, other).getResult());
+  // A negative position is a large one.
+  return {own,
+          arith::CmpIOp::create(b, arith::CmpIPredicate::ult, own, length)};
+}
+
+Value GradLoopWriter::emitDelta(const LoopPair &pair) {
+  SmallVector<Value> row = {pair.batch, pair.head, pair.queryRow};
+  Value delta = emitDot(dout, row, out, row, valueHeadDim);
+  if (identity) {
+    auto [own, exists] = emitOwn(pair.sequence, pair.query, /*isQuery=*/true);
+    auto choice = scf::IfOp::create(
+        b, exists,
+        [&, own = own](OpBuilder &, Location) {
+          Value product = emitDot(dout, row, value,
+                                  {pair.batch, pair.keyHead,
+                                   getRow(pair.sequence.firstKeyRow, own)},
+                                  valueHeadDim);
+          product =
+              arith::MulFOp::create(b, product, load(identity, pair.head));
+          scf::YieldOp::create(
+              b, arith::SubFOp::create(b, delta, product).getResult());
+        },
+        [&](OpBuilder &, Location) { scf::YieldOp::create(b, delta); });
+    delta = choice.getResult(0);
+  }
   if (!dlse)
     return delta;
-  return arith::SubFOp::create(b, delta, load(dlse, {batch, head, queryRow}));
+  return arith::SubFOp::create(b, delta, load(dlse, row));
 }
 
 void GradLoopWriter::addScaled(Value weight, Value source, ValueRange indices,

@@ -41,6 +41,8 @@ public:
       lse = lookup(attention.getLse());
     if (attention.getSinks())
       sinks = lookup(attention.getSinks());
+    if (attention.getIdentity())
+      identity = lookup(attention.getIdentity());
   }
 
   void write(Value rowStep);
@@ -67,7 +69,11 @@ private:
   Value writeSums(const Row &row, Value rowMax);
   void writeResults(const Row &row, Value rowMax, Value rowSum);
 
-  Value out, lse, sinks;
+  /// Emits what the result of the row is with the identity, of which `result`
+  /// is channel `d` without it.
+  Value mixIdentity(const Row &row, Value result, Value d);
+
+  Value out, lse, sinks, identity;
 };
 } // namespace
 
@@ -185,6 +191,27 @@ Value LoopWriter::writeSums(const Row &row, Value rowMax) {
   return loop(row.pair.sequence.keyLength, initial, addKey)[0];
 }
 
+Value LoopWriter::mixIdentity(const Row &row, Value result, Value d) {
+  const LoopSequence &sequence = row.pair.sequence;
+  Value weight = load(identity, row.pair.head);
+  Value rest = arith::SubFOp::create(b, constant(1), weight);
+  result = arith::MulFOp::create(b, rest, result);
+  Value shift =
+      arith::SubIOp::create(b, sequence.keyLength, sequence.queryLength);
+  LoopPair pair = getPair(row, arith::AddIOp::create(b, row.pair.query, shift));
+  // A negative position is a large one.
+  Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, pair.key,
+                                       sequence.keyLength);
+  auto choice = scf::IfOp::create(
+      b, exists,
+      [&](OpBuilder &, Location) {
+        Value v = load(value, {pair.batch, pair.keyHead, pair.keyRow, d});
+        scf::YieldOp::create(b, fma(weight, v, result));
+      },
+      [&](OpBuilder &, Location) { scf::YieldOp::create(b, result); });
+  return choice.getResult(0);
+}
+
 /// A row with nothing to attend has a sum of zero.
 void LoopWriter::writeResults(const Row &row, Value rowMax, Value rowSum) {
   Value zeroF64 = constant(0);
@@ -193,6 +220,8 @@ void LoopWriter::writeResults(const Row &row, Value rowMax, Value rowSum) {
   loop(valueHeadDim, {}, [&](Value d, ValueRange) -> SmallVector<Value> {
     Value quotient = arith::DivFOp::create(b, load(row.outBuffer, d), rowSum);
     Value result = arith::SelectOp::create(b, empty, zeroF64, quotient);
+    if (identity)
+      result = mixIdentity(row, result, d);
     store(result, out, {row.pair.batch, row.pair.head, row.pair.queryRow, d});
     return {};
   });

@@ -447,3 +447,35 @@ func.func @head_map(%q: memref<2x4x8x16xf32>, %k: memref<2x3x8x16xf32>, %o: memr
       schedule(#attn_tile.sequential<query_tile = 64, key_tile = 32>)
   return
 }
+
+// -----
+
+// The identity is mixed in where results are written; a head that is the
+// identity alone takes the one step that there always is.
+// CHECK-LABEL: attn_tile.kernel @identity_kernel(
+// CHECK-SAME: %[[V:[a-z0-9]+]]: memref<2x2x12x16xbf16>, %{{[a-z0-9]+}}: memref<2x4x8x16xbf16>, %[[U:[a-z0-9]+]]: memref<4xf32>)
+// CHECK: scf.forall (%[[B:.*]], %[[H:.*]], %{{.*}}) in
+// CHECK: %[[HK:.*]] = arith.divui %[[H]]
+// CHECK: %[[WEIGHT:.*]] = memref.load %[[U]][%[[H]]] : memref<4xf32>
+// CHECK: %[[NEEDED:.*]] = arith.cmpf une, %[[WEIGHT]], %{{.*}} : f32
+// CHECK: attn_tile.key_tiles {{.*}} if(%[[NEEDED]])
+// CHECK: scf.for
+// CHECK: %[[REST:.*]] = arith.subf %{{.*}}, %[[WEIGHT]] : f32
+// CHECK: vector.broadcast %[[REST]]
+// CHECK: %[[SHIFT:.*]] = arith.subi %{{.*}}, %{{.*}} : index
+// CHECK: attn_tile.map {{.*}} {
+// CHECK: ^bb0(%[[X:[^:]*]]: f32, %{{[^:]*}}: index, %{{[^:]*}}: index, %[[I:[^:]*]]: index, %[[D:[^:]*]]: index):
+// CHECK: %[[J:.*]] = arith.addi %[[I]], %[[SHIFT]]
+// CHECK: %[[EXISTS:.*]] = arith.cmpi ult, %[[J]]
+// CHECK: %[[OWN:.*]] = memref.load %[[V]][%[[B]], %[[HK]], %[[J]], %[[D]]]
+// CHECK: %[[WIDE:.*]] = arith.extf %[[OWN]]
+// CHECK: %[[CHOSEN:.*]] = arith.select %[[EXISTS]], %[[WIDE]]
+// CHECK: math.fma %[[WEIGHT]], %[[CHOSEN]], %[[X]]
+func.func @identity(%q: memref<2x4x8x16xbf16>, %k: memref<2x2x12x16xbf16>,
+                    %o: memref<2x4x8x16xbf16>, %u: memref<4xf32>) {
+  attn.attention
+      ins(%q, %k, %k : memref<2x4x8x16xbf16>, memref<2x2x12x16xbf16>, memref<2x2x12x16xbf16>)
+      outs(%o : memref<2x4x8x16xbf16>) identity(%u : memref<4xf32>)
+      schedule(#attn_tile.sequential<query_tile = 8, key_tile = 16>)
+  return
+}

@@ -115,3 +115,18 @@ func.func @mask_that_reads(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>, %x
       schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
   return
 }
+
+// -----
+
+func.func @identity_and_gradient_of_lse(%x: memref<2x4x8x16xf32>, %lse: memref<2x4x8xf32>, %u: memref<4xf32>) {
+  // expected-error @below {{'attn.attention_grad' op with 'identity' and 'dlse' has no tiled program yet}}
+  attn.attention_grad
+      ins(%x, %x, %x, %x, %lse, %x, %lse : memref<2x4x8x16xf32>, memref<2x4x8x16xf32>, memref<2x4x8x16xf32>,
+          memref<2x4x8x16xf32>, memref<2x4x8xf32>, memref<2x4x8x16xf32>, memref<2x4x8xf32>)
+      outs(%x, %x, %x : memref<2x4x8x16xf32>, memref<2x4x8x16xf32>, memref<2x4x8x16xf32>)
+      identity(%u : memref<4xf32>)
+      schedule(#attn_tile.gradient<rows = #attn_tile.sequential<query_tile = 8, key_tile = 8>,
+               keys = #attn_tile.sequential<query_tile = 8, key_tile = 8>,
+               queries = #attn_tile.sequential<query_tile = 8, key_tile = 8>>)
+  return
+}

@@ -290,3 +290,64 @@ func.func @permuted_size(%x: tensor<?x3x4xf32>) -> index {
   %1 = tensor.dim %0, %c2 : tensor<3x4x?xf32>
   return %1 : index
 }
+
+// -----
+
+// Weights that are not mixed with the identity.
+// CHECK-LABEL: func @identity_of_zero
+// CHECK: attn.attention
+// CHECK-NOT: identity
+// CHECK: return
+func.func @identity_of_zero(%q: tensor<2x4x8x16xf32>, %o: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
+  %u = arith.constant dense<0.0> : tensor<4xbf16>
+  %0 = attn.attention ins(%q, %q, %q : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>)
+      outs(%o : tensor<2x4x8x16xf32>) identity(%u : tensor<4xbf16>) mask(#attn.causal) -> tensor<2x4x8x16xf32>
+  return %0 : tensor<2x4x8x16xf32>
+}
+
+// -----
+
+// The identity alone gives the values.
+// CHECK-LABEL: func @identity_of_one
+// CHECK-SAME: %[[V:[a-z0-9]+]]: tensor<2x4x8x16xf32>
+// CHECK-NOT: attn.attention
+// CHECK: return %[[V]]
+func.func @identity_of_one(%v: tensor<2x4x8x16xf32>, %q: tensor<2x4x8x32xf32>, %o: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
+  %u = arith.constant dense<1.0> : tensor<4xf32>
+  %0 = attn.attention ins(%q, %q, %v : tensor<2x4x8x32xf32>, tensor<2x4x8x32xf32>, tensor<2x4x8x16xf32>)
+      outs(%o : tensor<2x4x8x16xf32>) identity(%u : tensor<4xf32>) mask(#attn.causal) -> tensor<2x4x8x16xf32>
+  return %0 : tensor<2x4x8x16xf32>
+}
+
+// -----
+
+// It makes what scores depend on irrelevant where heads share values, too.
+// CHECK-LABEL: func @grouped_identity_of_one
+// CHECK: attn.attention
+// CHECK-NOT: sinks
+// CHECK-SAME: identity
+// CHECK-NOT: mask
+// CHECK-NOT: keep
+// CHECK: return
+func.func @grouped_identity_of_one(%q: tensor<2x4x8x16xf32>, %v: tensor<2x2x8x16xf32>, %s: tensor<4xf32>, %o: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
+  %u = arith.constant dense<1.0> : tensor<4xf32>
+  %0 = attn.attention ins(%q, %v, %v : tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32>)
+      outs(%o : tensor<2x4x8x16xf32>) sinks(%s : tensor<4xf32>) identity(%u : tensor<4xf32>) mask(#attn.causal) keep {
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        %k = arith.cmpi slt, %h, %j : index
+        attn.yield %k : i1
+      } -> tensor<2x4x8x16xf32>
+  return %0 : tensor<2x4x8x16xf32>
+}
+
+// -----
+
+// The log-sum-exp is that of the scores.
+// CHECK-LABEL: func @identity_of_one_with_lse
+// CHECK: attn.attention {{.*}} identity({{.*}}) mask(#attn.causal)
+func.func @identity_of_one_with_lse(%q: tensor<2x4x8x16xf32>, %o: tensor<2x4x8x16xf32>, %l: tensor<2x4x8xf32>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8xf32>) {
+  %u = arith.constant dense<1.0> : tensor<4xf32>
+  %0:2 = attn.attention ins(%q, %q, %q : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>)
+      outs(%o, %l : tensor<2x4x8x16xf32>, tensor<2x4x8xf32>) identity(%u : tensor<4xf32>) mask(#attn.causal) -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+  return %0#0, %0#1 : tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+}

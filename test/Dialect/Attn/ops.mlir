@@ -290,3 +290,21 @@ func.func @permute(%x: tensor<?x16x8x64xbf16>) -> tensor<?x8x16x64xbf16> {
   %0 = attn.permute %x [0, 2, 1, 3] : tensor<?x16x8x64xbf16> -> tensor<?x8x16x64xbf16>
   return %0 : tensor<?x8x16x64xbf16>
 }
+
+// CHECK-LABEL: func @identity
+// CHECK: attn.attention {{.*}} heads(%{{.*}} : memref<4xi32>) identity(%{{.*}} : memref<4xf32>) mask(#attn.causal)
+// CHECK: attn.attention_grad {{.*}} outs(%{{.*}}, %{{.*}}, %{{.*}} : {{.*}}) identity(%{{.*}} : memref<4xf32>) scale(5.000000e-01)
+func.func @identity(%q: memref<1x4x?x16xf32>, %map: memref<4xi32>,
+                    %u: memref<4xf32>, %lse: memref<1x4x?xf32>,
+                    %out: memref<1x4x?x16xf32>) {
+  attn.attention
+      ins(%q, %q, %q : memref<1x4x?x16xf32>, memref<1x4x?x16xf32>, memref<1x4x?x16xf32>)
+      outs(%out : memref<1x4x?x16xf32>) heads(%map : memref<4xi32>)
+      identity(%u : memref<4xf32>) mask(#attn.causal)
+  attn.attention_grad
+      ins(%q, %q, %q, %out, %lse, %out : memref<1x4x?x16xf32>, memref<1x4x?x16xf32>,
+          memref<1x4x?x16xf32>, memref<1x4x?x16xf32>, memref<1x4x?xf32>, memref<1x4x?x16xf32>)
+      outs(%out, %out, %out : memref<1x4x?x16xf32>, memref<1x4x?x16xf32>, memref<1x4x?x16xf32>)
+      identity(%u : memref<4xf32>) scale(0.5)
+  return
+}

@@ -134,6 +134,7 @@ def keep_tree(i, j, words, prefix):
 
 # Captured tensors: MLIR type with HEADS for the number of heads.
 CAPTURES = {
+    "identity": "tensor<HEADSxf32>",
     "map": "tensor<HEADSxi32>",
     "sinks": "tensor<HEADSxbf16>",
     "slopes": "tensor<HEADSxf32>",
@@ -361,6 +362,8 @@ class Variant:
     sinks: bool = False
     # The key head of each query head.
     head_map: Optional[Tuple[int, ...]] = None
+    # Whether weights are mixed with the identity.
+    identity: bool = False
     dropout: Optional[Dropout] = None
     # The layout of decisions, if they are made beforehand.
     bits: str = ""
@@ -380,6 +383,7 @@ class Variant:
     def captures(self):
         captures = SCORES[self.score][0] + KEEPS[self.keep][0] + (("sinks",) if self.sinks else ())
         captures += ("map",) if self.head_map else ()
+        captures += ("identity",) if self.identity else ()
         captures += self.reads
         return captures + (("seed", "offset") if self.dropout else ())
 
@@ -397,6 +401,8 @@ class Variant:
             parts.append("sinks")
         if self.head_map:
             parts.append("map")
+        if self.identity:
+            parts.append("identity")
         if self.dropout:
             d = self.dropout
             parts.append(f"{d.generator}{d.rounds}_p{d.threshold}_of_{2**d.bits}")
@@ -430,6 +436,7 @@ class Variant:
         captures = "".join(f", %{c}: {types[c]}" for c in self.captures)
         options = " sinks(%sinks : tensor<HEADSxbf16>)" if self.sinks else ""
         options += " heads(%map : tensor<HEADSxi32>)" if self.head_map else ""
+        options += " identity(%identity : tensor<HEADSxf32>)" if self.identity else ""
         options += f" scale({self.scale!r})" if self.scale is not None else ""
         options += f" mask({MASKS[self.mask][0]})" if MASKS[self.mask][0] else ""
         if self.data:
@@ -609,6 +616,12 @@ VARIANTS = [
     # Groups of 1, 0 and 4 heads, not in order; more heads than the keys have, and fewer.
     variant(128, mask="causal", heads=(5, 3), head_map=(2, 2, 0, 2, 2)),
     variant(64, dtype="f16", heads=(2, 6), head_map=(5, 1)),
+    # Weights mixed with the identity; without the log-sum-exp some heads need no scores.
+    variant(128, heads=(8, 2), identity=True),
+    variant(64, dtype="f16", mask="causal", identity=True, lse=False),
+    variant(192, 128, mask="window_both", heads=(5, 3), head_map=(2, 2, 0, 2, 2), identity=True, lse=False),
+    variant(256, data="documents", identity=True, sinks=True),
+    variant(72, 40, out="f32", dropout=Dropout(0.125, "arx", 6), identity=True),
 ]
 
 SCHEDULED = [
@@ -836,6 +849,10 @@ def make_capture(torch, case, name, generator):
         values = 2.0 ** -torch.arange(1, case.variant.heads + 1, device="cuda", dtype=torch.float32)
     elif name == "map":
         values = torch.tensor(case.variant.head_map, device="cuda", dtype=torch.int32)
+    elif name == "identity":
+        # One head has the identity alone, and one has none of it.
+        values = torch.rand(case.variant.heads, device="cuda", generator=generator)
+        values[0], values[-1] = 1, 0
     elif name == "sinks":
         # About as large as scores; the last head has none.
         values = torch.randn(case.variant.heads, device="cuda", generator=generator).bfloat16() * 2
@@ -893,6 +910,9 @@ def attention(torch, case, q, k, v, captures, heads, rows, exact):
     q, k, v = q[:, heads][:, :, rows], k[:, key_heads], v[:, key_heads]
     if exact:
         q, k, v = q.double(), k.double(), v.double()
+    if variant.identity:
+        weights = captures["identity"].to(q.dtype if exact else torch.float32)[heads].view(1, -1, 1, 1)
+        is_own = rows.view(1, 1, -1, 1) + (case.keys - case.queries) == torch.arange(case.keys, device=q.device)
     keys = torch.arange(case.keys, device=q.device)
     b = torch.arange(case.batch, device=q.device).view(-1, 1, 1, 1)
     h, i, j = heads.view(1, -1, 1, 1), rows.view(1, 1, -1, 1), keys.view(1, 1, 1, -1)
@@ -930,6 +950,8 @@ def attention(torch, case, q, k, v, captures, heads, rows, exact):
         state = captures["seed"].item(), captures["offset"].item()
         kept = variant.dropout.keep(*state, *(x.cpu().numpy() for x in (b, h, i, j)))
         p = p * torch.from_numpy(kept).to(p.device) / variant.dropout.keep_probability
+    if variant.identity:
+        p = (1 - weights) * p + weights * is_own
     if exact:
         spread = (p.square() @ v.square().sum(-1, keepdim=True)).sqrt()[..., 0]
         return p @ v, lse, spread
@@ -1091,7 +1113,7 @@ def run_case(torch, function, case, row):
             where = (~(ratio <= 1)).nonzero()
             first, worst = where[0].tolist(), ratio.max().item()
             wrong.append(f"output: {len(where)} rows are wrong, first (b, h, i) {first}, {worst:.3g} times the limit")
-    if (out[empty] != 0).any().item():
+    if not case.variant.identity and (out[empty] != 0).any().item():
         wrong.append(f"output: not 0 in some of {empty.sum().item()} rows with nothing to attend")
     if variant.lse:
         lse = results[0][1][:, heads][:, :, rows].double()

@@ -77,6 +77,8 @@ class Variant:
     bits: str = ""
     # A mask that reads operands, in the place of `mask`.
     data: str = ""
+    # Whether weights are mixed with the identity.
+    identity: bool = False
 
     def mlir(self) -> str:
         v_dim = self.v_dim or self.qk_dim
@@ -92,6 +94,11 @@ class Variant:
             names = [f"%read{n}" for n in range(len(types))]
             reads = "".join(f", {name}: {type}" for name, type in zip(names, types))
             options = f" mask({DATA_MASKS[self.data].text}) reads({', '.join(names)} : {', '.join(types)})"
+        identity = ""
+        if self.identity:
+            identity = f"tensor<{self.heads[0]}xf32>"
+            reads += f", %identity: {identity}"
+            identity = f" identity(%identity : {identity})"
         state = ""
         if self.dropout:
             state = ", %seed: tensor<i64>, %offset: tensor<i64>"
@@ -117,7 +124,7 @@ class Variant:
   %dk = tensor.empty(%b, %t) : {k}
   %dv = tensor.empty(%b, %t) : {v}{made}
   %r:3 = attn.attention_grad ins(%q, %k, %v, %o, %lse, %do{dlse} : {q}, {k}, {v}, {o}, {lse}, {o}{dlse_type})
-      outs(%dq, %dk, %dv : {q}, {k}, {v}){options} -> {q}, {k}, {v}
+      outs(%dq, %dk, %dv : {q}, {k}, {v}){identity}{options} -> {q}, {k}, {v}
   return %r#0, %r#1, %r#2 : {q}, {k}, {v}
 }}
 """
@@ -154,6 +161,9 @@ VARIANTS = [
     Variant("d64_tree", 64, heads=(4, 1), dtype="f16", data="tree"),
     Variant("d64_causal_blocks", 64, data="causal_blocks"),
     Variant("d192_blocks", 192, 128, data="blocks_or_first"),
+    Variant("d128_identity", 128, heads=(8, 2), identity=True),
+    Variant("d64_identity", 64, dtype="f16", deterministic=True, identity=True, dropout=Dropout(0.125, "arx", 6)),
+    Variant("d192_identity", 192, 128, heads=(4, 2), mask="window_both", identity=True),
 ]
 
 # Batch, queries and keys.
@@ -170,7 +180,7 @@ def compile_artifacts(options):
                         "--target=sm_90a", "--fail-on-spills"], check=True)
 
 
-def gradients(torch, variant, q, k, v, dout, dlse, rng_state, reads, dtype):
+def gradients(torch, variant, q, k, v, dout, dlse, rng_state, reads, identity, dtype):
     """Out, its log-sum-exp, and the gradients, by operations in `dtype`."""
     q, k, v = (x.to(dtype).detach().requires_grad_(True) for x in (q, k, v))
     group = variant.heads[0] // variant.heads[1]
@@ -194,6 +204,9 @@ def gradients(torch, variant, q, k, v, dout, dlse, rng_state, reads, dtype):
     if variant.dropout:
         kept = variant.dropout.keep(*rng_state, *np.ogrid[tuple(slice(n) for n in weights.shape)])
         weights = weights * torch.from_numpy(kept).to(q.device) / variant.dropout.keep_probability
+    if variant.identity:
+        u = identity.to(dtype).view(1, -1, 1, 1)
+        weights = (1 - u) * weights + u * (j == i)
     out = weights @ v.repeat_interleave(group, 1)
     total = (out * dout.to(dtype)).sum() + (lse * dlse.to(dtype)).masked_fill(empty, 0).sum()
     grads = torch.autograd.grad(total, (q, k, v))
@@ -218,10 +231,14 @@ def run_case(torch, function, variant, shape):
     if variant.data:
         size = SimpleNamespace(b=batch, hq=variant.heads[0], sq=queries, skv=keys)
         reads = DATA_MASKS[variant.data].make(size, np.random.default_rng(queries))
-    out, lse, exact, empty = gradients(torch, variant, q, k, v, dout, dlse, rng_state, reads, torch.float64)
-    _, _, rounded, _ = gradients(torch, variant, q, k, v, dout, dlse, rng_state, reads, dtype)
+    # One head has the identity alone, and one has none of it.
+    identity = torch.rand(variant.heads[0], device="cuda")
+    identity[0], identity[-1] = 1, 0
+    out, lse, exact, empty = gradients(torch, variant, q, k, v, dout, dlse, rng_state, reads, identity, torch.float64)
+    _, _, rounded, _ = gradients(torch, variant, q, k, v, dout, dlse, rng_state, reads, identity, dtype)
     states = [torch.tensor(x, device="cuda") for x in rng_state]
     states += [torch.from_numpy(np.ascontiguousarray(x)).cuda() for x in reads]
+    states += [identity] if variant.identity else []
     out, lse = out.to(dtype), lse.float()
     runs = []
     for _ in range(2):

@@ -86,6 +86,11 @@ class Variant(attention.Variant):
           }}"""
         parameters, before, dropout = self.dropout_text()
         captures += parameters + reads
+        identity = ""
+        if self.identity:
+            identity = f"memref<{self.hq}x{self.identity}>"
+            captures += f", %identity: {identity}"
+            identity = f"identity(%identity : {identity})"
         dlse, dlse_type = (", %dlse", f", {lse}") if self.dlse else ("", "")
         tiles = f"#attn_tile.sequential<query_tile = {self.tile[0]}, key_tile = {self.tile[1]}>"
         parts = ", ".join(f"{part} = {tiles}" for part in ("rows " + self.parts).split())
@@ -95,7 +100,7 @@ class Variant(attention.Variant):
           attn.attention_grad
               ins(%q, %k, %v, %o, %lse, %do{dlse} : {q}, {k}, {v}, {o}, {lse}, {o}{dlse_type})
               outs(%dq, %dk, %dv : {q}, {k}, {v})
-              {scale} {mask} {dropout}
+              {identity} {scale} {mask} {dropout}
               schedule(#attn_tile.gradient<{parts}>)
               {regions}
           return
@@ -154,10 +159,15 @@ VARIANTS = [
     Variant("f32", 16, data="blocks16", hq=2, hkv=2, parts="keys", tile=(32, 16)),
     Variant("bf16", 64, data="causal_blocks", hq=4, hkv=1, score="alibi"),
     Variant("f32", 16, data="blocks_or_first", hq=4, hkv=2, keep="docs", tile=(40, 24), dlse=True),
+    Variant("f32", 64, mask="causal", hq=4, hkv=2, identity="f32"),
+    Variant("f32", 40, dv=24, mask="window", hq=6, hkv=2, parts="keys queries values", identity="bf16", layout="bshd"),
+    Variant("bf16", 64, parts="keys", tile=(32, 64), identity="f32", keep="docs"),
+    Variant("f32", 32, score="softcap", hq=4, hkv=1, identity="f32", dropout=Dropout(0.3, "arx", 6)),
+    Variant("f32", 32, mask="nothing", identity="f16"),
 ]
 
 
-def gradient(variant, q, k, v, dout, dlse, captures, kept, step, results=None, reads=()):
+def gradient(variant, q, k, v, dout, dlse, captures, kept, step, results=None, reads=(), identity=None):
     """Gradients of q, k and v, and out and lse; `step` rounds after each operation.
     `results` are the out and lse that the kernel gets, if they are to be used."""
     group = variant.hq // variant.hkv
@@ -180,12 +190,18 @@ def gradient(variant, q, k, v, dout, dlse, captures, kept, step, results=None, r
     factor = np.ones_like(p)
     if kept is not None:
         factor = (kept / variant.keep_probability()).astype(p.dtype)
-    out = step(step(p * factor) @ v)
+    # What is left of weights beside the identity, and what that gives.
+    rest, own = 1, np.zeros((*q.shape[:3], skv))
+    if identity is not None:
+        weight = identity.reshape(1, -1, 1, 1)
+        rest, own = 1 - weight, weight * (j == i + skv - q.shape[2])
+    factor = step(factor * rest)
+    out = step(step(p * factor + own) @ v)
     if results is not None:
         out, lse = results
         with np.errstate(invalid="ignore"):
             p = np.where(np.isneginf(s), 0, np.exp(s - lse[..., None]))
-    delta = (out * dout).sum(-1) - np.where(np.isneginf(lse), 0, dlse)
+    delta = ((out - step(own @ v)) * dout).sum(-1) - np.where(np.isneginf(lse), 0, dlse)
     dp = step(factor * step(dout @ v.transpose(0, 1, 3, 2)))
     ds = step(p * (dp - delta[..., None]))
     if variant.score != "none":
@@ -193,7 +209,7 @@ def gradient(variant, q, k, v, dout, dlse, captures, kept, step, results=None, r
     reduce = lambda g: g.reshape(b, hkv, group, *g.shape[2:]).sum(2)
     dq = step(ds @ k * variant.scale)
     dk = step(reduce(ds.transpose(0, 1, 3, 2) @ q * variant.scale))
-    dv = step(reduce(step(p * factor).transpose(0, 1, 3, 2) @ dout))
+    dv = step(reduce(step(p * factor + own).transpose(0, 1, 3, 2) @ dout))
     return (dq, dk, dv), out, lse
 
 
@@ -221,7 +237,15 @@ def run(variant, library, shape, rng):
     wide = [x.astype(F64) for x in values]
     decisions, kept, words = variant.make_decisions(shape, rng)
     reads = variant.make_reads(shape, rng)
-    exact, exact_out, exact_lse = gradient(variant, *wide, captures, kept, lambda x: x, reads=reads)
+    identity = None
+    if variant.identity:
+        # One head has the identity alone, and one has none of it.
+        identity = rng.random(variant.hq)
+        identity[0], identity[-1] = 1, 0
+        stored = attention.to_memory(identity, variant.identity)
+        identity = attention.from_memory(stored, variant.identity).astype(F64)
+    exact, exact_out, exact_lse = gradient(variant, *wide, captures, kept, lambda x: x, reads=reads,
+                                           identity=identity)
     out = variant.array(shape.b, variant.hq, shape.sq, variant.dv,
                         lambda s: np.zeros(s, to_numpy(variant.out)))
     out[...] = attention.to_memory(exact_out, variant.out)
@@ -229,7 +253,7 @@ def run(variant, library, shape, rng):
     # In f32, the rounding of large scores and of their lse is what counts.
     given = (read(out, variant.out), lse) if variant.dtype == "f32" else None
     rounded, _, _ = gradient(variant, *values, captures, kept,
-                             lambda x: attention.round_to(x, variant.dtype), given, reads)
+                             lambda x: attention.round_to(x, variant.dtype), given, reads, identity)
 
     element = to_numpy(variant.dtype)
     results = [variant.array(shape.b, heads, length, dim, lambda s: np.full(s, 7, element))
@@ -239,6 +263,8 @@ def run(variant, library, shape, rng):
     arrays = [q, k, v, out, lse, dout, dlse, *results,
               *(captures[c] for c in variant.captures)]
     arrays += [*decisions, *reads]
+    if identity is not None:
+        arrays.append(stored)
     descriptors = [attention.descriptor(array) for array in arrays]
     library._mlir_ciface_run(*(ctypes.byref(d) for d in descriptors))
     if words is not None and (decisions[-1] != words).any():

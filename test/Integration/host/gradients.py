@@ -378,6 +378,12 @@ GRAPHS = [
   %r = linalg.add ins(%o#0, %b : tensor<2x2x6x3xf32>, tensor<2x2x6x3xf32>)
       outs(%e : tensor<2x2x6x3xf32>) -> tensor<2x2x6x3xf32>""",
           lambda q, k, v, sinks: sink_attention(q, k, v, sinks)),
+    # The last queries have a key of their own.
+    Graph("identity", {"q": (2, 4, 6, 3), "k": (2, 2, 4, 3), "v": (2, 2, 4, 3), "u": (4,)}, (2, 4, 6, 3), """
+  %e = tensor.empty() : tensor<2x4x6x3xf32>
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x6x3xf32>, tensor<2x2x4x3xf32>, tensor<2x2x4x3xf32>)
+      outs(%e : tensor<2x4x6x3xf32>) identity(%u : tensor<4xf32>) mask(#attn.causal) -> tensor<2x4x6x3xf32>""",
+          lambda q, k, v, u: identity_attention(q, k, v, u)),
 ]
 
 
@@ -400,6 +406,18 @@ def sink_attention(q, k, v, sinks):
     s = np.where(j <= i + k.shape[2] - q.shape[2], s, -np.inf)
     total = np.exp(s).sum(-1, keepdims=True) + np.exp(sinks)[:, None, None]
     return np.exp(s) / total @ v + np.log(total)
+
+
+def identity_attention(q, k, v, u):
+    """Causal attention of heads that share keys in pairs, mixed with the identity."""
+    k, v = np.repeat(k, 2, 1), np.repeat(v, 2, 1)
+    s = q @ np.swapaxes(k, 2, 3) * q.shape[3]**-0.5
+    i, j = np.ogrid[: q.shape[2], : k.shape[2]]
+    diagonal = i + k.shape[2] - q.shape[2]
+    p = np.exp(np.where(j <= diagonal, s, -np.inf))
+    total = p.sum(-1, keepdims=True)
+    weight = u[:, None, None]
+    return ((1 - weight) * p / np.where(total == 0, 1, total) + weight * (j == diagonal)) @ v
 
 
 def scores(v, a):

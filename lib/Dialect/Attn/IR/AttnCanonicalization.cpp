@@ -218,6 +218,79 @@ void AttnDialect::getCanonicalizationPatterns(
 }
 
 //===----------------------------------------------------------------------===//
+// Canonicalisation of AttentionOp
+//===----------------------------------------------------------------------===//
+
+/// Whether the weights of the identity are the same known number for all heads.
+static bool isIdentityOf(AttentionOp op, double number) {
+  DenseElementsAttr weights;
+  return op.getIdentity() &&
+         matchPattern(op.getIdentity(), m_Constant(&weights)) &&
+         weights.isSplat() &&
+         weights.getSplatValue<APFloat>().isExactlyValue(number);
+}
+
+namespace {
+/// Removes weights of the identity that are zero.
+struct DropZeroIdentity : public OpRewritePattern<AttentionOp> {
+  using Base::Base;
+
+  LogicalResult matchAndRewrite(AttentionOp op,
+                                PatternRewriter &rewriter) const override {
+    if (!isIdentityOf(op, 0))
+      return rewriter.notifyMatchFailure(op, "identity is not known to be 0");
+    rewriter.modifyOpInPlace(op, [&] { op.getIdentityMutable().clear(); });
+    return success();
+  }
+};
+
+/// Where the weights are those of the identity, scores do not matter: the
+/// result is the values, if they have its shape.
+struct DropScoresOfIdentity : public OpRewritePattern<AttentionOp> {
+  using Base::Base;
+
+  LogicalResult matchAndRewrite(AttentionOp op,
+                                PatternRewriter &rewriter) const override {
+    if (op.getLse() || !isIdentityOf(op, 1))
+      return rewriter.notifyMatchFailure(op, "scores matter");
+    Type type = op.getValue().getType();
+    auto [queries, keys] = op.getStaticLengths();
+    if (!op.isBufferized() && !op.getHeadMap() && queries == keys &&
+        !ShapedType::isDynamic(queries) && type == op.getResult(0).getType()) {
+      rewriter.replaceOp(op, op.getValue());
+      return success();
+    }
+    bool changes = op.getMaskAttr() || op.hasDropout() || op.getSinks();
+    for (Region *region : {&op.getScoreRegion(), &op.getKeepRegion()})
+      if (!region->empty()) {
+        eraseRegion(rewriter, op, *region);
+        changes = true;
+      }
+    if (!changes)
+      return rewriter.notifyMatchFailure(op, "nothing depends on scores");
+    rewriter.modifyOpInPlace(op, [&] {
+      op.removeMaskAttr();
+      op.removeDropoutAttr();
+      op.removeMaskLayoutAttr();
+      op.removeDropProbabilityAttr();
+      // Each is found anew: it moves when one before it goes.
+      op.getMaskReadsMutable().clear();
+      op.getSeedMutable().clear();
+      op.getOffsetMutable().clear();
+      op.getDropoutMaskMutable().clear();
+      op.getSinksMutable().clear();
+    });
+    return success();
+  }
+};
+} // namespace
+
+void AttentionOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
+                                              MLIRContext *context) {
+  patterns.add<DropZeroIdentity, DropScoresOfIdentity>(context);
+}
+
+//===----------------------------------------------------------------------===//
 // Canonicalisation of AttentionGradOp
 //===----------------------------------------------------------------------===//
 
@@ -267,10 +340,10 @@ struct DropUnusedCaptures : public OpRewritePattern<AttentionGradOp> {
         rewriter, op.getLoc(), isBufferized ? TypeRange() : TypeRange(types),
         op.getQuery(), op.getKey(), op.getValue(), op.getOut(), op.getLse(),
         op.getDout(), op.getDlse(), op.getDquery(), op.getDkey(),
-        op.getDvalue(), kept, op.getQuerySequences(), op.getKeySequences(),
-        op.getMaskReads(), op.getSeed(), op.getOffset(), op.getDropoutMask(),
-        op.getSequenceLayoutAttr(), op.getScaleAttr(), op.getMaskAttr(),
-        op.getDropoutAttr(), op.getMaskLayoutAttr(),
+        op.getDvalue(), kept, op.getIdentity(), op.getQuerySequences(),
+        op.getKeySequences(), op.getMaskReads(), op.getSeed(), op.getOffset(),
+        op.getDropoutMask(), op.getSequenceLayoutAttr(), op.getScaleAttr(),
+        op.getMaskAttr(), op.getDropoutAttr(), op.getMaskLayoutAttr(),
         op.getDropProbabilityAttr(), op.getScheduleAttr(),
         op.getDeterministicAttr());
     replacement->setDiscardableAttrs(op->getDiscardableAttrDictionary());

@@ -443,6 +443,8 @@ SmallVector<HeadOperand> AttentionOp::getHeadOperands() {
     operands.push_back({"sinks", "sinks", sinks});
   if (Value map = getHeadMap())
     operands.push_back({"head_map", "head_map", map});
+  if (Value identity = getIdentity())
+    operands.push_back({"identity", "identity", identity});
   return operands;
 }
 
@@ -519,6 +521,12 @@ SmallVector<AttentionOperand> AttentionGradOp::getShapedOperands() {
                    {"dkey", "dk", getDkey(), false, ChannelKind::Query},
                    {"dvalue", "dv", getDvalue(), false, ChannelKind::Value}});
   return operands;
+}
+
+SmallVector<HeadOperand> AttentionGradOp::getHeadOperands() {
+  if (Value identity = getIdentity())
+    return {{"identity", "identity", identity}};
+  return {};
 }
 
 SmallVector<RegionDestination> AttentionGradOp::getRegionDestinations() {

@@ -249,6 +249,70 @@ static Value emitSinkGradient(OpBuilder &builder, AttentionOp attention,
   return sum.getResult(0);
 }
 
+/// Emits the gradient of the weights of the identity: the sum over the rows of
+/// `dot(dout, own - plain)`, where `own` is the value that belongs to the row
+/// and `plain` is the output without the identity, which is computed again: the
+/// output does not tell what it was for a weight of 1.
+static Value emitIdentityGradient(OpBuilder &builder, AttentionOp attention,
+                                  Value dout) {
+  Location loc = attention.getLoc();
+  Type f32 = builder.getF32Type();
+  Value out = attention->getResult(0), value = attention.getValue();
+  auto plain = cast<AttentionOp>(builder.clone(*attention));
+  plain.getIdentityMutable().clear();
+
+  Value shift = arith::SubIOp::create(
+      builder, loc, tensor::DimOp::create(builder, loc, value, 2).getResult(),
+      tensor::DimOp::create(builder, loc, out, 2).getResult());
+  Value keyLength = tensor::DimOp::create(builder, loc, value, 2);
+  using utils::IteratorType;
+  AffineMap full = builder.getMultiDimIdentityMap(4);
+  AffineMap byHead = full.getSubMap(1);
+  Type element = getElementTypeOrSelf(value);
+  auto sum = linalg::GenericOp::create(
+      builder, loc,
+      cast<RankedTensorType>(attention.getIdentity().getType()).clone(f32),
+      ValueRange{dout, plain->getResult(0)},
+      emitZeros(builder, loc, attention.getIdentity(), f32),
+      ArrayRef<AffineMap>{full, full, byHead},
+      ArrayRef<IteratorType>{IteratorType::reduction, IteratorType::parallel,
+                             IteratorType::reduction, IteratorType::reduction},
+      [&](OpBuilder &b, Location, ValueRange arguments) {
+        SmallVector<Value> at;
+        for (int64_t dim = 0; dim < 4; ++dim)
+          at.push_back(linalg::IndexOp::create(b, loc, dim));
+        if (int64_t group = attention.getGroupSize(); group != 1)
+          at[1] = arith::DivUIOp::create(
+              b, loc, at[1],
+              arith::ConstantIndexOp::create(b, loc, group).getResult());
+        at[2] = arith::AddIOp::create(b, loc, at[2], shift);
+        // A negative position is a large one.
+        Value exists = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult,
+                                             at[2], keyLength);
+        auto own = scf::IfOp::create(
+            b, loc, exists,
+            [&](OpBuilder &then, Location) {
+              Value read = tensor::ExtractOp::create(then, loc, value, at);
+              scf::YieldOp::create(then, loc, read);
+            },
+            [&](OpBuilder &otherwise, Location) {
+              Value zero = arith::ConstantOp::create(
+                  otherwise, loc, otherwise.getFloatAttr(element, 0));
+              scf::YieldOp::create(otherwise, loc, zero);
+            });
+        Value difference = arith::SubFOp::create(
+            b, loc, convertFloat(b, loc, own.getResult(0), f32),
+            convertFloat(b, loc, arguments[1], f32));
+        Value product = arith::MulFOp::create(
+            b, loc, convertFloat(b, loc, arguments[0], f32), difference);
+        linalg::YieldOp::create(
+            b, loc,
+            arith::AddFOp::create(b, loc, arguments.back(), product)
+                .getResult());
+      });
+  return sum.getResult(0);
+}
+
 namespace {
 struct AttentionModel
     : public DifferentiableOpInterface::ExternalModel<AttentionModel,
@@ -271,13 +335,13 @@ struct AttentionModel
     auto replacement = AttentionOp::create(
         rewriter, loc, types, attention.getQuery(), attention.getKey(),
         attention.getValue(), attention.getOut(), lse, attention.getSinks(),
-        attention.getHeadMap(), attention.getQuerySequences(),
-        attention.getKeySequences(), attention.getMaskReads(),
-        attention.getSeed(), attention.getOffset(), attention.getDropoutMask(),
-        attention.getSequenceLayoutAttr(), attention.getScaleAttr(),
-        attention.getMaskAttr(), attention.getDropoutAttr(),
-        attention.getMaskLayoutAttr(), attention.getDropProbabilityAttr(),
-        attention.getScheduleAttr());
+        attention.getHeadMap(), attention.getIdentity(),
+        attention.getQuerySequences(), attention.getKeySequences(),
+        attention.getMaskReads(), attention.getSeed(), attention.getOffset(),
+        attention.getDropoutMask(), attention.getSequenceLayoutAttr(),
+        attention.getScaleAttr(), attention.getMaskAttr(),
+        attention.getDropoutAttr(), attention.getMaskLayoutAttr(),
+        attention.getDropProbabilityAttr(), attention.getScheduleAttr());
     replacement->setDiscardableAttrs(op->getDiscardableAttrDictionary());
     for (auto [from, to] :
          llvm::zip_equal(op->getRegions(), replacement->getRegions()))
@@ -295,6 +359,12 @@ struct AttentionModel
     if (attention.getHeadMap())
       return op->emitError("cannot differentiate '")
              << op->getName() << "' with a map of heads";
+    bool wantsIdentityGrad =
+        attention.getIdentity() && state.isActive(attention.getIdentity());
+    if (wantsIdentityGrad && attention.hasSequences())
+      return op->emitError("cannot differentiate '")
+             << op->getName()
+             << "' with sequences by the weights of the identity";
     Location loc = op->getLoc();
     Value out = op->getResult(0), lse = op->getResult(1);
     Value dout = state.getGradient(out);
@@ -336,12 +406,13 @@ struct AttentionModel
     auto grad = AttentionGradOp::create(
         builder, loc, types, attention.getQuery(), attention.getKey(),
         attention.getValue(), out, lse, dout, dlse, inits[0], inits[1],
-        inits[2], destinations, attention.getQuerySequences(),
-        attention.getKeySequences(), attention.getMaskReads(),
-        attention.getSeed(), attention.getOffset(), attention.getDropoutMask(),
-        attention.getSequenceLayoutAttr(), attention.getScaleAttr(),
-        attention.getMaskAttr(), attention.getDropoutAttr(),
-        attention.getMaskLayoutAttr(), attention.getDropProbabilityAttr(),
+        inits[2], destinations, attention.getIdentity(),
+        attention.getQuerySequences(), attention.getKeySequences(),
+        attention.getMaskReads(), attention.getSeed(), attention.getOffset(),
+        attention.getDropoutMask(), attention.getSequenceLayoutAttr(),
+        attention.getScaleAttr(), attention.getMaskAttr(),
+        attention.getDropoutAttr(), attention.getMaskLayoutAttr(),
+        attention.getDropProbabilityAttr(),
         /*schedule=*/Attribute(),
         state.isDeterministic() ? builder.getUnitAttr() : UnitAttr());
     IRMapping mapping;
@@ -366,6 +437,9 @@ struct AttentionModel
     if (attention.getSinks() && state.isActive(attention.getSinks()))
       state.addGradient(builder, loc, attention.getSinks(),
                         emitSinkGradient(builder, attention, dout, dlse));
+    if (wantsIdentityGrad)
+      state.addGradient(builder, loc, attention.getIdentity(),
+                        emitIdentityGradient(builder, attention, dout));
     return success();
   }
 };

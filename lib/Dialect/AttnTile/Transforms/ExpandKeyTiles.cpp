@@ -42,6 +42,12 @@ public:
 
   /// Emits the number of masked steps and of all.
   std::pair<Value, Value> expand();
+  /// Emits `count`, or one where the tiles are not needed.
+  Value emitIfNeeded(Value count) {
+    if (!op.getNeeded())
+      return count;
+    return arith::SelectOp::create(b, op.getNeeded(), count, one);
+  }
 
   /// Emits the tile that the step of `at` visits, before it.
   Value emitTile(TileAtOp at);
@@ -168,6 +174,9 @@ void mlir::attn_tile::expandKeyTiles(RewriterBase &rewriter, KeyTilesOp op) {
   rewriter.setListener(&created);
   KeyTilesExpander expander(rewriter, op);
   auto [masked, count] = expander.expand();
+  bool isAllMasked = masked == count;
+  count = expander.emitIfNeeded(count);
+  masked = isAllMasked ? count : expander.emitIfNeeded(masked);
   for (Operation *user : llvm::make_early_inc_range(op.getTiles().getUsers())) {
     auto tileAt = cast<TileAtOp>(user);
     rewriter.replaceOp(tileAt, expander.emitTile(tileAt));

@@ -137,3 +137,24 @@ func.func @sinks(%x: tensor<2x4x8x16xf32>, %sinks: tensor<4xbf16>,
       -> tensor<2x4x8x16xf32>
   return %0 : tensor<2x4x8x16xf32>
 }
+
+// -----
+
+// The gradient of attention knows of the identity; that of its weights compares
+// the values with the output without it, which is computed again.
+// CHECK-LABEL: func.func @identity_bwd(
+// CHECK-SAME: %[[U:[a-z0-9]+]]: tensor<4xf32>
+// CHECK: attn.attention_grad {{.*}} identity(%[[U]] : tensor<4xf32>)
+// CHECK: %[[PLAIN:.*]]:2 = attn.attention
+// CHECK-NOT: identity
+// CHECK: linalg.generic {{.*}} iterator_types = ["reduction", "parallel", "reduction", "reduction"]{{.*}} ins(%{{.*}}, %[[PLAIN]]#0 :
+// CHECK: scf.if
+// CHECK: tensor.extract
+func.func @identity(%x: tensor<2x4x8x16xf32>, %u: tensor<4xf32>) -> tensor<2x4x8x16xf32> {
+  %0 = attn.attention
+      ins(%x, %x, %x : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>,
+          tensor<2x4x8x16xf32>)
+      outs(%x : tensor<2x4x8x16xf32>) identity(%u : tensor<4xf32>)
+      -> tensor<2x4x8x16xf32>
+  return %0 : tensor<2x4x8x16xf32>
+}

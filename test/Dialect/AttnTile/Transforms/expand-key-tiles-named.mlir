@@ -259,6 +259,26 @@ attn_tile.kernel @nothing(%steps: memref<2xindex>) {
   attn_tile.return
 }
 
+// What nobody uses takes the one step that there always is.
+// CHECK-LABEL: attn_tile.kernel @not_needed(
+// CHECK-SAME:    %[[STEPS:[a-z0-9]+]]: memref<2xindex>, %[[NEEDED:[a-z0-9]+]]: i1
+// CHECK-DAG:     %[[COUNT:.*]] = arith.select %[[NEEDED]], %c82, %c1
+// CHECK-DAG:     %[[MASKED:.*]] = arith.select %[[NEEDED]], %c2, %c1
+// CHECK-DAG:     memref.store %[[MASKED]], %[[STEPS]][%c0]
+// CHECK-DAG:     memref.store %[[COUNT]], %[[STEPS]][%c1]
+attn_tile.kernel @not_needed(%steps: memref<2xindex>, %needed: i1) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %first = arith.constant 1024 : index
+  %queries = arith.constant 4096 : index
+  %keys = arith.constant 8192 : index
+  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%first, 128) keys(64) lengths(%queries, %keys)
+      by(#attn.causal) if(%needed)
+  memref.store %masked, %steps[%c0] : memref<2xindex>
+  memref.store %count, %steps[%c1] : memref<2xindex>
+  attn_tile.return
+}
+
 // The sides of a window may be values of the kernel.
 // CHECK-LABEL: attn_tile.kernel @window_of_values(
 // CHECK-SAME:    %[[STEPS:[a-z0-9]+]]: memref<2xindex>, %[[LEFT:[a-z0-9]+]]: index

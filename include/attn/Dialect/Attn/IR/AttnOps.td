@@ -133,6 +133,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     | `lse` | `[B, Hq, Sq]` | f32 |
     | `sinks` (optional) | `[Hq]` | bf16, f16 or f32 |
     | `head_map` (optional) | `[Hq]` | i32 |
+    | `identity` (optional) | `[Hq]` | bf16, f16 or f32 |
 
     Batch and sequence dimensions may be dynamic; heads and head dimensions are
     static. `Hkv` divides `Hq`; query head `h` uses key and value head
@@ -182,6 +183,28 @@ def Attn_AttentionOp : Attn_Op<"attention", [
         ins(%q, %k, %v : memref<?x32x?x128xbf16>, memref<?x6x?x128xbf16>,
             memref<?x6x?x128xbf16>)
         outs(%out : memref<?x32x?x128xbf16>) heads(%map : memref<32xi32>)
+    ```
+
+    `identity` mixes the weights of each query head with the identity matrix
+    (SoftPAG: Ahn et al. 2025), after the softmax and after dropout:
+
+    ```
+    p'[j]  = (1 - identity[h]) * p[j] + (identity[h] if j = i + Skv - Sq, else 0)
+    out    = sum over j of p'[j] * value[b,h/g,j,:]
+    ```
+
+    Like causal masks the identity is aligned to the bottom right corner. A row
+    whose `j` is not a key has none; masks and dropout have no influence on it, so
+    that a row with no attended key gives `out = identity[h] * value[b,h/g,j,:]`.
+    `lse` remains that of the scores. It costs a read of `value` where results
+    are written: `out = (1 - u) * out + u * value`. Without `lse`, heads whose
+    entry is 1 do not compute scores.
+
+    ```mlir
+    attn.attention
+        ins(%q, %k, %v : memref<?x32x?x128xbf16>, memref<?x8x?x128xbf16>,
+            memref<?x8x?x128xbf16>)
+        outs(%out : memref<?x32x?x128xbf16>) identity(%u : memref<32xf32>)
     ```
 
     `sequences` gives the lengths of sequences that differ in length. They are
@@ -269,6 +292,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
                        Optional<Attn_RowTensor>:$lse,
                        Optional<Attn_HeadScalarTensor>:$sinks,
                        Optional<Attn_HeadMapTensor>:$head_map,
+                       Optional<Attn_HeadScalarTensor>:$identity,
                        Optional<Attn_SequenceTensor>:$query_sequences,
                        Optional<Attn_SequenceTensor>:$key_sequences,
                        Variadic<Attn_MaskRead>:$mask_reads,
@@ -290,6 +314,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     `outs` `(` $out (`,` $lse^)? `:` type($out) (`,` type($lse)^)? `)`
     (`sinks` `(` $sinks^ `:` type($sinks) `)`)?
     (`heads` `(` $head_map^ `:` type($head_map) `)`)?
+    (`identity` `(` $identity^ `:` type($identity) `)`)?
     (`sequences` $sequence_layout `(` $query_sequences^ `,` $key_sequences
         `:` type($query_sequences) `,` type($key_sequences) `)`)?
     (`scale` `(` $scale^ `)`)? (`mask` `(` $mask^ `)`)?
@@ -318,6 +343,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
         $_state.addTypes(out.getType());
     }]>,
   ];
+  let hasCanonicalizer = 1;
   let hasVerifier = 1;
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
@@ -329,8 +355,8 @@ def Attn_AttentionOp : Attn_Op<"attention", [
 def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
     SingleBlock, AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<Attn_AttentionOpInterface, [
-        "statesScoreGrad", "getShapedOperands", "getRegionDestinations",
-        "getFlopsPerPair"]>,
+        "statesScoreGrad", "getShapedOperands", "getHeadOperands",
+        "getRegionDestinations", "getFlopsPerPair"]>,
     DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>,
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
     DeclareOpInterfaceMethods<ConditionallySpeculatable>,
@@ -388,6 +414,17 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
     pairs have `dp[i,j] = 0` and contribute nothing to `dvalue`; for others both
     are divided by one minus the effective p.
 
+    With `identity`, which is as of `attn.attention` and at most 1, `out` is what
+    that gave: the mixture. For `u = identity[h]`
+
+    ```
+    ds[i,j]  = p[i,j] * ((1 - u) * dp[i,j] + u * dot(dout[b,h,i,:], value[b,h/g,i+Skv-Sq,:])
+                         - dot(dout[b,h,i,:], out[b,h,i,:]) + dlse[b,h,i])
+    ```
+
+    and `dvalue[b,h/g,j,:]` is the sum of `(1 - u) * p[i,j] * dout[b,h,i,:]`, plus
+    `u * dout[b,h,j-Skv+Sq,:]` where that query exists.
+
     `sequences` is as of `attn.attention`. Rows of `dquery`, `dkey` and `dvalue`
     that belong to no sequence keep their contents; such rows of the inputs have
     no influence.
@@ -428,6 +465,7 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
                        Attn_HeadTensor:$dquery, Attn_HeadTensor:$dkey,
                        Attn_HeadTensor:$dvalue,
                        Variadic<Attn_GradTensor>:$dcaptures,
+                       Optional<Attn_HeadScalarTensor>:$identity,
                        Optional<Attn_SequenceTensor>:$query_sequences,
                        Optional<Attn_SequenceTensor>:$key_sequences,
                        Variadic<Attn_MaskRead>:$mask_reads,
@@ -453,6 +491,7 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
     `outs` `(` $dquery `,` $dkey `,` $dvalue (`,` $dcaptures^)?
       `:` type($dquery) `,` type($dkey) `,` type($dvalue)
           (`,` type($dcaptures)^)? `)`
+    (`identity` `(` $identity^ `:` type($identity) `)`)?
     (`sequences` $sequence_layout `(` $query_sequences^ `,` $key_sequences
         `:` type($query_sequences) `,` type($key_sequences) `)`)?
     (`scale` `(` $scale^ `)`)? (`mask` `(` $mask^ `)`)?

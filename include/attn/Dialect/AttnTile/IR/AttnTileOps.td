@@ -549,6 +549,9 @@ def AttnTile_KeyTilesOp : AttnTile_Op<"key_tiles", [
     some pairs are masked and the number of all that hold a pair; the numbers of
     the former follow, and those of the others end the row, the first one last.
 
+    If `needed` is given and false, nobody uses what comes of the tiles, and only
+    the step that there always is is left.
+
     ```mlir
     %tiles, %masked, %count = attn_tile.key_tiles at(%b, %h) queries(%i, 128)
         keys(176) lengths(%sq, %skv) by(#attn.causal)
@@ -559,7 +562,7 @@ def AttnTile_KeyTilesOp : AttnTile_Op<"key_tiles", [
                        Index:$query_length, Index:$key_length,
                        OptionalAttr<Attn_MaskAttrInterface>:$mask,
                        Optional<MemRefRankOf<[I32], [4]>>:$list,
-                       Variadic<Index>:$row);
+                       Variadic<Index>:$row, Optional<I1>:$needed);
   let builders = [OpBuilder<(ins
       "::mlir::Value":$batch, "::mlir::Value":$head,
       "::mlir::Value":$first_query, "int64_t":$query_tile, "int64_t":$key_tile,
@@ -567,7 +570,7 @@ def AttnTile_KeyTilesOp : AttnTile_Op<"key_tiles", [
       "::mlir::attn::MaskAttrInterface":$mask), [{
     build($_builder, $_state, batch, head, first_query, query_tile, key_tile,
           query_length, key_length, mask, /*list=*/nullptr,
-          /*row=*/::mlir::ValueRange());
+          /*row=*/::mlir::ValueRange(), /*needed=*/nullptr);
   }]>];
   let results = (outs AttnTile_TileWalkType:$tiles, Index:$masked, Index:$count);
   let regions = (region MaxSizedRegion<1>:$keep);
@@ -576,6 +579,7 @@ def AttnTile_KeyTilesOp : AttnTile_Op<"key_tiles", [
     `keys` `(` $key_tile `)` `lengths` `(` $query_length `,` $key_length `)`
     (`by` `(` $mask^ `)`)?
     (`listed` `(` $list^ `[` $row `]` `:` type($list) `)`)?
+    (`if` `(` $needed^ `)`)?
     attr-dict (`keep` custom<ClosedRegion>($keep)^)?
   }];
   let hasVerifier = 1;
