@@ -8,13 +8,14 @@
 //
 // Lowers dropout. The threads of a warp make or read the decision words of the
 // rows they own, each of them some. Where weights are dropped they exchange
-// them; a shift of a word puts the bits of a thread into the signs of its four
-// bytes, and byte permutations spread them over pairs of packed weights.
+// them. A rotation puts the decisions of a thread about two pairs of packed
+// weights at bits of their exponents, where one operation clears a pair.
 //
 //===----------------------------------------------------------------------===//
 
 #include "KernelLowering.h"
 #include "attn/Dialect/Attn/IR/AttnAttrs.h"
+#include "llvm/ADT/DenseMap.h"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -28,6 +29,12 @@ static constexpr int64_t lanesPerQuad = 4;
 static constexpr int64_t lanesPerWarp = 32;
 /// Blocks side by side of which a lane has one word.
 static constexpr int64_t blocksPerWord = 4;
+/// Where exchanged decisions begin in the halves of a register. Pairs 2 and 3
+/// are at bits 12 and 13 then, and pairs 0 and 1 two below: both bits are bits
+/// of the exponent of a bf16 whose value is 2^32 and 2^64, of which weights,
+/// which are less than 2, have both or are themselves less than 2^-31.
+static constexpr int64_t firstDecision = 10;
+static constexpr int64_t pairsPerShift = 2;
 
 /// Blocks side by side in a tile.
 static int64_t countBlocks(DecisionsType type) {
@@ -52,13 +59,6 @@ attn::convertDecisions(const KernelContext &context, DecisionsType type,
 }
 
 namespace {
-/// The decisions of a thread in one block, in the signs of bytes: `even` has
-/// those of columns `2 c` and `2 c + 8`, `odd` those of the columns next to
-/// them.
-struct BlockDecisions {
-  Value even, odd;
-};
-
 /// Which words a lane has. Tiles are cut into rows of blocks, as many as fit
 /// the row registers of a thread in pairs.
 ///
@@ -99,44 +99,49 @@ public:
   }
 
   /// The decisions of this thread in the blocks of a row of them, of which the
-  /// lanes of its warp have `words`.
-  SmallVector<BlockDecisions> exchange(ValueRange words) {
-    SmallVector<BlockDecisions> decisions;
+  /// lanes of its warp have `words`: a register for each block. Bits
+  /// `firstDecision + getPair(..)` of its halves have those of a pair of
+  /// elements side by side.
+  SmallVector<Value> exchange(ValueRange words) {
+    constexpr int64_t bitsPerLane = 4;
+    SmallVector<Value> decisions;
     if (type.getTransposed()) {
-      Value shift = arith::SubIOp::create(b, constant(7), quad);
+      // The lane's four bits of a word lie in one byte, in either half of it.
+      Value byte = add(bitAnd(add(quad, quad), 2), shiftRight(quad, 2));
+      Value both = arith::MulIOp::create(b, byte, constant(0x1010));
+      Value selector = add(both, constant(0x4000));
+      Value half =
+          arith::ShLIOp::create(b, bitAnd(shiftRight(quad, 1), 1), constant(2));
+      Value shift = arith::SubIOp::create(b, constant(firstDecision - 8), half);
       Value source = add(inQuad, inQuad);
       for (int64_t n = 0; n < countBlocks(type); ++n) {
-        auto getColumn = [&](int64_t offset) -> Value {
+        auto getColumn = [&](int64_t offset) {
           int64_t first =
               n % blocksPerWord * DropoutAttr::queryDistance + offset;
-          Value word =
-              shuffle(words[n / blocksPerWord],
-                      emitAdd(b, b.getLoc(), source, first), lanesPerWarp);
-          return arith::ShLIOp::create(b, word, shift);
+          return shuffle(words[n / blocksPerWord],
+                         emitAdd(b, b.getLoc(), source, first), lanesPerWarp);
         };
-        Value even = getColumn(0);
-        decisions.push_back({even, getColumn(1)});
+        Value even = getColumn(0), odd = getColumn(1);
+        Value joined = NVVM::PermuteOp::create(
+            b, b.getI32Type(), even, odd, selector, NVVM::PermuteMode::DEFAULT);
+        decisions.push_back(rotateLeft(joined, shift));
       }
       return decisions;
     }
-    Value shift = arith::SubIOp::create(b, constant(7), add(inQuad, inQuad));
+    Value first = arith::MulIOp::create(b, inQuad, constant(bitsPerLane));
+    Value shift = arith::SubIOp::create(b, constant(firstDecision), first);
     for (int64_t n = 0; n < countBlocks(type); ++n) {
-      // The bits of the even columns are one below those of the odd ones.
       Value word = shuffle(words[n / blocksPerWord],
                            constant(n % blocksPerWord), lanesPerQuad);
-      Value even = arith::ShLIOp::create(b, word, shift);
-      Value odd =
-          arith::ShLIOp::create(b, word, emitAdd(b, b.getLoc(), shift, -1));
-      decisions.push_back({even, odd});
+      decisions.push_back(rotateLeft(word, shift));
     }
     return decisions;
   }
 
-  /// The byte that has the decisions of a half of the rows and of the columns
-  /// of a block.
-  int64_t getByte(int64_t rowHalf, int64_t columnHalf) {
-    return type.getTransposed() ? 2 * columnHalf + rowHalf
-                                : 2 * rowHalf + columnHalf;
+  /// The number of a pair in a half of the rows and of the columns of a block.
+  int64_t getPair(int64_t rowHalf, int64_t columnHalf) {
+    return type.getTransposed() ? 2 * rowHalf + columnHalf
+                                : 2 * columnHalf + rowHalf;
   }
 
 private:
@@ -157,6 +162,10 @@ private:
                                 UnitAttr());
   }
 
+  /// Counts modulo 32.
+  Value rotateLeft(Value value, Value count) {
+    return LLVM::FshlOp::create(b, value, value, count);
+  }
   Value constant(int64_t value) { return createI32(b, b.getLoc(), value); }
   Value add(Value lhs, Value rhs) { return arith::AddIOp::create(b, lhs, rhs); }
   Value bitAnd(Value value, int64_t mask) {
@@ -233,6 +242,66 @@ struct LoadDecisionsLowering : public KernelPattern<LoadDecisionsOp> {
   }
 };
 
+/// Clears what is dropped of a block.
+class Clearing {
+public:
+  Clearing(OpBuilder &builder, Location loc, Value decisions)
+      : b(loc, builder), decisions(decisions) {}
+
+  /// Takes a power of two from the exponents of packed weights: one operation,
+  /// and for every second pair a shift.
+  void clearExponents(Value &value, int64_t pair) {
+    int64_t bit = firstDecision + pairsPerShift + pair % pairsPerShift;
+    Value kept =
+        shiftLeft(pairsPerShift - pair / pairsPerShift * pairsPerShift);
+    Value others = constant(~(int64_t(0x00010001) << bit) & 0xffffffff);
+    value =
+        arith::AndIOp::create(b, value, arith::OrIOp::create(b, kept, others));
+  }
+
+  /// Makes zeros of packed elements.
+  void clearPair(Value &value, int64_t pair) {
+    value = arith::AndIOp::create(b, value, spread(pair, 0xbb99));
+  }
+
+  /// Makes zeros of elements of 32 bits.
+  void clearElements(Value &even, Value &odd, int64_t pair) {
+    clearElement(even, spread(pair, 0x9999));
+    clearElement(odd, spread(pair, 0xbbbb));
+  }
+
+private:
+  void clearElement(Value &value, Value mask) {
+    Type type = value.getType();
+    Value bits = arith::BitcastOp::create(b, b.getI32Type(), value);
+    bits = arith::AndIOp::create(b, bits, mask);
+    value = arith::BitcastOp::create(b, type, bits);
+  }
+
+  /// The decisions of a pair, moved to the signs of halves and from there to
+  /// whole bytes: a nibble of a selector is a byte's number, 8 takes its sign.
+  Value spread(int64_t pair, int64_t selector) {
+    Value signs = shiftLeft(15 - firstDecision - pair);
+    return NVVM::PermuteOp::create(b, b.getI32Type(), signs, signs,
+                                   constant(selector),
+                                   NVVM::PermuteMode::DEFAULT);
+  }
+
+  Value shiftLeft(int64_t count) {
+    if (count == 0)
+      return decisions;
+    Value &shifted = shifts[count];
+    if (!shifted)
+      shifted = arith::ShLIOp::create(b, decisions, constant(count));
+    return shifted;
+  }
+  Value constant(int64_t value) { return createI32(b, b.getLoc(), value); }
+
+  ImplicitLocOpBuilder b;
+  Value decisions;
+  DenseMap<int64_t, Value> shifts;
+};
+
 struct DropoutLowering : public KernelPattern<DropoutOp> {
   using KernelPattern::KernelPattern;
 
@@ -242,6 +311,7 @@ struct DropoutLowering : public KernelPattern<DropoutOp> {
     auto type = cast<VectorType>(op.getResult().getType());
     DecisionsType decisions = op.getDecisions().getType();
     bool isPacked = context.isPacked(type);
+    bool clearsExponents = op.getWeights() && type.getElementType().isBF16();
     int64_t columns = context.getColumns(type);
     WordPlaces places(rewriter, op.getLoc(), decisions, op, context);
     SmallVector<Value> results(adaptor.getSource());
@@ -251,21 +321,19 @@ struct DropoutLowering : public KernelPattern<DropoutOp> {
     for (int64_t pair = 0; pair < countRowPairs(context, decisions); ++pair) {
       ValueRange ofPair = words.slice(pair * wordsPerPair, wordsPerPair);
       for (auto [n, block] : llvm::enumerate(places.exchange(ofPair))) {
+        Clearing clearing(rewriter, op.getLoc(), block);
         for (int64_t rowHalf : {0, 1}) {
           for (int64_t columnHalf : {0, 1}) {
-            // A nibble of a selector is a byte's number; 8 takes its sign.
-            int64_t even = 8 | places.getByte(rowHalf, columnHalf);
-            int64_t odd = even | 4;
+            int64_t number = places.getPair(rowHalf, columnHalf);
             int64_t first =
                 (2 * pair + rowHalf) * columns + 4 * n + 2 * columnHalf;
-            if (isPacked) {
-              clear(rewriter, op.getLoc(), results[first / 2], block,
-                    even * 0x11 | odd * 0x1100);
-              continue;
-            }
-            clear(rewriter, op.getLoc(), results[first], block, even * 0x1111);
-            clear(rewriter, op.getLoc(), results[first + 1], block,
-                  odd * 0x1111);
+            if (clearsExponents)
+              clearing.clearExponents(results[first / 2], number);
+            else if (isPacked)
+              clearing.clearPair(results[first / 2], number);
+            else
+              clearing.clearElements(results[first], results[first + 1],
+                                     number);
           }
         }
       }
@@ -273,24 +341,6 @@ struct DropoutLowering : public KernelPattern<DropoutOp> {
     rewriter.replaceOpWithMultiple(op,
                                    SmallVector<SmallVector<Value>>{results});
     return success();
-  }
-
-private:
-  /// Clears the bits of a register whose decisions, spread by `selector`, are
-  /// not set.
-  static void clear(OpBuilder &builder, Location loc, Value &value,
-                    const BlockDecisions &block, int64_t selector) {
-    Type type = value.getType();
-    Type i32 = builder.getI32Type();
-    Value mask = NVVM::PermuteOp::create(
-        builder, loc, i32, block.even, block.odd,
-        createI32(builder, loc, selector), NVVM::PermuteMode::DEFAULT);
-    Value bits = value;
-    if (type != i32)
-      bits = arith::BitcastOp::create(builder, loc, i32, value);
-    value = arith::AndIOp::create(builder, loc, bits, mask);
-    if (type != i32)
-      value = arith::BitcastOp::create(builder, loc, type, value);
   }
 };
 } // namespace

@@ -421,7 +421,8 @@ KernelWriter::State KernelWriter::writeStep(const WorkItem &item,
   if (!decisions)
     decisions = dropout.emitDecisions(b, item.dropout, item.firstQuery,
                                       firstKey, {queryTileSize, keyTileSize});
-  probabilities = dropout.emitDrop(b, probabilities, decisions);
+  probabilities = dropout.emitDrop(b, probabilities, decisions,
+                                   /*areWeights=*/!isRescaleLazy);
   Value acc =
       contract(probabilities, valueTile, oldAcc, /*transposeRhs=*/false);
   return {rowMax, rowSums, acc};

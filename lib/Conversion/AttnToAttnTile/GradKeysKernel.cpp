@@ -185,14 +185,16 @@ Value GradKernelWriter::emitKeyPart(const KeyStep &step,
   Value weights = emitWeights(at, scores, exponent);
 
   if (results.value) {
-    Value kept = dropout.emitDrop(b, matchElements(weights, douts), decisions);
+    Value kept = dropout.emitDrop(b, matchElements(weights, douts), decisions,
+                                  /*areWeights=*/true);
     carried.back() =
         b.contract(kept, douts, carried.back(), ContractForm::Plain);
   }
   if (!results.key)
     return Value();
   Value delta = loadRow(workspace.delta);
-  weightGrad = dropout.emitDrop(b, weightGrad, decisions);
+  weightGrad = dropout.emitDrop(b, weightGrad, decisions,
+                                /*areWeights=*/false);
   Value grad = emitScoreGrad(at, raw, weights, weightGrad, delta);
   grad = matchElements(grad, queries);
   // The products of a warpgroup's own tiles come first: they run while it waits

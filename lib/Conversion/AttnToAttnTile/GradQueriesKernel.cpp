@@ -88,7 +88,8 @@ void GradKernelWriter::writeQueries(attn_tile::KernelOp kernel,
     Value scores = emitMask(at, emitScores(at, raw));
     Value decisions = emitDecisions(at, source);
     Value weights = emitWeights(at, scores, exponent);
-    weightGrad = dropout.emitDrop(b, weightGrad, decisions);
+    weightGrad = dropout.emitDrop(b, weightGrad, decisions,
+                                  /*areWeights=*/false);
     Value grad = emitScoreGrad(at, raw, weights, weightGrad, delta);
     Value sum = b.contract(matchElements(grad, keys), keys,
                            loop.getRegionIterArg(0), ContractForm::Plain);

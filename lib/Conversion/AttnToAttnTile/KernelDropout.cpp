@@ -89,11 +89,12 @@ Value KernelDropout::emitDecisions(OpBuilder &builder, const Source &source,
                                             op.getDropoutAttr());
 }
 
-Value KernelDropout::emitDrop(OpBuilder &builder, Value tile,
-                              Value decisions) const {
+Value KernelDropout::emitDrop(OpBuilder &builder, Value tile, Value decisions,
+                              bool areWeights) const {
   if (!decisions)
     return tile;
-  return attn_tile::DropoutOp::create(builder, op->getLoc(), tile, decisions);
+  return attn_tile::DropoutOp::create(builder, op->getLoc(), tile, decisions,
+                                      areWeights);
 }
 
 Value attn::emitRngState(OpBuilder &builder, Value state,

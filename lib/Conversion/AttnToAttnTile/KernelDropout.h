@@ -56,7 +56,8 @@ public:
 
   /// Emits the tile with zeros where `decisions` drops; `tile` if there is no
   /// dropout. What is kept is left to be divided by `getKeepProbability`.
-  Value emitDrop(OpBuilder &builder, Value tile, Value decisions) const;
+  Value emitDrop(OpBuilder &builder, Value tile, Value decisions,
+                 bool areWeights) const;
 
   /// One without dropout.
   double getKeepProbability() const { return op.getKeepProbability(); }

@@ -5,11 +5,12 @@
 // CHECK:         arith.mului_extended
 // CHECK:         %[[SEGMENTS:.*]] = arith.constant 7199 : i32
 // CHECK-NEXT:    %[[WORD:.*]] = nvvm.shfl.sync idx %{{.*}}, %{{.*}}, %{{.*}}, %[[SEGMENTS]] : i32 -> i32
-// CHECK:         %[[EVEN:.*]] = arith.shli %[[WORD]], %{{.*}}
-// CHECK:         %[[ODD:.*]] = arith.shli %[[WORD]], %{{.*}}
-// CHECK:         %[[SELECTOR:.*]] = arith.constant 52360 : i32
-// CHECK-NEXT:    %[[MASK:.*]] = nvvm.prmt <default> %[[SELECTOR]], %[[EVEN]], %[[ODD]]
-// CHECK:         arith.andi %{{.*}}, %[[MASK]] : i32
+// CHECK-NEXT:    %[[BITS:.*]] = llvm.intr.fshl(%[[WORD]], %[[WORD]], %{{.*}})
+// Bits 12 and 13 of exponents are cleared by one operation for a pair.
+// CHECK:         %[[SHIFTED:.*]] = arith.shli %[[BITS]], %c2{{.*}} : i32
+// CHECK-NEXT:    %[[OTHERS:.*]] = arith.constant -268439553 : i32
+// CHECK-NEXT:    %[[MASK:.*]] = arith.ori %[[SHIFTED]], %[[OTHERS]] : i32
+// CHECK-NEXT:    arith.andi %{{.*}}, %[[MASK]] : i32
 attn_tile.kernel @rows_are_queries(%in: memref<64x64xbf16>, %out: memref<64x64xbf16>)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
   %c0 = arith.constant 0 : index
@@ -17,8 +18,27 @@ attn_tile.kernel @rows_are_queries(%in: memref<64x64xbf16>, %out: memref<64x64xb
   %p = attn_tile.load %in[%c0, %c0] : memref<64x64xbf16> -> vector<64x64xbf16>
   %d = attn_tile.make_decisions at(%c0, %c0) stream(%w, %w, %w, %w)
       by(#attn.dropout<p = 0.125, rng = #attn.philox<rounds = 7>>) : !attn_tile.decisions<64x64>
-  %r = attn_tile.dropout %p by %d : vector<64x64xbf16>, !attn_tile.decisions<64x64>
+  %r = attn_tile.dropout %p by %d weights : vector<64x64xbf16>, !attn_tile.decisions<64x64>
   attn_tile.store %r, %out[%c0, %c0] : vector<64x64xbf16>, memref<64x64xbf16>
+  attn_tile.return
+}
+
+// Elements that may be large, or are not of bf16, become zeros.
+// CHECK-LABEL: llvm.func @halves
+// CHECK:         %[[BITS:.*]] = llvm.intr.fshl
+// CHECK:         %[[SIGNS:.*]] = arith.shli %[[BITS]], %{{.*}} : i32
+// CHECK-NEXT:    %[[SELECTOR:.*]] = arith.constant 48025 : i32
+// CHECK-NEXT:    %[[MASK:.*]] = nvvm.prmt <default> %[[SELECTOR]], %[[SIGNS]], %[[SIGNS]]
+// CHECK-NEXT:    arith.andi %{{.*}}, %[[MASK]] : i32
+attn_tile.kernel @halves(%in: memref<64x64xf16>, %out: memref<64x64xf16>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %w = arith.constant 7 : i32
+  %p = attn_tile.load %in[%c0, %c0] : memref<64x64xf16> -> vector<64x64xf16>
+  %d = attn_tile.make_decisions at(%c0, %c0) stream(%w, %w, %w, %w)
+      by(#attn.dropout<p = 0.125, rng = #attn.arx>) : !attn_tile.decisions<64x64>
+  %r = attn_tile.dropout %p by %d weights : vector<64x64xf16>, !attn_tile.decisions<64x64>
+  attn_tile.store %r, %out[%c0, %c0] : vector<64x64xf16>, memref<64x64xf16>
   attn_tile.return
 }
 

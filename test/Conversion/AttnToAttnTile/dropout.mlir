@@ -17,7 +17,7 @@
 // CHECK:             attn_tile.partial_sum %[[P]] into
 // CHECK:             %[[NARROW:.*]] = arith.truncf %[[P]] : vector<32x64xf32> to vector<32x64xbf16>
 // CHECK:             %[[D:.*]] = attn_tile.make_decisions at(%{{.*}}, %{{.*}}) stream(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) by(<p = 1.000000e-01, rng = #attn.philox<rounds = 7>>) : <32x64>
-// CHECK:             %[[KEPT:.*]] = attn_tile.dropout %[[NARROW]] by %[[D]] : vector<32x64xbf16>
+// CHECK:             %[[KEPT:.*]] = attn_tile.dropout %[[NARROW]] by %[[D]] weights : vector<32x64xbf16>
 // CHECK:             vector.contract {{.*}} %[[KEPT]]
 // CHECK:           %[[KEEP:.*]] = arith.constant dense<1.11304343> : vector<32xf32>
 // CHECK:           arith.divf %[[KEEP]], %{{.*}} : vector<32xf32>
@@ -43,7 +43,7 @@ func.func @forward(%q: memref<?x4x?x64xbf16>, %o: memref<?x4x?x64xbf16>, %seed: 
 // CHECK:           %[[D:.*]] = attn_tile.make_decisions {{.*}} : <64x32, transposed>
 // CHECK:           %[[WEIGHTS:.*]] = math.exp2
 // CHECK:           %[[NARROW:.*]] = arith.truncf %[[WEIGHTS]] : vector<64x32xf32> to vector<64x32xbf16>
-// CHECK:           %[[KEPT:.*]] = attn_tile.dropout %[[NARROW]] by %[[D]]
+// CHECK:           %[[KEPT:.*]] = attn_tile.dropout %[[NARROW]] by %[[D]] weights
 // CHECK:           vector.contract {{.*}} %[[KEPT]]
 // CHECK:           %[[DROPPED:.*]] = attn_tile.dropout %{{.*}} by %[[D]] : vector<64x32xf32>
 // CHECK:           %[[CENTRED:.*]] = arith.subf %[[DROPPED]], %{{.*}}
@@ -72,7 +72,7 @@ func.func @backward(%q: memref<?x4x?x64xbf16>, %k: memref<?x2x?x64xbf16>, %lse: 
 // CHECK:             vector.contract
 // CHECK-NEXT:        %[[D:.*]] = attn_tile.load_decisions %[[MASK]][%[[B]], %[[H]]] rows at(%{{.*}}, %{{.*}}) : memref<?x4x?x?xi32> -> <32x64>
 // CHECK:             math.exp2
-// CHECK:             attn_tile.dropout %{{.*}} by %[[D]] : vector<32x64xbf16>
+// CHECK:             attn_tile.dropout %{{.*}} by %[[D]] weights : vector<32x64xbf16>
 func.func @given(%q: memref<?x4x?x64xbf16>, %o: memref<?x4x?x64xbf16>, %m: memref<?x4x?x?xi32>) {
   attn.attention ins(%q, %q, %q : memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>)
       outs(%o : memref<?x4x?x64xbf16>)

@@ -540,13 +540,13 @@ func.func @listed_tiles(%i: index, %list: memref<?x1x?x?xi32>) {
 // CHECK-LABEL: func @dropout(
 // CHECK-SAME: %[[P:.*]]: vector<16x32xbf16>, %[[M:.*]]: memref<?x4x?x?xi32>, %[[I:.*]]: index, %[[W:.*]]: i32)
 // CHECK: %[[D:.*]] = attn_tile.make_decisions at(%[[I]], %[[I]]) stream(%[[W]], %[[W]], %[[W]], %[[W]]) by(<p = 5.000000e-01, rng = #attn.arx>) : <16x32>
-// CHECK: %[[K:.*]] = attn_tile.dropout %[[P]] by %[[D]] : vector<16x32xbf16>, <16x32>
+// CHECK: %[[K:.*]] = attn_tile.dropout %[[P]] by %[[D]] weights : vector<16x32xbf16>, <16x32>
 // CHECK: %[[L:.*]] = attn_tile.load_decisions %[[M]][%[[I]], %[[I]]] columns at(%[[I]], %[[I]]) : memref<?x4x?x?xi32> -> <16x32, transposed>
 // CHECK: attn_tile.dropout %[[K]] by %[[L]] : vector<16x32xbf16>, <16x32, transposed>
 func.func @dropout(%p: vector<16x32xbf16>, %m: memref<?x4x?x?xi32>, %i: index, %w: i32) -> vector<16x32xbf16> {
   %d = attn_tile.make_decisions at(%i, %i) stream(%w, %w, %w, %w)
       by(#attn.dropout<p = 0.5, rng = #attn.arx>) : !attn_tile.decisions<16x32>
-  %0 = attn_tile.dropout %p by %d : vector<16x32xbf16>, !attn_tile.decisions<16x32>
+  %0 = attn_tile.dropout %p by %d weights : vector<16x32xbf16>, !attn_tile.decisions<16x32>
   %l = attn_tile.load_decisions %m[%i, %i] columns at(%i, %i)
       : memref<?x4x?x?xi32> -> !attn_tile.decisions<16x32, transposed>
   %1 = attn_tile.dropout %0 by %l : vector<16x32xbf16>, !attn_tile.decisions<16x32, transposed>

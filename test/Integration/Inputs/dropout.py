@@ -73,9 +73,10 @@ def pack(keep, layout="rows"):
     padding = [(0, 0)] * (keep.ndim - 2) + [(0, -sq % 64), (0, -skv % 64)]
     keep = np.pad(keep, padding)
     sq, skv = keep.shape[-2:]
-    # Query 16 a + 8 s + c and key 16 w + t are bit 16 s + t of word (8 a + c, w).
-    bits = keep.reshape(*keep.shape[:-2], sq // 16, 2, 8, skv // 16, 16)
-    bits = np.moveaxis(bits, -4, -2).reshape(*keep.shape[:-2], sq // 2, skv // 16, 32)
+    # Query 16 a + 8 s + r and key 16 w + 8 h + 2 c + e are bit 16 e + 4 c + 2 h + s of word (8 a + r, w).
+    bits = keep.reshape(*keep.shape[:-2], sq // 16, 2, 8, skv // 16, 2, 4, 2)
+    bits = np.moveaxis(bits, (-6, -3, -2, -1), (-1, -2, -3, -4))
+    bits = bits.reshape(*keep.shape[:-2], sq // 2, skv // 16, 32)
     words = (bits * (np.uint64(1) << np.arange(32, dtype=np.uint64))).sum(-1).astype(np.uint32)
     if layout == "columns":
         words = words.swapaxes(-1, -2)
@@ -124,7 +125,7 @@ class Dropout:
         y = self.generate((seed % 2**32, seed >> 32), (offset % 2**32, offset >> 32, b, h))
         u = i // u64(16) * u64(8) + i % u64(8)
         w = j // u64(16)
-        bit = i // u64(8) % u64(2) * u64(16) + j % u64(16)
+        bit = j % u64(2) * u64(16) + j // u64(2) % u64(4) * u64(4) + j // u64(8) % u64(2) * u64(2) + i // u64(8) % u64(2)
         number = u64(0)
         for m in range(self.bits):
             if m % 4 == 0:

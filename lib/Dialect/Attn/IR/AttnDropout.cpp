@@ -311,12 +311,16 @@ static Decision<Word> findDecision(Ops ops, Word query, Word key) {
     return ops.bitAnd(word, ops.constant(word, (1u << count) - 1));
   };
   // The bit above those that number the queries of a block of words tells the
-  // halves of a word apart.
+  // two of a word apart; keys are numbered by the bits 0, 2 1, 3 of the key.
   Word block = ops.shiftRight(query, queryBits + 1);
-  Word half = lowBits(ops.shiftRight(query, queryBits), 1);
+  Word bit = lowBits(ops.shiftRight(query, queryBits), 1);
+  Word upper = lowBits(ops.shiftRight(key, 3), 1);
+  Word middle = lowBits(ops.shiftRight(key, 1), 2);
+  bit = ops.add(bit, ops.shiftLeft(upper, 1));
+  bit = ops.add(bit, ops.shiftLeft(middle, 2));
+  bit = ops.add(bit, ops.shiftLeft(lowBits(key, 1), 4));
   return {ops.add(ops.shiftLeft(block, queryBits), lowBits(query, queryBits)),
-          ops.shiftRight(key, keyBits),
-          ops.add(ops.shiftLeft(half, keyBits), lowBits(key, keyBits))};
+          ops.shiftRight(key, keyBits), bit};
 }
 
 DecisionPlace attn::emitDecisionPlace(OpBuilder &builder, Location loc,

@@ -326,6 +326,10 @@ WarpSpecializedSchedules::getLargest(int64_t consumers, int64_t maxKeyTile) {
     bounds.registers -= computesFromKeyReads(op.getKeepRegion()) ? 24 : 16;
   if (readsKeep && op.hasDropout() && !op.getScoreRegion().empty())
     bounds.registers -= 32;
+  // Where decisions are read, dropped weights are cleared in the step after
+  // (`attn-tile-rotate-loops`), so that there are weights of two steps.
+  if (op.getDropoutMask())
+    bounds.scoreBytes += bounds.elementBytes;
   auto [keyTile, limit] = getLargestKeyTile(bounds);
   if (keyTile == 0)
     return std::nullopt;
@@ -376,9 +380,11 @@ int64_t WarpSpecializedSchedules::getMaxKeyTile() {
 }
 
 /// Three have too few registers for a score change that reads or computes much,
-/// and for a walk over a list of tiles.
+/// and for a walk over a list of tiles, and lose to two under a mask where
+/// decisions of dropout are read.
 bool WarpSpecializedSchedules::canHaveThreeConsumers() {
-  return !readsElements(op) && !readsKeep && !(isMasked && hasFunction(op));
+  return !readsElements(op) && !readsKeep &&
+         !(isMasked && (hasFunction(op) || op.getDropoutMask()));
 }
 
 SmallVector<FittingSchedule> WarpSpecializedSchedules::getAll() {
@@ -401,7 +407,7 @@ SmallVector<FittingSchedule>
 WarpSpecializedSchedules::getLargest(int64_t &bound) {
   // A third consumer hides more of the softmax, if key tiles stay large enough
   // for the products to be efficient.
-  constexpr int64_t minKeyTileThreeConsumers = 128;
+  const int64_t minKeyTileThreeConsumers = op.getDropoutMask() ? 96 : 128;
   // The smallest key tiles whose products are efficient.
   constexpr int64_t maxKeyTilePreload = 128;
   // Key tiles that a mask cuts are computed in full: smaller ones waste less.

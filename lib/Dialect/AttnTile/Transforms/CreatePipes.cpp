@@ -175,6 +175,27 @@ static bool isReadOnce(const Stream &stream) {
                       [](LoadOp load) { return load.getResult().hasOneUse(); });
 }
 
+/// Whether `op` computes registers from those that a loop carries.
+static bool isWorkOnCarried(Operation *op) {
+  return isa<arith::TruncFOp, arith::MulFOp, vector::ShapeCastOp,
+             vector::BroadcastOp, DropoutOp>(op) &&
+         llvm::all_of(op->getOperands(), [&](Value operand) {
+           if (Operation *def = operand.getDefiningOp())
+             return def->getBlock() == op->getBlock() && isWorkOnCarried(def);
+           return isa<scf::ForOp>(op->getParentOp());
+         });
+}
+
+/// Where to wait for a stage that `user` is the first one to use: before work
+/// on carried registers that stands directly before it. Assemblers do not move
+/// that work across the wait, so that it stays behind the products that are in
+/// flight by then.
+static Operation *getWaitPoint(Operation *user) {
+  while (user->getPrevNode() && isWorkOnCarried(user->getPrevNode()))
+    user = user->getPrevNode();
+  return user;
+}
+
 /// Replaces `load` by the stage that `pipe` has for it.
 static WaitOp stageLoad(LoadOp load, Value pipe) {
   OpBuilder builder(load);
@@ -185,8 +206,8 @@ static WaitOp stageLoad(LoadOp load, Value pipe) {
       AcquireOp::create(builder, loc, type.getBufferType(), pipe, position);
   CopyOp::create(builder, loc, load.getSource(), load.getIndices(), target);
   CommitOp::create(builder, loc, target);
-  builder.setInsertionPoint(
-      getFirstIn(load->getBlock(), to_vector(load.getResult().getUsers())));
+  builder.setInsertionPoint(getWaitPoint(
+      getFirstIn(load->getBlock(), to_vector(load.getResult().getUsers()))));
   auto stage =
       WaitOp::create(builder, loc, type.getBufferType(), pipe, position);
   if (load.getExtent())

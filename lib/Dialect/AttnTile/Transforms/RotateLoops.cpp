@@ -8,7 +8,8 @@
 //
 // Moves the second matrix product of each step over key tiles into the next
 // step. Both products of the new step are independent of one another and come
-// first, so that they can be in flight while the softmax runs.
+// first, so that they can be in flight while the softmax runs. Dropped weights
+// are cleared between the two, while the first is in flight.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,12 +45,22 @@ struct Step {
   SetVector<Operation *> firstOps;
   /// What the right-hand side of the last product depends on.
   SetVector<Operation *> lastOps;
-  /// The last product and those of `lastOps` that nothing else uses.
+  /// What clears dropped elements of the left-hand side of the last product,
+  /// if that is delayed, too, and what its decisions are read with.
+  DropoutOp drop;
+  SetVector<Operation *> decisionOps;
+  /// The last product, `drop`, and those of `lastOps` that nothing else uses.
   DenseSet<Operation *> delayed;
   /// What depends on the result of the previous step's last product.
   DenseSet<Operation *> afterLast;
 
   Value getAccArg() { return loop.getRegionIterArg(accIndex); }
+  /// What the left-hand side of the last product is made of by what is delayed.
+  SmallVector<Value> getDelayedInputs() {
+    if (drop)
+      return {drop.getSource(), drop.getDecisions()};
+    return {last.getLhs()};
+  }
   scf::YieldOp getYield() {
     return cast<scf::YieldOp>(loop.getBody()->getTerminator());
   }
@@ -62,6 +73,28 @@ static void forEachUsedValue(Operation *op, function_ref<void(Value)> fn) {
     for (Value operand : nested->getOperands())
       fn(operand);
   });
+}
+
+/// Delays the dropout of the left-hand side of the last product if its
+/// decisions are read, and from where does not depend on what is carried. Those
+/// that are computed are not delayed: they would be alive for longer.
+static void findDrop(Step &step) {
+  Block *body = step.loop.getBody();
+  auto drop = step.last.getLhs().getDefiningOp<DropoutOp>();
+  if (!drop || drop->getBlock() != body || !drop->hasOneUse())
+    return;
+  auto decisions = drop.getDecisions().getDefiningOp<LoadDecisionsOp>();
+  if (!decisions || decisions->getBlock() != body)
+    return;
+  SetVector<Value> inputs;
+  SetVector<Operation *> decisionOps;
+  collectSlice(decisions, body, decisionOps, inputs);
+  for (BlockArgument argument : step.loop.getRegionIterArgs())
+    if (inputs.contains(argument))
+      return;
+  step.drop = drop;
+  step.decisionOps = std::move(decisionOps);
+  step.delayed.insert(drop);
 }
 
 /// Recognises the parts of a step; a reason is returned if there is one not to.
@@ -113,6 +146,7 @@ static FailureOr<Step> analyzeStep(scf::ForOp loop, StringRef &reason) {
   }
 
   step.delayed.insert(step.last);
+  findDrop(step);
   for (Operation *op : llvm::reverse(step.lastOps)) {
     if (!step.firstOps.contains(op) &&
         llvm::all_of(op->getUsers(), [&](Operation *user) {
@@ -138,37 +172,49 @@ static FailureOr<Step> analyzeStep(scf::ForOp loop, StringRef &reason) {
 }
 
 /// Emits the last product of the step at `iv` from what was carried over.
-static Value emitLast(OpBuilder &builder, Step &step, Value iv, Value lhs,
-                      Value acc) {
+static Value emitLast(OpBuilder &builder, Step &step, Value iv,
+                      ValueRange inputs, Value acc) {
   IRMapping map;
   map.map(step.loop.getInductionVar(), iv);
   for (Operation *op : step.lastOps)
     builder.clone(*op, map);
+  Value lhs = inputs.front();
+  if (step.drop)
+    lhs = DropoutOp::create(builder, step.drop.getLoc(), lhs, inputs.back(),
+                            step.drop.getWeights());
   auto product = cast<vector::ContractionOp>(builder.clone(*step.last, map));
   product.getLhsMutable().assign(lhs);
   product.getAccMutable().assign(acc);
   return product.getResult();
 }
 
-/// Emits the rest of a step: first what can go on while the previous step's
-/// last product is in flight, then what needs it.
+/// Emits the rest of a step: first decisions, which need none of its products,
+/// then what can go on while the previous step's last product is in flight,
+/// then what needs it.
 static void emitRest(OpBuilder &builder, Step &step, IRMapping &map) {
+  auto isEmitted = [&](Operation *op) {
+    return step.firstOps.contains(op) || step.delayed.contains(op);
+  };
+  for (Operation *op : step.decisionOps)
+    if (!isEmitted(op))
+      builder.clone(*op, map);
   for (bool afterLast : {false, true})
     for (Operation &op : step.loop.getBody()->without_terminator())
-      if (!step.firstOps.contains(&op) && !step.delayed.contains(&op) &&
+      if (!isEmitted(&op) && !step.decisionOps.contains(&op) &&
           step.afterLast.contains(&op) == afterLast)
         builder.clone(op, map);
 }
 
 /// What a step hands to the next one: its carried values, with the accumulator
-/// before the last product instead of after it, and that product's left-hand
-/// side.
+/// before the last product instead of after it, and what that product's
+/// left-hand side is made of.
 static SmallVector<Value> getCarried(Step &step, const IRMapping &map) {
   SmallVector<Value> carried;
   for (Value value : step.getYield().getOperands())
     carried.push_back(map.lookupOrDefault(value));
   carried[step.accIndex] = map.lookupOrDefault(step.last.getAcc());
-  carried.push_back(map.lookupOrDefault(step.last.getLhs()));
+  for (Value value : step.getDelayedInputs())
+    carried.push_back(map.lookupOrDefault(value));
   return carried;
 }
 
@@ -216,12 +262,14 @@ static scf::ForOp emitLoop(OpBuilder &builder, Step &step, Value lowerBound,
       [&](OpBuilder &body, Location loc, Value iv, ValueRange carriedIn) {
         IRMapping map;
         map.map(loop.getInductionVar(), iv);
-        map.map(loop.getRegionIterArgs(), carriedIn.drop_back());
+        size_t numCarried = loop.getNumRegionIterArgs();
+        map.map(loop.getRegionIterArgs(), carriedIn.take_front(numCarried));
         for (Operation *op : step.firstOps)
           body.clone(*op, map);
         Value previous = arith::SubIOp::create(body, loc, iv, loop.getStep());
-        Value result = emitLast(body, step, previous, carriedIn.back(),
-                                carriedIn[step.accIndex]);
+        Value result =
+            emitLast(body, step, previous, carriedIn.drop_front(numCarried),
+                     carriedIn[step.accIndex]);
         map.map(step.getAccArg(), result);
         emitRest(body, step, map);
         scf::YieldOp::create(body, loc, getCarried(step, map));
@@ -248,9 +296,11 @@ static void rotateChain(MutableArrayRef<Step> chain) {
   Step &last = chain.back();
   Value iv =
       arith::SubIOp::create(builder, loc, lowerBound, last.loop.getStep());
-  Value lhs = carried.pop_back_val();
+  ArrayRef<Value> inputs =
+      ArrayRef(carried).drop_front(last.loop.getNumRegionIterArgs());
   carried[last.accIndex] =
-      emitLast(builder, last, iv, lhs, carried[last.accIndex]);
+      emitLast(builder, last, iv, inputs, carried[last.accIndex]);
+  carried.truncate(last.loop.getNumRegionIterArgs());
   last.loop.replaceAllUsesWith(carried);
   for (Step &step : llvm::reverse(chain))
     step.loop.erase();
@@ -280,7 +330,9 @@ void AttnTileRotateLoopsPass::rotateFrom(scf::ForOp first) {
     if (succeeded(step) && !chain.empty()) {
       scf::ForOp previous = chain.back().loop;
       if (step->accIndex != chain.back().accIndex ||
-          step->last.getLhs().getType() != chain.back().last.getLhs().getType())
+          step->last.getLhs().getType() !=
+              chain.back().last.getLhs().getType() ||
+          !step->drop != !chain.back().drop)
         reason = "the steps of consecutive loops differ";
       else if (!llvm::all_of(previous->getUsers(), [&](Operation *user) {
                  return user == loop.getOperation();

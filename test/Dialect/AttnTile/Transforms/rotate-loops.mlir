@@ -227,3 +227,54 @@ attn_tile.kernel @one_tile(%k: memref<?x16xf16>, %q: vector<16x16xf16>,
   attn_tile.store %0, %out[%c0, %c0] : vector<16x16xf32>, memref<?x16xf32>
   attn_tile.return
 }
+
+// -----
+
+#lhs = affine_map<(m, n, k) -> (m, k)>
+#keys = affine_map<(m, n, k) -> (n, k)>
+#values = affine_map<(m, n, k) -> (k, n)>
+#result = affine_map<(m, n, k) -> (m, n)>
+
+// Weights are cleared in the step after, by decisions that were read in
+// theirs, before anything else is done in it.
+
+// REMARK: Remark="rotated a chain of loops"
+
+// CHECK-LABEL: attn_tile.kernel @dropout
+// CHECK:         %[[D0:.*]] = attn_tile.load_decisions
+// CHECK:         %[[P0:.*]] = arith.truncf
+// CHECK:         %[[R:.*]]:3 = scf.for {{.*}} iter_args(%[[ACC:.*]] = %{{.*}}, %[[P:.*]] = %[[P0]], %[[D:.*]] = %[[D0]])
+// CHECK:           vector.contract
+// CHECK:           attn_tile.load
+// CHECK-NEXT:      %[[KEPT:.*]] = attn_tile.dropout %[[P]] by %[[D]] weights
+// CHECK-NEXT:      vector.contract {{.*}} %[[KEPT]]
+// CHECK-NEXT:      %[[D1:.*]] = attn_tile.load_decisions
+// CHECK-NEXT:      %[[P1:.*]] = arith.truncf
+// CHECK-NEXT:      scf.yield %{{.*}}, %[[P1]], %[[D1]]
+// CHECK:         %[[LAST:.*]] = attn_tile.dropout %[[R]]#1 by %[[R]]#2 weights
+// CHECK-NEXT:    vector.contract {{.*}} %[[LAST]]
+attn_tile.kernel @dropout(%k: memref<?x16xf16>, %v: memref<?x16xf16>, %q: vector<16x16xf16>,
+                          %mask: memref<?x4x?x?xi32>, %out: memref<?x16xf32>, %count: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c16 = arith.constant 16 : index
+  %zero = arith.constant dense<0.0> : vector<16x16xf32>
+  %0 = scf.for %t = %c0 to %count step %c1 iter_args(%acc = %zero) -> vector<16x16xf32> {
+    %row = arith.muli %t, %c16 : index
+    %kt = attn_tile.load %k[%row, %c0] stream(%t of %count) : memref<?x16xf16> -> vector<16x16xf16>
+    %s = vector.contract {indexing_maps = [#lhs, #keys, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %q, %kt, %zero : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
+    %p = arith.truncf %s : vector<16x16xf32> to vector<16x16xf16>
+    %d = attn_tile.load_decisions %mask[%c0, %c0] rows at(%c0, %row)
+        : memref<?x4x?x?xi32> -> !attn_tile.decisions<16x16>
+    %kept = attn_tile.dropout %p by %d weights : vector<16x16xf16>, !attn_tile.decisions<16x16>
+    %vt = attn_tile.load %v[%row, %c0] stream(%t of %count) : memref<?x16xf16> -> vector<16x16xf16>
+    %o = vector.contract {indexing_maps = [#lhs, #values, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %kept, %vt, %acc : vector<16x16xf16>, vector<16x16xf16> into vector<16x16xf32>
+    scf.yield %o : vector<16x16xf32>
+  }
+  attn_tile.store %0, %out[%c0, %c0] : vector<16x16xf32>, memref<?x16xf32>
+  attn_tile.return
+}

@@ -141,7 +141,8 @@ TEST_P(DropoutTest, DecisionsCompareNumbers) {
   Words stream = dropout.computeStream(42, 4, 1, 3);
   for (int64_t query : {0, 5, 9, 31, 1000}) {
     for (int64_t key : {0, 3, 17, 40, 5000}) {
-      int64_t bit = query / 8 % 2 * 16 + key % 16;
+      int64_t bit =
+          key % 2 * 16 + key / 2 % 4 * 4 + key / 8 % 2 * 2 + query / 8 % 2;
       uint32_t number = 0;
       for (uint32_t i = 0; i < dropout.getBits(); ++i) {
         uint32_t counter = key / 16 * 4 + i / 4;

@@ -112,8 +112,9 @@ def Attn_DropoutAttr : Attn_Attr<"Dropout", "dropout"> {
     double getKeepProbability() const;
 
     /// The keys and the distance of the two queries of a decision word: bit
-    /// `s * 16 + t` of it is that of query `i + 8 * s` and key `j + t`, where
-    /// `i mod 16 < 8` and `j mod 16 = 0`.
+    /// `16 e + 4 c + 2 h + s` of it is that of query `i + 8 s` and key
+    /// `j + 8 h + 2 c + e`, where `i mod 16 < 8`, `j mod 16 = 0`, `c < 4` and
+    /// others are 0 or 1.
     static constexpr int64_t keysOfWord = 16;
     static constexpr int64_t queryDistance = 8;
 

@@ -755,16 +755,22 @@ def AttnTile_DropoutOp : AttnTile_Op<"dropout", [
   let description = [{
     Keeps the elements of a tile that `decisions` keeps; others become zero.
 
+    With `weights` elements are weights of a softmax relative to the largest one
+    of their row, less than 2. It is enough then if dropped ones become less than
+    2^-31, which products in f32 do not tell from zero: on GPUs one bit of the
+    exponent of a bf16 is cleared instead of all bits.
+
     ```mlir
-    %r = attn_tile.dropout %p by %d
+    %r = attn_tile.dropout %p by %d weights
         : vector<64x176xbf16>, !attn_tile.decisions<64x176>
     ```
   }];
   let arguments = (ins VectorOfRankAndType<[2], [BF16, F16, F32]>:$source,
-                       AttnTile_DecisionsType:$decisions);
+                       AttnTile_DecisionsType:$decisions,
+                       UnitAttr:$weights);
   let results = (outs VectorOfRankAndType<[2], [BF16, F16, F32]>:$result);
   let assemblyFormat = [{
-    $source `by` $decisions attr-dict `:` type($source) `,` type($decisions)
+    $source `by` $decisions (`weights` $weights^)? attr-dict `:` type($source) `,` type($decisions)
   }];
   let hasVerifier = 1;
 }

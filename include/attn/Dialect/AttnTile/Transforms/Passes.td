@@ -103,7 +103,8 @@ def AttnTileRotateLoopsPass
     product of step `t - 1` is moved to step `t`, right after the first product
     of step `t`, so that both can be in flight during the softmax. The chain
     gets a prologue (step 0 without its second product) and an epilogue (the
-    last second product). A chain whose second product reads a tile that the rest
+    last second product). Where decisions of dropout are read, weights are cleared
+    right before the second product, too, while the first is in flight. A chain whose second product reads a tile that the rest
     of its step reads, too, is left alone, since tiles are loaded once.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
