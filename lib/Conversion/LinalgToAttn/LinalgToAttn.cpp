@@ -187,7 +187,13 @@ void AttentionBuilder::buildScoreRegion(AttentionOp op) {
       builder, loc, match.at, block->getArguments().drop_front());
   ExprEmitter emitter(builder, loc, match, coordinates);
   emitter.setProduct(block->getArgument(0));
-  YieldOp::create(builder, loc, emitter.emit(match.score));
+  Value score = emitter.emit(match.score);
+  if (match.scoreFactor != 1) {
+    Value factor = arith::ConstantOp::create(
+        builder, loc, builder.getF32FloatAttr(float(match.scoreFactor)));
+    score = arith::MulFOp::create(builder, loc, score, factor);
+  }
+  YieldOp::create(builder, loc, score);
 }
 
 void AttentionBuilder::buildKeepRegion(AttentionOp op) {

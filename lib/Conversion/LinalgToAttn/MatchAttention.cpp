@@ -20,9 +20,12 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <cmath>
+#include <limits>
+#include <utility>
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -269,11 +272,25 @@ LogicalResult AttentionMatcher::matchSum(const Expr *sum,
 
 const Expr *AttentionMatcher::matchExponential(const Expr *numerator,
                                                const Expr *denominator) {
-  if (!numerator->isa<math::ExpOp>())
+  if (numerator->isa<math::Exp2Op>())
+    result.scoreFactor = llvm::numbers::ln2;
+  else if (!numerator->isa<math::ExpOp>())
     return (void)fail("what is divided by a sum is no exponential"), nullptr;
   if (failed(matchSum(denominator, numerator)))
     return nullptr;
   const Expr *scores = numerator->operands.front();
+  // A factor of the differences.
+  while (scores->isa<arith::MulFOp>()) {
+    unsigned inner = getConstantFloat(scores->operands[0]) ? 1 : 0;
+    std::optional<double> factor = getConstantFloat(scores->operands[1 - inner]);
+    if (!factor || !(*factor > 0) || !std::isfinite(*factor))
+      break;
+    result.scoreFactor *= *factor;
+    scores = scores->operands[inner];
+  }
+  // Bases are exchanged by constants that are rounded.
+  if (std::abs(result.scoreFactor - 1) <= std::numeric_limits<float>::epsilon())
+    result.scoreFactor = 1;
   // Any value of the row may be subtracted, usually its maximum.
   if (scores->isa<arith::SubFOp>() && isIndependentOfKey(scores->operands[1]))
     return scores->operands.front();
@@ -675,6 +692,8 @@ LogicalResult AttentionMatcher::match(unsigned weights) {
     return fail("the product with the values is added to a tensor");
   result.score = matchMasks(scores);
   matchScale();
+  if (result.score == result.product)
+    result.scale *= std::exchange(result.scoreFactor, 1);
   ElementRef value =
       exprs->getOperandRef(product->getOpOperand(1 - weights), *loops);
   if (failed(matchOperands(queryRef, keyRef, value)))

@@ -87,6 +87,15 @@ def fused(q, k, v):
     return attention(q[None], k[None], v[None], 0.25, keep=j <= i, cap=5.0)[0]
 
 
+def base2(q, k, v):
+    i, j = positions(18, 18)
+    return attention(q[None], k[None], v[None], 0.5, keep=j <= i)[0]
+
+
+def base2_cap(q, k, v):
+    return fused(q, k, v)
+
+
 def vit(q, k, v):
     return merge(attention(q[None], k[None], v[None], 8**-0.5))
 
@@ -120,6 +129,8 @@ CASES = [
     Case(t5, "stablehlo", F32, [(2, 12, 3, 8), (2, 20, 3, 8), (2, 20, 3, 8), (3, 12, 20)]),
     Case(llama_window, "stablehlo", BF16, [(2, 16, 2, 3, 16), (2, 16, 2, 16), (2, 16, 2, 16)]),
     Case(fused, "iree", F16, [(4, 18, 16)] * 3),
+    Case(base2, "iree", F16, [(4, 18, 16)] * 3),
+    Case(base2_cap, "iree", F16, [(4, 18, 16)] * 3),
     Case(vit, "tosa", F32, [(4, 17, 8)] * 3),
 ]
 
