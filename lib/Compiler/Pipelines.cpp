@@ -49,8 +49,13 @@ void attn::buildSchedulePipeline(OpPassManager &pm,
                                  const TargetPipelineOptions &options) {
   pm.addNestedPass<func::FuncOp>(createAttnRaiseMatmulPass());
   pm.addPass(createAttnExpandMasksPass());
+  AttnReassociatePassOptions reassociate;
+  reassociate.target = options.target;
+  pm.addPass(createAttnReassociatePass(reassociate));
   AttnFusePassOptions fuse;
   fuse.target = options.target;
+  // Kernels of GPUs with these regions have not been run.
+  fuse.elements = !options.isGPU();
   pm.addPass(createAttnFusePass(fuse));
   pm.addPass(createAttnCheckRegionsPass());
   pm.addPass(createAttnSimplifyMasksPass());

@@ -13,3 +13,7 @@
 #include "attn/Interfaces/FusibleOpInterface.h"
 
 #include "attn/Interfaces/FusibleOpInterface.cpp.inc"
+
+using namespace mlir::attn;
+
+ElementSource::~ElementSource() = default;

@@ -13,6 +13,7 @@
 #ifndef ATTN_INTERFACES_FUSIBLEOPINTERFACE_H
 #define ATTN_INTERFACES_FUSIBLEOPINTERFACE_H
 
+#include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/OpDefinition.h"
 #include "llvm/ADT/SmallVector.h"
@@ -29,6 +30,22 @@ struct TensorMapping {
   /// What elements are multiplied by, before or after they are converted to
   /// the element type of the tensor.
   double factor = 1;
+};
+
+/// Gives elements of operands to operations that state an element of their
+/// result.
+class ElementSource {
+public:
+  virtual ~ElementSource();
+
+  /// The element of `tensor` at `indices`, floats as f32; null if it cannot be
+  /// had.
+  virtual Value getElement(OpBuilder &builder, Location loc, Value tensor,
+                           ValueRange indices) = 0;
+  /// The mean of the squares of the elements along the last dimension, at
+  /// `indices` of the others; null if it cannot be had.
+  virtual Value getMeanSquare(OpBuilder &builder, Location loc, Value tensor,
+                              ValueRange indices) = 0;
 };
 
 } // namespace mlir::attn

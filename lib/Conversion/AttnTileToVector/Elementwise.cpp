@@ -139,11 +139,20 @@ RowPiece TileEmitter::getRowPiece(OpTy op, Value row, Value column,
 }
 
 LogicalResult TileEmitter::emitMap(MapOp op) {
-  if (!op.getOthers().empty())
-    return op.emitOpError("must map one tile alone for the host (has ")
-           << op.getOthers().size() << " more)";
+  SmallVector<Value> rows;
+  for (Value other : op.getOthers()) {
+    if (cast<VectorType>(other.getType()).getRank() != 1)
+      return op.emitOpError("must map one tile alone for the host (has ")
+             << other.getType() << " beside it)";
+    rows.push_back(getRows(other));
+  }
   setTile(op->getResult(0),
-          {[this, op](Value row, Value column, int64_t lanes) mutable {
+          {[this, op, rows](Value row, Value column, int64_t lanes) mutable {
+             Block &body = op.getBody().front();
+             for (auto [argument, buffer] : llvm::zip_equal(
+                      body.getArguments().take_back(rows.size()), rows))
+               mapping.map(argument,
+                           memref::LoadOp::create(b, buffer, row).getResult());
              SmallVector<Value> elements;
              for (Value source : op.getSources())
                elements.push_back(
@@ -151,8 +160,7 @@ LogicalResult TileEmitter::emitMap(MapOp op) {
              RowPiece at = getRowPiece(op, row, column, lanes);
              auto make = [&](Type type) { return makeBuffer(lanes, type); };
              at.makeBuffer = make;
-             return vectorizeRegion(b, op.getBody().front(), elements, at,
-                                    mapping);
+             return vectorizeRegion(b, body, elements, at, mapping);
            },
            Value(), Value()});
   return success();

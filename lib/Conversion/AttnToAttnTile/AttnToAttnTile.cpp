@@ -15,6 +15,7 @@
 #include "attn/Conversion/AttnToAttnTile/AttnToAttnTile.h"
 #include "CheckHeadMap.h"
 #include "ClassifyTiles.h"
+#include "HeadMaps.h"
 #include "KernelDropout.h"
 #include "MaskTables.h"
 #include "PlanSequences.h"
@@ -88,6 +89,7 @@ private:
   /// The work item of the induction variables of the loop over them.
   WorkItem makeItem(ValueRange ids);
   void writeWorkItem(const WorkItem &item);
+  Value loadQueries(const WorkItem &item);
   State writeStep(const WorkItem &item, Value queryTile, Value step,
                   attn_tile::KeyTilesOp tiles, State state);
   /// The state before the first step: that of a row without keys.
@@ -229,7 +231,8 @@ void KernelWriter::write() {
   b.setInsertionPointToEnd(&kernel.getBody().front());
   // Constants that the regions capture; everything else is an argument.
   for (Region *region :
-       {&attention.getScoreRegion(), &attention.getKeepRegion()})
+       {&attention.getScoreRegion(), &attention.getKeepRegion(),
+        &attention.getQueryRegion(), &attention.getEpilogue()})
     visitUsedValuesDefinedAbove(*region, [&](OpOperand *use) {
       if (!captured.contains(use->get()))
         b.clone(*use->get().getDefiningOp(), captured);
@@ -301,9 +304,7 @@ KernelWriter::WorkItem KernelWriter::makeItem(ValueRange ids) {
 
 void KernelWriter::writeWorkItem(const WorkItem &item) {
   Value zero = index(0), one = index(1);
-  Value queryTile =
-      loadTile(query, {item.batch, item.head, item.firstQueryRow, zero},
-               queryTileSize, queryHeadDim, zero, one);
+  Value queryTile = loadQueries(item);
   // The identity alone needs no scores, unless their sum is asked for.
   Value needed;
   if (item.identity && !lse)
@@ -328,6 +329,24 @@ void KernelWriter::writeWorkItem(const WorkItem &item) {
     scf::YieldOp::create(b, ValueRange{state.rowMax, state.rowSums, state.acc});
   }
   writeResults(item, {loop.getResult(0), loop.getResult(1), loop.getResult(2)});
+}
+
+Value KernelWriter::loadQueries(const WorkItem &item) {
+  Value zero = index(0);
+  SmallVector<Value> corner = {item.batch, item.head, item.firstQueryRow, zero};
+  Region &region = attention.getQueryRegion();
+  if (region.empty())
+    return loadTile(query, corner, queryTileSize, queryHeadDim, zero, index(1));
+  // Those that a region computes stay in registers, not in a pipe.
+  TileProgramBuilder tiles(b.getLoc(), b);
+  Value tile = tiles.load({queryTileSize, queryHeadDim}, query, corner);
+  Type element = getElementTypeOrSelf(tile.getType());
+  tile =
+      emitHeadMap(tiles, region,
+                  {tiles.extend(tile), item.batch, item.head, item.firstQuery,
+                   item.queryLength, attention.getQueryHeadDim()},
+                  captured);
+  return tiles.round(tile, element);
 }
 
 KernelWriter::State KernelWriter::emitInitialState(const WorkItem &item) {
@@ -572,6 +591,13 @@ void KernelWriter::writeResults(const WorkItem &item, const State &state) {
       arith::MulFOp::create(b, state.acc, broadcastRows(inverse, valueHeadDim));
   if (item.identity)
     result = addIdentity(item, result);
+  if (Region &epilogue = attention.getEpilogue(); !epilogue.empty()) {
+    TileProgramBuilder tiles(b.getLoc(), b);
+    result = emitEpilogue(tiles, epilogue,
+                          {result, item.batch, item.head, item.firstQuery,
+                           item.queryLength, attention.getValueHeadDim()},
+                          captured);
+  }
   Type element = cast<MemRefType>(out.getType()).getElementType();
   if (!element.isF32())
     result = arith::TruncFOp::create(
@@ -758,6 +784,7 @@ struct ConvertAttnToAttnTile
     SmallVector<DropoutMaskOp> masks;
     SmallVector<MaskTableOpInterface> tables;
     SmallVector<MatmulOp> products;
+    SmallVector<MapHeadsOp> maps;
     getOperation().walk([&](Operation *op) {
       if (auto attention = dyn_cast<AttentionOp>(op))
         attentions.push_back(attention);
@@ -769,6 +796,8 @@ struct ConvertAttnToAttnTile
         tables.push_back(table);
       else if (auto product = dyn_cast<MatmulOp>(op))
         products.push_back(product);
+      else if (auto map = dyn_cast<MapHeadsOp>(op))
+        maps.push_back(map);
     });
     SymbolTableCollection symbolTables;
     IRRewriter rewriter(&getContext());
@@ -798,6 +827,11 @@ struct ConvertAttnToAttnTile
       SymbolTable &symbols = symbolTables.getSymbolTable(
           SymbolTable::getNearestSymbolTable(product));
       failedAny |= failed(lowerMatmulToKernel(rewriter, product, symbols));
+    }
+    for (MapHeadsOp map : maps) {
+      SymbolTable &symbols =
+          symbolTables.getSymbolTable(SymbolTable::getNearestSymbolTable(map));
+      failedAny |= failed(lowerMapHeadsToKernel(rewriter, map, symbols));
     }
     if (failedAny)
       signalPassFailure();

@@ -65,6 +65,7 @@ private:
     pair.keyRow = getRow(pair.sequence.firstKeyRow, key);
     return pair;
   }
+  void writeQueries(const Row &row);
   Value writeScores(const Row &row);
   Value writeSums(const Row &row, Value rowMax);
   void writeResults(const Row &row, Value rowMax, Value rowSum);
@@ -113,13 +114,37 @@ void LoopWriter::writeRow(const LoopPair &pair) {
     memref::DeallocOp::create(b, buffer);
 }
 
-/// Stores the scores of the row, -inf where masked. Returns their maximum.
-Value LoopWriter::writeScores(const Row &row) {
+/// Stores the queries of the row, as the region computes them.
+void LoopWriter::writeQueries(const Row &row) {
+  SmallVector<Value> at = {row.pair.batch, row.pair.head, row.pair.queryRow};
+  auto loadAt = [&](Value d) {
+    SmallVector<Value> indices(at);
+    indices.push_back(d);
+    return load(query, indices);
+  };
+  Region &region = cast<AttentionOp>(attention.getOperation()).getQueryRegion();
+  Value square;
+  if (!region.empty()) {
+    Value sum = emitDot(query, at, query, at, queryHeadDim);
+    Value channels = arith::UIToFPOp::create(
+        b, b.getF64Type(),
+        arith::IndexCastOp::create(b, b.getI64Type(), queryHeadDim)
+            .getResult());
+    square = truncToF32(arith::DivFOp::create(b, sum, channels));
+  }
   loop(queryHeadDim, {}, [&](Value d, ValueRange) -> SmallVector<Value> {
-    store(load(query, {row.pair.batch, row.pair.head, row.pair.queryRow, d}),
-          row.queryBuffer, d);
+    Value element = loadAt(d);
+    if (square)
+      element = extToF64(inlineRegion(
+          region, {truncToF32(element), square, at[0], at[1], at[2], d}));
+    store(element, row.queryBuffer, d);
     return {};
   });
+}
+
+/// Stores the scores of the row, -inf where masked. Returns their maximum.
+Value LoopWriter::writeScores(const Row &row) {
+  writeQueries(row);
   auto writeScore = [&](Value j, ValueRange args) -> SmallVector<Value> {
     LoopPair pair = getPair(row, j);
     auto emitPairScore = [&]() -> Value {
@@ -222,6 +247,12 @@ void LoopWriter::writeResults(const Row &row, Value rowMax, Value rowSum) {
     Value result = arith::SelectOp::create(b, empty, zeroF64, quotient);
     if (identity)
       result = mixIdentity(row, result, d);
+    if (Region &region =
+            cast<AttentionOp>(attention.getOperation()).getEpilogue();
+        !region.empty())
+      result =
+          extToF64(inlineRegion(region, {truncToF32(result), row.pair.batch,
+                                         row.pair.head, row.pair.queryRow, d}));
     store(result, out, {row.pair.batch, row.pair.head, row.pair.queryRow, d});
     return {};
   });

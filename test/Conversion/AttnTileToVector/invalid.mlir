@@ -32,7 +32,7 @@ attn_tile.kernel @reduce_columns(%v: vector<8xf32>) {
 
 attn_tile.kernel @map_with(%s: memref<8x8xf32>, %c: index) {
   %x = arith.constant dense<0.0> : vector<8x8xf32>
-  // expected-error @below {{'attn_tile.map' op must map one tile alone for the host (has 1 more)}}
+  // expected-error @below {{'attn_tile.map' op must map one tile alone for the host (has 'vector<8x8xf32>' beside it)}}
   %0 = attn_tile.map %x at(%c, %c, %c, %c) lengths(%c, %c) with(%x : vector<8x8xf32>) : vector<8x8xf32> {
   ^bb0(%e: f32, %b: index, %h: index, %i: index, %j: index, %y: f32):
     attn_tile.yield %y : f32

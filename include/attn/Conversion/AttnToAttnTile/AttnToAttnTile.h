@@ -41,6 +41,12 @@ LogicalResult lowerAttentionGradToKernels(RewriterBase &rewriter,
 LogicalResult lowerDropoutMaskToKernel(RewriterBase &rewriter, DropoutMaskOp op,
                                        SymbolTable &symbols);
 
+/// Replaces a bufferised function of heads that has a schedule by a launch of a
+/// new kernel. On failure a diagnostic has been emitted and the IR is as it
+/// was.
+LogicalResult lowerMapHeadsToKernel(RewriterBase &rewriter, MapHeadsOp op,
+                                    SymbolTable &symbols);
+
 /// Replaces a bufferised matrix product that has a schedule by a launch of a
 /// new kernel, which is returned. On failure a diagnostic has been emitted and
 /// the IR is as it was.

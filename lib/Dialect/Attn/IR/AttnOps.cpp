@@ -287,7 +287,7 @@ verifyRegionEffects(DestinationStyleOpInterface op, StringRef name,
           << "'" << nested->getName() << "' " << what;
       return WalkResult::interrupt();
     };
-    if (isa<AttentionOpInterface, MatmulOp>(nested))
+    if (isa<AttentionOpInterface, MapHeadsOp, MatmulOp>(nested))
       return fail("is not allowed in a region of attention or of a product");
     if (auto accumulate = dyn_cast<AccumulateOp>(nested)) {
       if (!isDestination(accumulate.getDestination()))
@@ -412,6 +412,9 @@ static void setArgumentNames(Region &region, ArrayRef<StringLiteral> names,
 }
 
 static constexpr StringLiteral scoreArguments[] = {"score", "b", "h", "i", "j"};
+static constexpr StringLiteral queryArguments[] = {"x", "square", "b",
+                                                   "h", "i",      "d"};
+static constexpr StringLiteral epilogueArguments[] = {"x", "b", "h", "i", "d"};
 static constexpr StringLiteral scoreGradArguments[] = {"score", "dscore", "b",
                                                        "h",     "i",      "j"};
 
@@ -461,6 +464,10 @@ void AttentionOp::getAsmBlockArgumentNames(Region &region,
   ArrayRef<StringLiteral> names = scoreArguments;
   if (&region == &getKeepRegion())
     names = names.drop_front();
+  if (&region == &getQueryRegion())
+    names = queryArguments;
+  if (&region == &getEpilogue())
+    names = epilogueArguments;
   setArgumentNames(region, names, setName);
 }
 
@@ -492,7 +499,23 @@ LogicalResult AttentionOp::verify() {
   return verifySizes(*this);
 }
 
-LogicalResult AttentionOp::verifyRegions() { return verifyScoreAndKeep(*this); }
+LogicalResult AttentionOp::verifyRegions() {
+  Builder builder(getContext());
+  Type f32 = builder.getF32Type(), index = builder.getIndexType();
+  if (failed(verifyScoreAndKeep(*this)) ||
+      failed(verifyAttentionRegion(*this, "query", getQueryRegion(),
+                                   {f32, f32, index, index, index, index},
+                                   f32)) ||
+      failed(verifyAttentionRegion(*this, "epilogue", getEpilogue(),
+                                   {f32, index, index, index, index}, f32)))
+    return failure();
+  for (auto [name, region] : {std::pair("query", &getQueryRegion()),
+                              std::pair("epilogue", &getEpilogue())})
+    if (hasSequences() && !region->empty())
+      return emitOpError() << name
+                           << " region must not be used beside 'sequences'";
+  return success();
+}
 
 //===----------------------------------------------------------------------===//
 // AttentionGradOp

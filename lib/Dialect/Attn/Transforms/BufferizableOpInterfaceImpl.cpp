@@ -160,32 +160,35 @@ struct MaskTableModel
   }
 };
 
-/// A product reads its inputs and overwrites its init. What the epilogue reads
-/// is reported by the operations in it.
-struct MatmulModel
-    : public DstBufferizableOpInterfaceExternalModel<MatmulModel, MatmulOp> {
+/// Operations with one region, a scalar function, read their inputs and
+/// overwrite their init. What the region reads is reported by the operations in
+/// it.
+template <typename OpTy>
+struct ScalarRegionModel
+    : public DstBufferizableOpInterfaceExternalModel<ScalarRegionModel<OpTy>,
+                                                     OpTy> {
   bool bufferizesToMemoryRead(Operation *op, OpOperand &opOperand,
                               const AnalysisState &) const {
-    return !cast<MatmulOp>(op).isDpsInit(&opOperand);
+    return !cast<OpTy>(op).isDpsInit(&opOperand);
   }
 
-  LogicalResult bufferize(Operation *op, RewriterBase &rewriter,
+  LogicalResult bufferize(Operation *operation, RewriterBase &rewriter,
                           const BufferizationOptions &options,
                           BufferizationState &state) const {
-    auto product = cast<MatmulOp>(op);
-    if (product.isBufferized())
+    auto op = cast<OpTy>(operation);
+    if (op.isBufferized())
       return success();
     FailureOr<SmallVector<Value>> buffers =
         getBuffers(op, rewriter, options, state);
     if (failed(buffers))
       return failure();
-    OperationState newState(op->getLoc(), op->getName(), *buffers, TypeRange(),
-                            op->getAttrs());
+    OperationState newState(op.getLoc(), operation->getName(), *buffers,
+                            TypeRange(), operation->getAttrs());
     newState.addRegion();
-    auto bufferized = cast<MatmulOp>(rewriter.create(newState));
-    Region &epilogue = bufferized.getEpilogue();
-    rewriter.inlineRegionBefore(product.getEpilogue(), epilogue,
-                                epilogue.begin());
+    auto bufferized = cast<OpTy>(rewriter.create(newState));
+    Region &region = bufferized->getRegion(0);
+    rewriter.inlineRegionBefore(operation->getRegion(0), region,
+                                region.begin());
     replaceOpWithBufferizedValues(rewriter, op, bufferized.getOut());
     return success();
   }
@@ -415,6 +418,7 @@ void attn::registerBufferizableOpInterfaceExternalModels(
     SequenceIdsOp::attachInterface<MaskTableModel<SequenceIdsOp>>(*context);
     AncestorMapOp::attachInterface<MaskTableModel<AncestorMapOp>>(*context);
     BlockMapOp::attachInterface<MaskTableModel<BlockMapOp>>(*context);
-    MatmulOp::attachInterface<MatmulModel>(*context);
+    MapHeadsOp::attachInterface<ScalarRegionModel<MapHeadsOp>>(*context);
+    MatmulOp::attachInterface<ScalarRegionModel<MatmulOp>>(*context);
   });
 }

@@ -211,6 +211,12 @@ chooseGradientWarpSpecialized(AttentionGradOp op, const DeviceFigures &device) {
   return ScheduleChoice{schedule, reason};
 }
 
+bool attn::isSupportedHeadDim(int64_t channels, StringRef target) {
+  if (target == "host")
+    return channels <= maxHeadDimHost;
+  return channels % headDimUnit == 0 && channels <= maxHeadDim;
+}
+
 /// Checks what the matrix instructions of GPUs can do.
 static LogicalResult verifyForGPU(AttentionOpInterface op, StringRef target) {
   Type element = cast<ShapedType>(op.getQuery().getType()).getElementType();
@@ -220,7 +226,7 @@ static LogicalResult verifyForGPU(AttentionOpInterface op, StringRef target) {
   for (auto [name, dim] :
        {std::pair<StringRef, int64_t>("query", op.getQueryHeadDim()),
         std::pair<StringRef, int64_t>("value", op.getValueHeadDim())})
-    if (dim % headDimUnit != 0 || dim > maxHeadDim)
+    if (!isSupportedHeadDim(dim, target))
       return op.emitOpError()
              << name << " head dimension on " << target
              << " must be a multiple of " << headDimUnit << " and at most "
@@ -247,7 +253,7 @@ static LogicalResult verifyForHost(AttentionOpInterface op) {
   for (auto [name, dim] :
        {std::pair<StringRef, int64_t>("query", op.getQueryHeadDim()),
         std::pair<StringRef, int64_t>("value", op.getValueHeadDim())})
-    if (dim > maxHeadDimHost)
+    if (!isSupportedHeadDim(dim, "host"))
       return op.emitOpError()
              << name << " head dimension on host must be at most "
              << maxHeadDimHost << " (was " << dim << ")";
@@ -292,6 +298,33 @@ static LogicalResult chooseForMask(DropoutMaskOp mask, StringRef target) {
     return mask.emitOpError("schedule on ")
            << target << " must be like " << Attribute(expected) << " (was "
            << Attribute(mask.getScheduleAttr()) << ")";
+  return success();
+}
+
+/// Functions of heads are computed by kernels without products.
+static LogicalResult chooseForMap(MapHeadsOp map, StringRef target) {
+  if (target != "host") {
+    int64_t channels =
+        cast<ShapedType>(map.getIn().getType()).getShape().back();
+    if (!isSupportedHeadDim(channels, target))
+      return map.emitOpError("number of channels on ")
+             << target << " must be a multiple of " << headDimUnit
+             << " and at most " << maxHeadDim << " (was " << channels << ")";
+  }
+  constexpr int64_t warps = 4, rowsOfWarp = 16;
+  ScheduleAttrInterface expected =
+      target == "host"
+          ? cast<ScheduleAttrInterface>(chooseHostSchedule(map).schedule)
+          : cast<ScheduleAttrInterface>(
+                Attribute(attn_tile::MultistageAttr::get(
+                    map.getContext(), warps * rowsOfWarp, /*key_tile=*/64,
+                    /*stages=*/2, warps)));
+  if (!map.getScheduleAttr())
+    map.setScheduleAttr(expected);
+  if (map.getScheduleAttr().getTypeID() != expected.getTypeID())
+    return map.emitOpError("schedule on ")
+           << target << " must be like " << Attribute(expected) << " (was "
+           << Attribute(map.getScheduleAttr()) << ")";
   return success();
 }
 
@@ -364,6 +397,8 @@ struct ChooseSchedulePass
             });
       if (auto mask = dyn_cast<DropoutMaskOp>(op))
         return WalkResult(chooseForMask(mask, target));
+      if (auto map = dyn_cast<MapHeadsOp>(op))
+        return WalkResult(chooseForMap(map, target));
       if (auto table = dyn_cast<MaskTableOpInterface>(op);
           table && !table.getScheduleAttr())
         table.setScheduleAttr(chooseForTable(op->getContext(), target));

@@ -82,6 +82,15 @@ struct AttentionModel
     OpCost cost =
         getAttentionCost(interface, assumptions,
                          heads * countAttendedPairs(interface, assumptions));
+    // Each tile of queries is read once.
+    double queries =
+        heads * double(assumptions.getSize(getDimSize(op.getQuery(), 2)));
+    if (!op.getQueryRegion().empty())
+      addScalarCost(op.getQueryRegion().front(),
+                    queries * double(op.getQueryHeadDim()), cost);
+    if (!op.getEpilogue().empty())
+      addScalarCost(op.getEpilogue().front(),
+                    queries * double(op.getValueHeadDim()), cost);
     ScheduleAttrInterface schedule = interface.getChosenSchedule();
     if (!schedule)
       return cost;
@@ -251,6 +260,32 @@ struct SoftmaxModel
   }
 };
 
+/// Functions of heads: a kernel that reads and writes once, whether it is
+/// written as a region or not.
+template <typename OpTy>
+struct HeadOpModel
+    : public CostOpInterface::ExternalModel<HeadOpModel<OpTy>, OpTy> {
+  OpCost getCost(Operation *op, const CostAssumptions &assumptions) const {
+    OpCost cost;
+    cost.launches = 1;
+    double bytes = getOperandBytes(op, assumptions);
+    if (auto map = dyn_cast<MapHeadsOp>(op)) {
+      auto type = cast<ShapedType>(map.getIn().getType());
+      double elements = double(assumptions.getBatch(type.getDimSize(0)));
+      for (int64_t size : type.getShape().drop_front())
+        elements *= double(assumptions.getSize(size));
+      addScalarCost(map.getBody().front(), elements, cost);
+      llvm::SetVector<Value> captured;
+      getUsedValuesDefinedAbove(map.getBody(), captured);
+      captured.remove(map.getIn());
+      for (Value value : captured)
+        bytes += getShapedBytes(value.getType(), assumptions);
+    }
+    cost.bytes(MemoryLevel::Memory) = bytes;
+    return cost;
+  }
+};
+
 /// Operations that move nothing.
 template <typename OpTy>
 struct FreeModel
@@ -274,7 +309,10 @@ void attn::registerCostOpInterfaceExternalModels(DialectRegistry &registry) {
     AttentionOp::attachInterface<AttentionModel>(*context);
     AttentionGradOp::attachInterface<AttentionGradModel>(*context);
     DropoutMaskOp::attachInterface<DropoutMaskModel>(*context);
+    MapHeadsOp::attachInterface<HeadOpModel<MapHeadsOp>>(*context);
     MatmulOp::attachInterface<MatmulModel>(*context);
+    RmsNormOp::attachInterface<HeadOpModel<RmsNormOp>>(*context);
+    RopeOp::attachInterface<HeadOpModel<RopeOp>>(*context);
     attachFreeModels<PermuteOp>(context);
   });
   registry.addExtension(+[](MLIRContext *context, linalg::LinalgDialect *) {

@@ -359,6 +359,11 @@ struct AttentionModel
     if (attention.getHeadMap())
       return op->emitError("cannot differentiate '")
              << op->getName() << "' with a map of heads";
+    if (!attention.getQueryRegion().empty() || !attention.getEpilogue().empty())
+      return op->emitError("cannot differentiate '")
+             << op->getName()
+             << "' with a query or epilogue region: differentiate before "
+                "attn-fuse";
     bool wantsIdentityGrad =
         attention.getIdentity() && state.isActive(attention.getIdentity());
     if (wantsIdentityGrad && attention.hasSequences())

@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Differentiation.h"
+#include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -291,6 +292,26 @@ struct InsertSliceModel
     return success();
   }
 };
+
+/// A rotation, whose transpose is that by the opposite angle.
+struct RopeModel
+    : public DifferentiableOpInterface::ExternalModel<RopeModel, RopeOp> {
+  LogicalResult emitGradients(Operation *op, OpBuilder &builder,
+                              GradientState &state) const {
+    auto rope = cast<RopeOp>(op);
+    for (auto [name, table] :
+         {std::pair("cos", rope.getCos()), std::pair("sin", rope.getSin())})
+      if (state.isActive(table))
+        return op->emitError("cannot differentiate '")
+               << op->getName() << "' with respect to '" << name << "'";
+    Value gradient = RopeOp::create(builder, op->getLoc(), rope.getType(),
+                                    state.getGradient(rope), rope.getCos(),
+                                    rope.getSin(), rope.getOffset(),
+                                    rope.getInterleaved(), !rope.getInverse());
+    state.addGradient(builder, op->getLoc(), rope.getSource(), gradient);
+    return success();
+  }
+};
 } // namespace
 
 template <typename... OpTys>
@@ -311,5 +332,8 @@ void attn::registerTensorGradientModels(DialectRegistry &registry) {
     tensor::CollapseShapeOp::attachInterface<CollapseShapeModel>(*context);
     tensor::ExtractSliceOp::attachInterface<ExtractSliceModel>(*context);
     tensor::InsertSliceOp::attachInterface<InsertSliceModel>(*context);
+  });
+  registry.addExtension(+[](MLIRContext *context, AttnDialect *) {
+    RopeOp::attachInterface<RopeModel>(*context);
   });
 }

@@ -215,6 +215,14 @@ static BlockSize getReadBlock(Region &keep) {
 // Schedules that fit
 //===----------------------------------------------------------------------===//
 
+/// Registers of a thread that hold queries which a region computes: those of 64
+/// rows are shared by four warps.
+static int64_t getQueryRegisters(AttentionOp op) {
+  if (op.getQueryRegion().empty())
+    return 0;
+  return llvm::alignTo(op.getQueryHeadDim(), channelStep) / 4;
+}
+
 static KeyTileBounds withShapes(KeyTileBounds bounds, AttentionOp op) {
   bounds.queryChannels = op.getQueryHeadDim();
   bounds.valueChannels = op.getValueHeadDim();
@@ -330,6 +338,7 @@ WarpSpecializedSchedules::getLargest(int64_t consumers, int64_t maxKeyTile) {
   // (`attn-tile-rotate-loops`), so that there are weights of two steps.
   if (op.getDropoutMask())
     bounds.scoreBytes += bounds.elementBytes;
+  bounds.registers -= getQueryRegisters(op);
   auto [keyTile, limit] = getLargestKeyTile(bounds);
   if (keyTile == 0)
     return std::nullopt;
@@ -473,13 +482,14 @@ getMultistage(AttentionOp op, const DeviceFigures &device) {
   int64_t warps = 4;
   // A mask that reads tensors needs registers for their addresses.
   int64_t readRegisters = readsByPosition(op.getKeepRegion()) ? 16 : 0;
-  auto [keyTile, limit] =
-      get(warps, tileRegistersFourWarps - readRegisters,
-          (device.sharedBytes + reservedBytes) / 2 - reservedBytes);
+  auto [keyTile, limit] = get(
+      warps, tileRegistersFourWarps - readRegisters - 2 * getQueryRegisters(op),
+      (device.sharedBytes + reservedBytes) / 2 - reservedBytes);
   if (keyTile < minKeyTileFourWarps) {
     warps = 8;
     std::tie(keyTile, limit) =
-        get(warps, tileRegistersEightWarps, device.sharedBytes);
+        get(warps, tileRegistersEightWarps - getQueryRegisters(op),
+            device.sharedBytes);
   }
   if (keyTile == 0)
     return std::nullopt;

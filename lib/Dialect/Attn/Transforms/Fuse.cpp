@@ -10,18 +10,19 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FuseElements.h"
 #include "attn/Analysis/Roofline.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
 #include "attn/Interfaces/CostOpInterface.h"
 #include "attn/Interfaces/FusibleOpInterface.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/PatternMatch.h"
-#include "mlir/IR/Remarks.h"
-#include "llvm/Support/FormatVariadic.h"
 
 #include <cmath>
 
@@ -44,9 +45,8 @@ namespace {
 /// Fuses what is around one attention.
 class Fuser {
 public:
-  Fuser(RewriterBase &rewriter, AttentionOp op, const DeviceFigures &device,
-        const CostAssumptions &assumptions)
-      : rewriter(rewriter), op(op), device(device), assumptions(assumptions) {}
+  Fuser(const FusionContext &context, AttentionOp op)
+      : context(context), rewriter(context.rewriter), op(op) {}
 
   /// Returns the number of operations that became part of the attention.
   unsigned run();
@@ -60,32 +60,22 @@ private:
   bool hasOnlyFusedUses(Value value);
   bool checkLayout(Operation *producer, const TensorMapping &mapping);
   void report(Operation *fused, const Twine &what);
-  void reportMissed(Operation *missed, const Twine &why);
+  void reportMissed(Operation *missed, const Twine &why) {
+    context.reportMissed(missed, why);
+  }
 
+  const FusionContext &context;
   RewriterBase &rewriter;
   AttentionOp op;
-  const DeviceFigures &device;
-  const CostAssumptions &assumptions;
 };
 } // namespace
 
-static remark::RemarkOpts getRemarkOptions() {
-  return remark::RemarkOpts::name("fuse").category("attn-fuse");
-}
-
 void Fuser::report(Operation *fused, const Twine &what) {
   auto cost = dyn_cast<CostOpInterface>(fused);
-  double seconds =
-      cost ? estimate(cost.getCost(assumptions), device).seconds : 0;
-  remark::passed(fused->getLoc(), getRemarkOptions())
-      << llvm::formatv("'{0}' became {1}, saves {2:f1} us", fused->getName(),
-                       what.str(), 1e6 * seconds)
-             .str();
-}
-
-void Fuser::reportMissed(Operation *missed, const Twine &why) {
-  remark::missed(missed->getLoc(), getRemarkOptions())
-      << llvm::formatv("'{0}' stays: {1}", missed->getName(), why.str()).str();
+  context.report(
+      fused, what,
+      cost ? estimate(cost.getCost(context.assumptions), context.device).seconds
+           : 0);
 }
 
 /// The operation that computes `value` and how, if that can be fused.
@@ -351,13 +341,23 @@ unsigned Fuser::run() {
               fuseScale(op.getKeyMutable()) || fuseConversions();
     count += changed;
   }
+  if (context.elements)
+    count += fuseQueries(context, op);
   for (OpOperand *operand :
-       {&op.getQueryMutable(), &op.getKeyMutable(), &op.getValueMutable()})
+       {&op.getQueryMutable(), &op.getKeyMutable(), &op.getValueMutable()}) {
+    if (context.elements)
+      count += gatherIntoMap(context, op, *operand);
     count += fuseLayout(*operand);
+  }
   // Rows that belong to no sequence keep what the destination holds.
   if (op.getQuerySequences())
     return count;
-  count += fuseResultConversion();
+  changed = true;
+  while (changed) {
+    changed = fuseResultConversion() ||
+              (context.elements && fuseEpilogue(context, op));
+    count += changed;
+  }
   count += fuseResultLayout();
   return count;
 }
@@ -373,13 +373,14 @@ struct AttnFusePass : attn::impl::AttnFusePassBase<AttnFusePass> {
           << target << "' (expected host, sm_80 or sm_90a)";
       return signalPassFailure();
     }
-    CostAssumptions assumptions;
     DeviceFigures figures = device.getFigures();
     IRRewriter rewriter(&getContext());
+    FusionContext context{rewriter, target, figures, elements};
     SmallVector<AttentionOp> attentions;
     getOperation()->walk([&](AttentionOp op) { attentions.push_back(op); });
     for (AttentionOp op : attentions)
-      numFused += Fuser(rewriter, op, figures, assumptions).run();
+      numFused += Fuser(context, op).run();
+    expandHeadOps(rewriter, getOperation());
   }
 };
 } // namespace

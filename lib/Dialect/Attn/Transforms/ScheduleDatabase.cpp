@@ -57,6 +57,8 @@ TuningKey attn::getTuningKey(AttentionOp op, StringRef target,
     os << ", mask " << mask;
   describeRegion(os, "score", op.getScoreRegion());
   describeRegion(os, "keep", op.getKeepRegion());
+  describeRegion(os, "query", op.getQueryRegion());
+  describeRegion(os, "epilogue", op.getEpilogue());
   if (op.hasDropout())
     os << ", dropout";
   return {device.str(), target.str(), text};

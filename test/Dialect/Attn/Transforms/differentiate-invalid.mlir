@@ -161,6 +161,36 @@ func.func @f(%q: tensor<2x4x8x16xf32>, %k: tensor<2x3x8x16xf32>,
 
 // -----
 
+func.func @f(%t: tensor<8x4xf32>, %q: tensor<1x2x8x16xf32>) -> tensor<1x2x8x16xf32> {
+  // expected-error @below {{cannot differentiate 'attn.rope' with respect to 'cos'}}
+  %0 = attn.rope %q, %t, %t : tensor<1x2x8x16xf32>, tensor<8x4xf32>, tensor<8x4xf32>
+  return %0 : tensor<1x2x8x16xf32>
+}
+
+// -----
+
+func.func @f(%q: tensor<1x2x8x16xf32>) -> tensor<1x2x8x16xf32> {
+  // expected-error @below {{cannot differentiate 'attn.rms_norm'}}
+  %0 = attn.rms_norm %q epsilon(0.0) : tensor<1x2x8x16xf32>
+  return %0 : tensor<1x2x8x16xf32>
+}
+
+// -----
+
+func.func @f(%q: tensor<1x2x8x16xf32>) -> tensor<1x2x8x16xf32> {
+  // expected-error @below {{cannot differentiate 'attn.attention' with a query or epilogue region: differentiate before attn-fuse}}
+  %0 = attn.attention ins(%q, %q, %q : tensor<1x2x8x16xf32>, tensor<1x2x8x16xf32>, tensor<1x2x8x16xf32>)
+      outs(%q : tensor<1x2x8x16xf32>)
+      epilogue {
+      ^bb0(%x: f32, %b: index, %h: index, %i: index, %d: index):
+        %y = arith.negf %x : f32
+        attn.yield %y : f32
+      } -> tensor<1x2x8x16xf32>
+  return %0 : tensor<1x2x8x16xf32>
+}
+
+// -----
+
 func.func @f(%u: tensor<4xf32>, %x: tensor<2x4x8x16xf32>,
              %lengths: tensor<2xi32>) -> tensor<2x4x8x16xf32> {
   // expected-error @below {{cannot differentiate 'attn.attention' with sequences by the weights of the identity}}

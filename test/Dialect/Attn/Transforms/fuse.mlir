@@ -134,12 +134,12 @@ func.func @near_misses(%q: tensor<1x2x12x16xf16>, %k: tensor<1x16x2x12xf16>, %v:
 // -----
 
 // A factor that would make the scale infinite, and conversions of two operands
-// out of three, stay.
+// out of three, stay what they are: functions of elements.
 
 // CHECK-LABEL: func.func @other_near_misses(
-// CHECK:         arith.mulf
-// CHECK-COUNT-2: arith.extf
-// CHECK:         attn.attention {{.*}} scale(1.000000e+30)
+// CHECK-COUNT-2: attn.map_heads
+// CHECK:         attn.attention {{.*}} scale(1.000000e+30) query {
+// CHECK:           arith.mulf
 // REMARK: 'arith.mulf' stays: the scale would not be a finite number other than zero
 func.func @other_near_misses(%q: tensor<1x2x16x64xf32>, %k: tensor<1x2x16x64xf16>) -> tensor<1x2x16x64xf32> {
   %c = arith.constant dense<1.0e+30> : tensor<1x2x16x64xf32>

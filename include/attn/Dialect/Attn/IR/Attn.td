@@ -17,5 +17,6 @@ include "attn/Dialect/Attn/IR/AttnDialect.td"
 include "attn/Dialect/Attn/IR/AttnAttrs.td"
 include "attn/Dialect/Attn/IR/AttnDataMasks.td"
 include "attn/Dialect/Attn/IR/AttnOps.td"
+include "attn/Dialect/Attn/IR/AttnHeadOps.td"
 
 #endif // ATTN_DIALECT_ATTN_IR_ATTN_TD

@@ -264,6 +264,33 @@ def Attn_AttentionOp : Attn_Op<"attention", [
         -> tensor<1x32x4096x128xbf16>
     ```
 
+    The `query` region computes the queries that take part from those that are
+    read: element `(b, h, i, d)`, an `f32` that is rounded to the element type of
+    the keys, from the element that is there, the mean of the squares of its row
+    and its position. It may read other elements of the tensor, as the rotation
+    of pairs of channels does. The `epilogue` region computes an element of `out`
+    from the sum over `j`, before it is rounded. Neither can be used with
+    `sequences`. `attn-fuse` writes them; see `attn.map_heads`.
+
+    ```mlir
+    %out = attn.attention
+        ins(%q, %k, %v : tensor<1x8x512x64xbf16>, tensor<1x8x512x64xbf16>,
+            tensor<1x8x512x64xbf16>)
+        outs(%init : tensor<1x8x512x64xbf16>)
+        query {
+        ^bb0(%x: f32, %square: f32, %b: index, %h: index, %i: index, %d: index):
+          %r = math.rsqrt %square : f32
+          %y = arith.mulf %x, %r : f32
+          attn.yield %y : f32
+        }
+        epilogue {
+        ^bb0(%x: f32, %b: index, %h: index, %i: index, %d: index):
+          %g = tensor.extract %gate[%b, %h, %i, %d] : tensor<1x8x512x64xf32>
+          %y = arith.mulf %x, %g : f32
+          attn.yield %y : f32
+        } -> tensor<1x8x512x64xbf16>
+    ```
+
     `schedule` says how the operation is to be compiled: an attribute of
     `ScheduleAttrInterface`, or a choice of two by length. It has no influence on
     the meaning.
@@ -308,7 +335,9 @@ def Attn_AttentionOp : Attn_Op<"attention", [
                        OptionalAttr<Attn_AnyScheduleAttr>:$schedule);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let regions = (region MaxSizedRegion<1>:$score_region,
-                        MaxSizedRegion<1>:$keep_region);
+                        MaxSizedRegion<1>:$keep_region,
+                        MaxSizedRegion<1>:$query_region,
+                        MaxSizedRegion<1>:$epilogue);
   let assemblyFormat = [{
     `ins` `(` $query `,` $key `,` $value `:` type($query) `,` type($key) `,` type($value) `)`
     `outs` `(` $out (`,` $lse^)? `:` type($out) (`,` type($lse)^)? `)`
@@ -325,7 +354,9 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     (`schedule` `(` $schedule^ `)`)?
     attr-dict-with-keyword
     (`score` custom<ClosedRegion>($score_region)^)?
-    (`keep` custom<ClosedRegion>($keep_region)^)? (`->` type($results)^)?
+    (`keep` custom<ClosedRegion>($keep_region)^)?
+    (`query` custom<ClosedRegion>($query_region)^)?
+    (`epilogue` custom<ClosedRegion>($epilogue)^)? (`->` type($results)^)?
   }];
   let builders = [
     OpBuilder<(ins "::mlir::Value":$query, "::mlir::Value":$key,
@@ -337,8 +368,8 @@ def Attn_AttentionOp : Attn_Op<"attention", [
       std::fill_n(properties.operandSegmentSizes.begin(), 4, 1);
       properties.scale = scale;
       properties.setMask(mask);
-      $_state.addRegion();
-      $_state.addRegion();
+      for (unsigned i = 0; i < 4; ++i)
+        $_state.addRegion();
       if (::llvm::isa<::mlir::RankedTensorType>(out.getType()))
         $_state.addTypes(out.getType());
     }]>,
@@ -755,14 +786,14 @@ def Attn_PermuteOp : Attn_Op<"permute", [
 
 def Attn_YieldOp : Attn_Op<"yield", [
     Pure, ReturnLike, Terminator,
-    ParentOneOf<["AttentionOp", "AttentionGradOp", "MatmulOp"]>]> {
+    ParentOneOf<["AttentionOp", "AttentionGradOp", "MapHeadsOp", "MatmulOp"]>]> {
   let summary = "result of a region";
   let description = [{
-    Ends a region of `attn.attention`, `attn.attention_grad` or `attn.matmul` and
-    yields its one scalar: the new score, an `f32`, from the score region;
+    Ends a region of `attn.attention`, `attn.attention_grad`, `attn.map_heads` or
+    `attn.matmul` and yields its one scalar: the new score, an `f32`, from the score region;
     whether the pair attends, an `i1`, from the keep region; the gradient of the
     score before the score region, an `f32`, from the `score_grad` region; the
-    element, an `f32`, from the epilogue of a product.
+    element, an `f32`, from the others.
 
     ```mlir
     attn.yield %t : f32

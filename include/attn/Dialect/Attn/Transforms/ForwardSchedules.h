@@ -29,6 +29,9 @@ namespace mlir::attn {
 inline constexpr int64_t maxKeyTileMma = 256;
 inline constexpr int64_t keyTileUnit = 16;
 
+/// Whether kernels on `target` take heads of this many channels.
+bool isSupportedHeadDim(int64_t channels, StringRef target);
+
 /// What bounds the key tile of a GPU kernel: each thread holds its part of the
 /// scores in f32, of the weights made of them, and of the output; shared memory
 /// holds tiles of queries, and stages of tiles of keys and values.

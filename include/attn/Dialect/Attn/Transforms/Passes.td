@@ -246,6 +246,20 @@ def AttnFusePass : Pass<"attn-fuse"> {
     | conversion from f32 | the result | attention that rounds its result |
     | transposition, with a following reshape | queries, keys, values | a view, `attn.permute` |
     | transposition, after a reshape | the result | a view of the destination |
+    | functions of elements: `attn.rope`, `attn.rms_norm`, what `linalg` computes one by one | queries | the query region |
+    | the same | keys, values | one `attn.map_heads` |
+    | functions of elements, after layouts | the result | the epilogue |
+
+    Functions of elements are stated as scalar code by `emitElement`, several
+    operations at once, however slices, concatenations and broadcasts are written.
+    Queries are read once by each work item, so that computing them there saves a
+    pass over memory; it costs the arithmetic, and registers, which may make tiles
+    of keys smaller. The model of the kernel's time decides. Keys and values are
+    read by many work items: a remark says by how many, and what a pass of their
+    own takes. `attn.rope` and `attn.rms_norm` elsewhere become `attn.map_heads`,
+    too. Without `elements`, that is all that is done of this: the pipelines of GPUs
+    leave it out, where kernels with these regions assemble without spills but have
+    not been run.
 
     An order of dimensions is read and written in place where channels lie side
     by side in rows of a multiple of 16 bytes, and where nothing else needs the
@@ -273,10 +287,60 @@ def AttnFusePass : Pass<"attn-fuse"> {
   let options = [
     Option<"target", "target", "std::string", /*default=*/"\"host\"",
            "Target whose rates are used: host, sm_80 or sm_90a">,
+    Option<"elements", "elements", "bool", /*default=*/"true",
+           "Whether functions of elements become regions and attn.map_heads">,
   ];
   let statistics = [Statistic<"numFused", "num-fused",
                               "Number of fusions">];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::attn::AttnDialect",
+                           "::mlir::attn_tile::AttnTileDialect",
+                           "::mlir::math::MathDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
+def AttnReassociatePass : Pass<"attn-reassociate"> {
+  let summary = "multiply what attention returns instead of values";
+  let description = [{
+    Where values are a product `X W`, attention returns `A (X W)`, which is
+    `(A X) W`. The second form attends to `X` and multiplies as many rows as there
+    are queries, not as there are keys. It pays where queries are few and `X` has
+    not many more channels than `X W`: with a latent of keys and values while
+    tokens are generated, and with learned queries that summarise a sequence.
+    Both are estimated by `CostOpInterface` and the roofline of the target, and
+    the one that takes less time is kept. Remarks of the category
+    `attn-reassociate` have the times.
+
+    Values are an `attn.matmul` of a batch of matrices, or of one, without an
+    epilogue, whose first dimension is that of batch and heads. With a batch of
+    weights query heads do not share values. The rounding of values is replaced
+    by that of what attention returns.
+
+    ```mlir
+    %xw = attn.matmul ins(%x, %w : tensor<8x4096x64xbf16>, tensor<64x64xbf16>)
+        outs(%e : tensor<8x4096x64xbf16>) -> tensor<8x4096x64xbf16>
+    %v = tensor.expand_shape %xw [[0, 1], [2], [3]] output_shape [1, 8, 4096, 64] : ...
+    %o = attn.attention ins(%q, %k, %v : ...) outs(%init : tensor<1x8x16x64xbf16>)
+    ```
+
+    becomes
+
+    ```mlir
+    %v = tensor.expand_shape %x [[0, 1], [2], [3]] output_shape [1, 8, 4096, 64] : ...
+    %a = attn.attention ins(%q, %k, %v : ...) outs(%init : tensor<1x8x16x64xbf16>)
+    %b = tensor.collapse_shape %a [[0, 1], [2], [3]] : ...
+    %c = attn.matmul ins(%b, %w : tensor<8x16x64xbf16>, tensor<64x64xbf16>) outs(%f : tensor<8x16x64xbf16>)
+    %o = tensor.expand_shape %c [[0, 1], [2], [3]] output_shape [1, 8, 16, 64] : ...
+    ```
+  }];
+  let options = [
+    Option<"target", "target", "std::string", /*default=*/"\"host\"",
+           "Target whose rates are used: host, sm_80 or sm_90a">,
+  ];
+  let statistics = [Statistic<"numReassociated", "num-reassociated",
+                              "Number of products that were moved">];
   let dependentDialects = ["::mlir::attn::AttnDialect",
+                           "::mlir::attn_tile::AttnTileDialect",
                            "::mlir::tensor::TensorDialect"];
 }
 
