@@ -88,9 +88,8 @@ static double estimateAttention(AttentionOpInterface op, StringRef target,
   return estimate(*getOpCost(op, assumptions), device).seconds;
 }
 
-/// A product, at the rate of short ones.
-static double estimateProduct(MatmulOp op, const DeviceFigures &device,
-                              const CostAssumptions &assumptions) {
+double attn::estimateProduct(MatmulOp op, const DeviceFigures &device,
+                             const CostAssumptions &assumptions) {
   OpCost cost = *getOpCost(op, assumptions);
   DeviceFigures cool = device;
   cool.productPercent = productPercent;

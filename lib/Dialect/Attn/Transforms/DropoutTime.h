@@ -30,13 +30,15 @@ struct DropoutTimes {
   std::optional<double> sequential;
   /// One kernel for a product and decisions; absent without products.
   std::optional<double> fused;
-  /// Heads whose decisions are made beside each product, nearest first.
-  SmallVector<int64_t> shares;
   double maskBytes = 0;
 
   /// As text, in microseconds.
   std::string describe() const;
 };
+
+/// A product alone.
+double estimateProduct(MatmulOp op, const DeviceFigures &device,
+                       const CostAssumptions &assumptions);
 
 /// Estimates for `ops`, which have the same dropout and sizes, and `products`,
 /// which run before them, nearest first.

@@ -30,6 +30,9 @@
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include <cmath>
+#include <numeric>
+
 namespace mlir::attn {
 #define GEN_PASS_DEF_ATTNHOISTRNGPASS
 #include "attn/Dialect/Attn/Transforms/Passes.h.inc"
@@ -191,6 +194,8 @@ struct AttnHoistRngPass
   bool replace(RewriterBase &rewriter, DropoutUsers &users,
                tensor::EmptyOp empty);
   Alternative choose(const DropoutTimes &times);
+  SmallVector<int64_t> shareHeads(const DropoutUsers &users,
+                                  ArrayRef<MatmulOp> products);
 
   /// Reports why nothing is done; returns false.
   bool missed(const DropoutUsers &users, const Twine &reason) {
@@ -214,6 +219,9 @@ LogicalResult AttnHoistRngPass::readOptions() {
                                 << "' (expected host, sm_80 or sm_90a)";
   device = found.getFigures();
   assumptions = {dynamicSize, dynamicBatch};
+  if (mostProducts <= 0)
+    return function.emitError() << "most-products must be positive (was "
+                                << mostProducts.getValue() << ")";
   auto known =
       llvm::StringSwitch<std::optional<std::optional<Alternative>>>(alternative)
           .Case("best", std::optional<Alternative>())
@@ -265,6 +273,27 @@ void AttnHoistRngPass::hoist(DropoutUsers &users) {
   }
 }
 
+/// Heads whose decisions are made beside each of `products`: as many as it
+/// takes of their time, at least one.
+SmallVector<int64_t> AttnHoistRngPass::shareHeads(const DropoutUsers &users,
+                                                  ArrayRef<MatmulOp> products) {
+  SmallVector<double> times = llvm::map_to_vector(products, [&](MatmulOp op) {
+    return estimateProduct(op, device, assumptions);
+  });
+  double total = std::accumulate(times.begin(), times.end(), 0.0);
+  int64_t left = users.getNumHeads();
+  SmallVector<int64_t> shares;
+  for (auto [i, seconds] : llvm::enumerate(times)) {
+    auto others = int64_t(times.size() - i) - 1;
+    int64_t share = std::llround(double(left) * seconds / total);
+    share = others == 0 ? left : std::clamp<int64_t>(share, 1, left - others);
+    shares.push_back(share);
+    left -= share;
+    total -= seconds;
+  }
+  return shares;
+}
+
 /// Makes `users` read decisions, in the memory `empty`, if that is possible and
 /// takes less time.
 bool AttnHoistRngPass::replace(RewriterBase &rewriter, DropoutUsers &users,
@@ -291,14 +320,12 @@ bool AttnHoistRngPass::replace(RewriterBase &rewriter, DropoutUsers &users,
   Value mask = empty;
   ImplicitLocOpBuilder b(users.getLoc(), rewriter);
   if (isBeside) {
-    // Products nearest to the attention take what they can hide, the one before
-    // all of them the rest.
-    SmallVector<int64_t> shares = times.shares;
-    if (best == Alternative::Streams || shares.empty())
-      shares = {users.sizes[1]};
-    products.truncate(shares.size());
+    int64_t most = std::min<int64_t>(mostProducts, users.getNumHeads());
+    if (int64_t(products.size()) > most)
+      products.truncate(most);
     if (failed(moveValueDefinitions(rewriter, needed, products.back())))
       return missed(users, "seed, offset or sizes cannot be moved");
+    SmallVector<int64_t> shares = shareHeads(users, products);
     int64_t head = 0;
     for (auto [product, heads] :
          llvm::reverse(llvm::zip_equal(products, shares))) {

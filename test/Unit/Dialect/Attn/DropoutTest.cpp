@@ -72,6 +72,25 @@ TEST(CounterRngTest, ThreefryVectors) {
             (Words{0x59cd1dbb, 0xb8879579, 0x86b5d00c, 0xac8b6d84}));
 }
 
+/// Instructions for each round as docs/rng.md says, and a shift and two
+/// combinations, of which a logic operation takes one in, for a word.
+TEST(CounterRngTest, Counts) {
+  MLIRContext context;
+  context.loadDialect<AttnDialect>();
+  auto philox = PhiloxAttr::get(&context, 7);
+  EXPECT_EQ(philox.countBlock().integer, 14);
+  EXPECT_EQ(philox.countBlock().wideMultiply, 14);
+  auto arx = ArxAttr::get(&context, 6);
+  EXPECT_EQ(arx.countBlock().integer, 84);
+  EXPECT_EQ(arx.countBlock().wideMultiply, 0);
+  auto threefry = ThreefryAttr::get(&context, 12);
+  EXPECT_GE(threefry.countBlock().integer, 72);
+  EXPECT_LE(threefry.countBlock().integer, 96);
+  auto dropout = DropoutAttr::get(&context, APFloat(0.125), arx, 8);
+  EXPECT_GE(dropout.countKeepWord().integer, 86);
+  EXPECT_LE(dropout.countKeepWord().integer, 87);
+}
+
 /// Chaskey's permutation of 8 rounds has no key; with a key that undoes the
 /// schedule in each round, one round at a time is that permutation.
 TEST(CounterRngTest, ArxRoundIsThatOfChaskey) {

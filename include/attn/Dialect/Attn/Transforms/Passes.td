@@ -496,8 +496,8 @@ def AttnHoistRngPass : Pass<"attn-hoist-rng", "::mlir::func::FuncOp"> {
     What is needed for the decisions (seed, offset and, if they are dynamic,
     sizes) must be known before the product, or be computed from what is by
     operations without effects, which are moved up then. Nothing moves across an
-    operation that may write memory. Where a product hides only part of the work,
-    products before it take decisions of other heads. Remarks of category
+    operation that may write memory. With `most-products`, products before the
+    nearest one take decisions of some heads, by their time. Remarks of category
     `attn-hoist-rng` say what was done, with the predicted times, and what was
     not and why.
   }];
@@ -509,6 +509,8 @@ def AttnHoistRngPass : Pass<"attn-hoist-rng", "::mlir::func::FuncOp"> {
     Option<"memoryBudget", "memory-budget", "int64_t", /*default=*/"-1",
            "Bytes that a mask may take; if negative, an eighth of the device's "
            "memory">,
+    Option<"mostProducts", "most-products", "int64_t", /*default=*/"1",
+           "Products that may share the decisions of one mask">,
     Option<"dynamicSize", "dynamic-size", "int64_t", /*default=*/"4096",
            "Size that dynamic dimensions are taken to have">,
     Option<"dynamicBatch", "dynamic-batch", "int64_t", /*default=*/"1",
