@@ -117,7 +117,7 @@ static void buildStage(OpPassManager &pm, const CompilerOptions &options,
     return;
   }
   case Stage::Tile:
-    return buildTilingPipeline(pm);
+    return buildTilingPipeline(pm, target);
   case Stage::Kernel:
     return buildKernelPipeline(pm, target);
   case Stage::Device: {

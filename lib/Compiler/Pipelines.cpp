@@ -82,9 +82,12 @@ void attn::buildBufferizationPipeline(
   pm.addPass(createAttnDescribeArgumentsPass(describe));
 }
 
-void attn::buildTilingPipeline(OpPassManager &pm) {
+void attn::buildTilingPipeline(OpPassManager &pm,
+                               const TargetPipelineOptions &options) {
   pm.addNestedPass<func::FuncOp>(createDispatchSchedulesPass());
   pm.addPass(createConvertAttnToAttnTilePass());
+  if (options.isGPU())
+    pm.addPass(createConvertLinalgToAttnTilePass());
   addCleanup(pm);
 }
 
@@ -103,7 +106,7 @@ void attn::buildAttnToKernelPipeline(OpPassManager &pm,
   BufferizationPipelineOptions bufferization;
   bufferization.target = options.target;
   buildBufferizationPipeline(pm, bufferization);
-  buildTilingPipeline(pm);
+  buildTilingPipeline(pm, options);
   buildKernelPipeline(pm, options);
 }
 
@@ -165,9 +168,9 @@ void attn::registerPipelines() {
       "attn-bufferization-pipeline",
       "Turn functions of tensors into described functions of memrefs",
       buildBufferizationPipeline);
-  PassPipelineRegistration<>("attn-tiling-pipeline",
-                             "Turn attention into plain tiled programs",
-                             buildTilingPipeline);
+  PassPipelineRegistration<TargetPipelineOptions>(
+      "attn-tiling-pipeline", "Turn attention into plain tiled programs",
+      buildTilingPipeline);
   PassPipelineRegistration<TargetPipelineOptions>(
       "attn-kernel-pipeline", "Run the passes of each kernel's schedule",
       buildKernelPipeline);

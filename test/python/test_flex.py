@@ -133,12 +133,37 @@ def test_grouped_heads_and_scale():
     compare(SCORES["alibi"], MASKS["causal"], inputs=make_inputs(heads=2, keys=30), scale=0.3)
 
 
-def test_gradients_of_captured_tensors_are_refused():
-    slopes = torch.randn(H, requires_grad=True)
-    with pytest.raises(attn.UnsupportedError, match=r"call \.detach\(\)"):
-        flex_attention(*make_inputs(), score_mod=lambda s, b, h, q, k: s * slopes[h])
-    slopes.requires_grad_(False)
-    compare(lambda s, b, h, q, k: s * slopes[h])
+LEARNED = {
+    "slopes": ((H,), lambda t: lambda s, b, h, q, k: s + t[h] * (k - q)),
+    "temperature": ((H,), lambda t: lambda s, b, h, q, k: s * t[h]),
+    "table": ((H, 2 * S), lambda t: lambda s, b, h, q, k: s + t[h, torch.clamp(k - q + S, 0, 2 * S - 1)]),
+    "plane": ((1, H, S, S), lambda t: lambda s, b, h, q, k: s + t[0, h, q, k]),
+    "rows": ((B, S), lambda t: lambda s, b, h, q, k: s * t[b, q] + t[b, k]),
+    "scalar": ((), lambda t: lambda s, b, h, q, k: t * (s / t).tanh()),
+    "where": ((S,), lambda t: lambda s, b, h, q, k: torch.where(q > k, s + t[q - k], s)),
+    "embedding": ((H, 3), lambda t: lambda s, b, h, q, k: s + t[h, DOCUMENTS[b, k]]),
+}
+
+
+@pytest.mark.parametrize("mask", [None, "causal", "some rows"])
+@pytest.mark.parametrize("name", LEARNED)
+def test_gradients_of_captured_tensors(name, mask):
+    shape, make = LEARNED[name]
+    learned = (torch.rand(shape, generator=torch.Generator().manual_seed(6)) + 0.5).requires_grad_()
+    compare(make(learned), MASKS.get(mask), captures=[learned])
+
+
+def test_gradients_of_some_captured_tensors():
+    learned, fixed = torch.rand(H, requires_grad=True), torch.rand(H)
+    compare(lambda s, b, h, q, k: s * fixed[h] + learned[h] * q, MASKS["causal"], captures=[learned])
+    half = torch.rand(H, dtype=torch.bfloat16, requires_grad=True)
+    out = flex_attention(*make_inputs(), score_mod=lambda s, b, h, q, k: s * half[h])
+    (gradient,) = torch.autograd.grad(out.sum(), [half])
+    wide = half.detach().double().requires_grad_()
+    exact, _ = reference(*(tensor.double() for tensor in make_inputs()), lambda s, b, h, q, k: s * wide[h])
+    (expected,) = torch.autograd.grad(exact.sum(), [wide])
+    assert gradient.dtype == torch.bfloat16
+    torch.testing.assert_close(gradient.double(), expected, rtol=2**-7, atol=1e-2)
 
 
 def test_parts_of_tensors():

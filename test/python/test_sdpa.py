@@ -82,13 +82,15 @@ def test_float_masks_broadcast(dtype, shape):
     compare(make_inputs((2, 4, 33, 32), (2, 4, 47, 32), dtype=dtype), options_of=lambda c: {"attn_mask": c(mask)})
 
 
-def test_gradient_of_a_float_mask_is_refused():
-    q, k, v = make_inputs((2, 4, 9, 16), (2, 4, 11, 16))
-    mask = torch.randn(4, 1, 11, requires_grad=True)
-    with pytest.raises(attn.UnsupportedError, match=r"call \.detach\(\)"):
-        sdpa(q, k, v, attn_mask=mask)
-    with torch.no_grad():
-        sdpa(q, k, v, attn_mask=mask)
+@pytest.mark.parametrize("shape", [(9, 11), (4, 1, 11), (2, 1, 9, 1), (2, 4, 9, 11)])
+def test_gradient_of_a_float_mask(shape):
+    inputs = make_inputs((2, 4, 9, 16), (2, 4, 11, 16))
+    mask = torch.randn(shape, generator=torch.Generator().manual_seed(2)).requires_grad_()
+    wide = [tensor.detach().double().requires_grad_() for tensor in (*inputs, mask)]
+    exact = torch.nn.functional.scaled_dot_product_attention(*wide)
+    out = sdpa(*inputs, attn_mask=mask)
+    for actual, expected in zip(gradients(out, [*inputs, mask]), gradients(exact, wide)):
+        torch.testing.assert_close(actual.double(), expected, rtol=1e-4, atol=2e-5)
 
 
 @pytest.mark.parametrize("fill", [False, float("-inf")])

@@ -94,8 +94,10 @@ void buildSchedulePipeline(OpPassManager &pm,
 void buildBufferizationPipeline(OpPassManager &pm,
                                 const BufferizationPipelineOptions &options);
 
-/// Turns attention into plain tiled programs.
-void buildTilingPipeline(OpPassManager &pm);
+/// Turns attention into plain tiled programs, and for GPUs what linalg is left
+/// around it.
+void buildTilingPipeline(OpPassManager &pm,
+                         const TargetPipelineOptions &options);
 
 /// Runs the passes of each kernel's schedule, and orders kernels that may run at
 /// the same time.

@@ -108,6 +108,40 @@ def ConvertAttnToAttnTilePass
     "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
 }
 
+def ConvertLinalgToAttnTilePass
+    : Pass<"convert-linalg-to-attn-tile", "::mlir::ModuleOp"> {
+  let summary = "write a kernel for each operation of linalg that is left";
+  let description = [{
+    What stands around attention, conversions, sums and the like, runs where
+    attention runs: each operation of linalg on memrefs becomes a kernel of
+    scalars and its launch. Sums of f32 have a warp for each element of the
+    result, to which the numbers of the summed dimensions are shared out;
+    everything else has a thread for each element.
+
+    ```mlir
+    linalg.fill ins(%zero : f32) outs(%sums : memref<?x128xf32>)
+    ```
+    becomes
+    ```mlir
+    attn_tile.kernel @main_fill_kernel(%sums: memref<?x128xf32>) {
+      %zero = arith.constant 0.0 : f32
+      scf.forall (%i, %t) in (%rows, %c1) {
+        attn_tile.each to(%c128) {
+        ^bb0(%j: index):
+          memref.store %zero, %sums[%i, %j] : memref<?x128xf32>
+          attn_tile.yield
+        }
+      }
+      attn_tile.return
+    }
+    attn_tile.launch @main_fill_kernel(%sums : memref<?x128xf32>)
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::attn_tile::AttnTileDialect",
+    "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];
+}
+
 def AttnRaiseMatmulPass : Pass<"attn-raise-matmul"> {
   let summary = "find matrix products in linalg on tensors";
   let description = [{

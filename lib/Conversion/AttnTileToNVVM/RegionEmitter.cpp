@@ -69,7 +69,7 @@ RegionEmitter::Term &RegionEmitter::getTerm(Value value, int64_t row,
   llvm_unreachable("unknown variation");
 }
 
-RegionEmitter::Varies RegionEmitter::getVariation(Operation *op) {
+RegionEmitter::Varies RegionEmitter::getVariation(Operation *op) const {
   unsigned varies = Never;
   op->walk([&](Operation *nested) {
     for (Value operand : nested->getOperands())
@@ -259,23 +259,38 @@ void RegionEmitter::emitShared(unsigned maxLoads) {
   columnOps.clear();
 }
 
-SmallVector<Value> RegionEmitter::emitElements() {
+void RegionEmitter::emitEach(
+    function_ref<void(int64_t, int64_t, ArrayRef<Term>)> use) {
   // Columns are the outer loop: neighbours in a column share more than those in
   // a row, and what they share is soon used up.
   Operation *yield = body.getTerminator();
-  Value yielded = yield->getOperand(0);
-  SmallVector<Value> results(rows * columns);
-  for (int64_t column = 0; column < columns; ++column) {
+  Varies varies = getYieldVariation();
+  for (int64_t column = 0, e = varies & ByColumn ? columns : 1; column < e;
+       ++column) {
     for (Operation *op : columnOps)
       emit(op, 0, column);
-    for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t row = 0, e = varies & ByRow ? rows : 1; row < e; ++row) {
       for (Operation *op : elementOps)
         emit(op, row, column);
-      results[row * columns + column] =
-          values.contains(yielded)
-              ? materialize(yield->getLoc(), getTerm(yielded, row, column))
-              : yielded;
+      auto yielded =
+          llvm::map_to_vector(yield->getOperands(), [&](Value value) {
+            return values.contains(value) ? getTerm(value, row, column)
+                                          : Term{value};
+          });
+      use(row, column, yielded);
     }
   }
+}
+
+SmallVector<Value> RegionEmitter::emitElements() {
+  SmallVector<Value> results(rows * columns);
+  Varies varies = getYieldVariation();
+  emitEach([&](int64_t row, int64_t column, ArrayRef<Term> yielded) {
+    Value value = materialize(body.getTerminator()->getLoc(), yielded.front());
+    for (int64_t r = row, e = varies & ByRow ? row + 1 : rows; r < e; ++r)
+      for (int64_t c = column, e = varies & ByColumn ? column + 1 : columns;
+           c < e; ++c)
+        results[r * columns + c] = value;
+  });
   return results;
 }

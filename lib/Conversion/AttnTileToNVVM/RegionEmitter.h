@@ -16,6 +16,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Value.h"
 #include "mlir/Interfaces/InferIntRangeInterface.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace mlir::attn {
 
@@ -65,6 +66,31 @@ public:
   /// Emits the rest, at another place perhaps; returns what the region yields
   /// for each register of the tile.
   SmallVector<Value> emitElements();
+  /// `base + offset * factor`; no factor stands for one. Where a float has an
+  /// offset but no factor, the factor is one, too.
+  struct Term {
+    Value base = nullptr;
+    int64_t offset = 0;
+    Value factor = nullptr;
+
+    bool isPlain() const { return offset == 0; }
+  };
+  /// Whether what the region yields differs from row to row, or from column to
+  /// column, once `emitShared` has been called.
+  bool yieldsByRow() const { return getYieldVariation() & ByRow; }
+  bool yieldsByColumn() const { return getYieldVariation() & ByColumn; }
+  /// Whether `value` of the region differs from element to element of a row and
+  /// of a column.
+  bool differsByElement(Value value) const {
+    auto it = values.find(value);
+    return it != values.end() && it->second.varies == ByElement;
+  }
+  /// Emits the rest and calls `use` with what the region yields for each
+  /// register, or only for registers of the first row, or of the first column,
+  /// where it is the same for all.
+  void emitEach(
+      function_ref<void(int64_t row, int64_t column, ArrayRef<Term> yielded)>
+          use);
   /// Emits the region as a whole.
   SmallVector<Value> run() {
     emitShared(/*maxLoads=*/1);
@@ -75,15 +101,6 @@ private:
   /// What a value depends on; also a set of bits.
   enum Varies : unsigned { Never = 0, ByRow = 1, ByColumn = 2, ByElement = 3 };
 
-  /// `base + offset * factor`; no factor stands for one. Where a float has an
-  /// offset but no factor, the factor is one, too.
-  struct Term {
-    Value base = nullptr;
-    int64_t offset = 0;
-    Value factor = nullptr;
-
-    bool isPlain() const { return offset == 0; }
-  };
   struct Terms {
     Varies varies;
     SmallVector<Term> terms;
@@ -94,7 +111,10 @@ private:
   void set(BlockArgument argument, Varies varies, ValueRange registers);
   void setPositions(BlockArgument argument, Varies varies, Value base,
                     ArrayRef<int64_t> offsets);
-  Varies getVariation(Operation *op);
+  Varies getVariation(Operation *op) const;
+  Varies getYieldVariation() const {
+    return getVariation(body.getTerminator());
+  }
   int64_t getNumTerms(Varies varies) const;
   Term &getTerm(Value value, int64_t row, int64_t column);
   void emit(Operation *op, int64_t row, int64_t column);

@@ -15,6 +15,9 @@
 #include "attn/Analysis/MaskTiles.h"
 #include "mlir/Transforms/RegionUtils.h"
 
+#include <functional>
+#include <numeric>
+
 using namespace mlir;
 using namespace mlir::attn;
 using namespace mlir::attn_tile;
@@ -25,10 +28,10 @@ namespace {
 /// queries, those of the other one keys.
 struct TilePositions {
   template <typename OpTy>
-  TilePositions(OpBuilder &builder, OpTy op, const KernelContext &context)
+  TilePositions(OpBuilder &builder, OpTy op, VectorType type,
+                const KernelContext &context)
       : builder(builder), loc(op.getLoc()), context(context),
         transposed(op.getTransposed()) {
-    auto type = cast<VectorType>(op.getResult().getType());
     rows = context.getRows(type);
     columns = context.getColumns(type);
     Value thread = context.getPosition(builder, op).thread;
@@ -107,7 +110,7 @@ struct MapLowering : public KernelPattern<MapOp> {
                   ConversionPatternRewriter &rewriter) const override {
     auto type = cast<VectorType>(op.getResult().getType());
     int64_t rows = context.getRows(type), columns = context.getColumns(type);
-    TilePositions positions(rewriter, op, context);
+    TilePositions positions(rewriter, op, type, context);
     Block &body = op.getBody().front();
     RegionEmitter emitter(rewriter, body, rows, columns);
     ArrayRef<BlockArgument> arguments = body.getArguments();
@@ -136,6 +139,197 @@ struct MapLowering : public KernelPattern<MapOp> {
 };
 } // namespace
 
+/// Addresses of elements of a memref. Constant parts of indices are kept apart:
+/// from one element to the next the pointer moves by products of strides, of
+/// which there are few.
+class ElementAddresses {
+public:
+  ElementAddresses(OpBuilder &builder, Location loc, LoweredMemRef memref)
+      : builder(builder), loc(loc), memref(memref) {}
+
+  /// The pointer to an element, and bytes to add to it.
+  std::pair<Value, int64_t> get(ArrayRef<RegionEmitter::Term> indices) {
+    SmallVector<Value> bases;
+    SmallVector<int64_t> offsets;
+    int64_t constant = 0;
+    SmallVector<int64_t> strides;
+    int64_t unused;
+    if (failed(memref.type.getStridesAndOffset(strides, unused)))
+      strides.assign(indices.size(), ShapedType::kDynamic);
+    for (auto [dim, term] : llvm::enumerate(indices)) {
+      bases.push_back(term.base);
+      // The last stride is 1 if it is not known.
+      int64_t stride = strides[dim];
+      if (dim + 1 == indices.size() && ShapedType::isDynamic(stride))
+        stride = 1;
+      bool isKnown = !ShapedType::isDynamic(stride);
+      constant += isKnown ? stride * term.offset : 0;
+      offsets.push_back(isKnown ? 0 : term.offset);
+    }
+    if (!pointer || bases != currentBases) {
+      auto words = llvm::map_to_vector(bases, [&](Value index) -> Value {
+        return arith::IndexCastOp::create(builder, loc, builder.getI32Type(),
+                                          index);
+      });
+      pointer = memref.emitAddress(builder, loc, words);
+      currentBases = bases;
+      current.assign(offsets.size(), 0);
+    }
+    for (auto [dim, offset] : llvm::enumerate(offsets))
+      if (int64_t distance = offset - current[dim])
+        pointer = LLVM::GEPOp::create(
+            builder, loc, pointer.getType(), memref.type.getElementType(),
+            pointer, ArrayRef<LLVM::GEPArg>{getStep(dim, distance)});
+    current = offsets;
+    return {pointer, constant * bytes};
+  }
+
+private:
+  static constexpr int64_t bytes = 4;
+
+  Value getStep(int64_t dim, int64_t distance) {
+    Value &step = steps[{dim, distance}];
+    if (!step)
+      step = arith::MulIOp::create(
+          builder, loc, memref.getStride(builder, loc, dim),
+          arith::ConstantIntOp::create(builder, loc, distance, 64).getResult());
+    return step;
+  }
+
+  OpBuilder &builder;
+  Location loc;
+  LoweredMemRef memref;
+  SmallVector<Value> currentBases;
+  SmallVector<int64_t> current;
+  Value pointer;
+  DenseMap<std::pair<int64_t, int64_t>, Value> steps;
+};
+
+struct ScatterAddLowering : public KernelPattern<ScatterAddOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(ScatterAddOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    auto type = cast<VectorType>(op.getTile().getType());
+    int64_t rows = context.getRows(type), columns = context.getColumns(type);
+    TilePositions positions(rewriter, op, type, context);
+    Block &body = op.getBody().front();
+    RegionEmitter emitter(rewriter, body, rows, columns);
+    positions.setArguments(emitter, body.getArguments(), op);
+    emitter.emitShared(/*maxLoads=*/1);
+    // Tables at head dimension 128 were wrong on an H200: additions of many
+    // pairs to few elements hold up some warps of a warpgroup for long.
+    if (llvm::any_of(body.getTerminator()->getOperands(), [&](Value index) {
+          return emitter.differsByElement(index);
+        }))
+      return op.emitOpError("at indices that are computed from both the query "
+                            "and the key has no form for GPUs yet");
+    SmallVector<Value> values(adaptor.getTile());
+    SmallVector<int64_t> shuffles;
+    if (!emitter.yieldsByColumn()) {
+      for (int64_t row = 0; row < rows; ++row)
+        values[row * columns] = emitSum(rewriter, loc, values, row * columns,
+                                        /*step=*/1, columns);
+      llvm::append_range(shuffles, context.layout.getRowShuffles());
+    }
+    if (!emitter.yieldsByRow()) {
+      for (int64_t c = 0, e = emitter.yieldsByColumn() ? columns : 1; c < e;
+           ++c)
+        values[c] = emitSum(rewriter, loc, values, c, /*step=*/columns, rows);
+      llvm::append_range(shuffles, context.layout.getColumnShuffles());
+    }
+    LoweredMemRef dest(cast<MemRefType>(op.getDest().getType()),
+                       adaptor.getDest());
+    Value may = emitMayAdd(rewriter, op, adaptor, dest, shuffles, context);
+    ElementAddresses addresses(rewriter, loc, dest);
+    Value zero =
+        arith::ConstantOp::create(rewriter, loc, rewriter.getF32FloatAttr(0));
+    emitter.emitEach([&](int64_t row, int64_t column,
+                         ArrayRef<RegionEmitter::Term> indices) {
+      Value sum = values[row * columns + column];
+      for (int64_t mask : shuffles)
+        sum = arith::AddFOp::create(rewriter, loc, sum,
+                                    emitShuffle(rewriter, loc, sum, mask));
+      Value adds = arith::CmpFOp::create(rewriter, loc,
+                                         arith::CmpFPredicate::UNE, sum, zero);
+      if (may)
+        adds = arith::AndIOp::create(rewriter, loc, adds, may);
+      auto [pointer, offset] = addresses.get(indices);
+      std::string code = "@$0 red.global.add.f32 [$1";
+      if (offset != 0)
+        code += " + " + std::to_string(offset);
+      LLVM::InlineAsmOp::create(
+          rewriter, loc, TypeRange(), ValueRange{adds, pointer, sum},
+          code + "], $2;", "b,l,f,~{memory}",
+          /*has_side_effects=*/true, /*is_align_stack=*/false,
+          LLVM::tailcallkind::TailCallKind::None,
+          LLVM::AsmDialectAttr::get(rewriter.getContext(),
+                                    LLVM::AsmDialect::AD_ATT),
+          /*operand_attrs=*/ArrayAttr());
+    });
+    rewriter.eraseOp(op);
+    return success();
+  }
+
+private:
+  /// Whether this thread may add anything; null if it does not depend. One of
+  /// the threads that have shares of a sum adds it. Queries and keys are within
+  /// the array if their lengths are.
+  static Value emitMayAdd(OpBuilder &builder, ScatterAddOp op,
+                          OneToNOpAdaptor adaptor, const LoweredMemRef &dest,
+                          ArrayRef<int64_t> shuffles,
+                          const KernelContext &context) {
+    Location loc = op.getLoc();
+    Value may;
+    auto require = [&](arith::CmpIPredicate predicate, Value lhs, Value rhs) {
+      Value holds = arith::CmpIOp::create(builder, loc, predicate, lhs, rhs);
+      may = may ? arith::AndIOp::create(builder, loc, may, holds).getResult()
+                : holds;
+    };
+    if (int64_t mask = std::accumulate(shuffles.begin(), shuffles.end(),
+                                       int64_t(0), std::bit_or<>())) {
+      Value thread = context.getPosition(builder, op).thread;
+      Value others = arith::AndIOp::create(builder, loc, thread,
+                                           createI32(builder, loc, mask));
+      require(arith::CmpIPredicate::eq, others, createI32(builder, loc, 0));
+    }
+    Block &body = op.getBody().front();
+    for (auto [dim, index] :
+         llvm::enumerate(body.getTerminator()->getOperands())) {
+      ValueRange length;
+      if (index == body.getArgument(2))
+        length = adaptor.getQueryLength();
+      else if (index == body.getArgument(3))
+        length = adaptor.getKeyLength();
+      if (length.empty())
+        continue;
+      Value size = arith::TruncIOp::create(builder, loc, builder.getI32Type(),
+                                           dest.getSize(builder, loc, dim));
+      require(arith::CmpIPredicate::sle, length.front(), size);
+    }
+    return may;
+  }
+
+  /// The sum of `count` values, in two chains.
+  static Value emitSum(OpBuilder &builder, Location loc, ArrayRef<Value> values,
+                       int64_t first, int64_t step, int64_t count) {
+    SmallVector<Value, 2> chains;
+    for (int64_t i = 0; i < count; ++i) {
+      Value value = values[first + i * step];
+      if (i < 2)
+        chains.push_back(value);
+      else
+        chains[i % 2] =
+            arith::AddFOp::create(builder, loc, chains[i % 2], value);
+    }
+    if (count == 1)
+      return chains.front();
+    return arith::AddFOp::create(builder, loc, chains[0], chains[1]);
+  }
+};
+
 /// Makes a condition one predicate for what uses it. LLVM would turn a
 /// selection by a conjunction into a selection for each part, where the
 /// assembler makes a conjunction a part of the comparisons.
@@ -163,7 +357,7 @@ struct MaskLowering : public KernelPattern<MaskOp> {
     Location loc = op.getLoc();
     Operation *early = getEarlyPlace(op, adaptor.getSource());
     rewriter.setInsertionPoint(early);
-    TilePositions positions(rewriter, op, context);
+    TilePositions positions(rewriter, op, type, context);
     rewriter.setInsertionPoint(op);
     auto floatType = cast<FloatType>(type.getElementType());
     Value masked = arith::ConstantFloatOp::create(
@@ -353,6 +547,6 @@ private:
 void attn::populateScorePatterns(RewritePatternSet &patterns,
                                  const TypeConverter &converter,
                                  const KernelContext &context) {
-  patterns.add<MapLowering, MaskLowering>(converter, patterns.getContext(),
-                                          context);
+  patterns.add<MapLowering, MaskLowering, ScatterAddLowering>(
+      converter, patterns.getContext(), context);
 }

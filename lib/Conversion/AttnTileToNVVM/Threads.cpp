@@ -76,8 +76,8 @@ struct ReduceLowering : public KernelPattern<ReduceOp> {
     ThreadRange range(rewriter, op, context);
     SmallVector<Value> inits;
     for (unsigned i = 0; i < op.getNumResults(); ++i)
-      inits.push_back(arith::ConstantIndexOp::create(
-          rewriter, loc, ReduceOp::getNeutral(op.getKind(i))));
+      inits.push_back(ReduceOp::emitNeutral(rewriter, loc, op.getKind(i),
+                                            op.getResult(i).getType()));
     auto loop = scf::ForOp::create(
         rewriter, loc, range.begin, op.getCount(), range.step, inits,
         [&](OpBuilder &builder, Location loc, Value i, ValueRange values) {
@@ -89,8 +89,10 @@ struct ReduceLowering : public KernelPattern<ReduceOp> {
         });
     SmallVector<Value> results;
     for (auto [n, value] : llvm::enumerate(loop.getResults())) {
-      Value result = arith::IndexCastOp::create(rewriter, loc,
-                                                rewriter.getI32Type(), value);
+      Value result = value;
+      if (result.getType().isIndex())
+        result = arith::IndexCastOp::create(rewriter, loc,
+                                            rewriter.getI32Type(), value);
       for (int64_t mask = warpSize / 2; mask > 0; mask /= 2)
         result = vector::makeArithReduction(
             rewriter, loc, op.getKind(n), result,

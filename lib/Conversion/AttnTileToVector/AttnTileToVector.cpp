@@ -82,6 +82,8 @@ LogicalResult TileEmitter::emitOp(Operation &op) {
     return emitMap(map);
   if (auto mask = dyn_cast<MaskOp>(op))
     return emitMask(mask), success();
+  if (auto scatter = dyn_cast<ScatterAddOp>(op))
+    return emitScatterAdd(scatter), success();
   if (auto decisions = dyn_cast<MakeDecisionsOp>(op))
     return emitMakeDecisions(decisions), success();
   if (auto decisions = dyn_cast<LoadDecisionsOp>(op))

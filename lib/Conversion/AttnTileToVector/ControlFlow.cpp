@@ -112,7 +112,8 @@ LogicalResult TileEmitter::emitForall(scf::ForallOp op) {
 void TileEmitter::emitReduce(ReduceOp op) {
   SmallVector<Value> inits;
   for (unsigned i = 0; i < op.getNumResults(); ++i)
-    inits.push_back(index(ReduceOp::getNeutral(op.getKind(i))));
+    inits.push_back(ReduceOp::emitNeutral(b, op.getLoc(), op.getKind(i),
+                                          op.getResult(i).getType()));
   auto loop =
       scf::ForOp::create(b, index(0), lookup(op.getCount()), index(1), inits);
   mapping.map(op.getBody().getArgument(0), loop.getInductionVar());

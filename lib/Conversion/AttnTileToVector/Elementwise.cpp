@@ -228,6 +228,51 @@ void TileEmitter::emitMask(MaskOp op) {
        Value(), Value()});
 }
 
+void TileEmitter::emitScatterAdd(ScatterAddOp op) {
+  VectorType type = getTileType(op.getTile());
+  Value buffer = getBuffer(op.getTile()), dest = lookup(op.getDest());
+  Value first[] = {lookup(op.getFirstQuery()), lookup(op.getFirstKey())};
+  Value length[] = {lookup(op.getQueryLength()), lookup(op.getKeyLength())};
+  bool transposed = op.getTransposed();
+  // Of rows and columns.
+  auto countOf = [&](int64_t dim) -> Value {
+    int64_t axis = transposed ? 1 - dim : dim;
+    Value left = arith::SubIOp::create(b, length[axis], first[axis]);
+    return arith::MinSIOp::create(b, left, index(type.getDimSize(dim)));
+  };
+  Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0));
+  Value rows = countOf(0), columns = countOf(1);
+  auto addElement = [&](Value row, Value column) {
+    Value value = memref::LoadOp::create(b, buffer, ValueRange{row, column});
+    Value adds =
+        arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, value, zero);
+    auto ifOp = scf::IfOp::create(b, adds, /*withElseRegion=*/false);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(ifOp.thenBlock());
+    Block &body = op.getBody().front();
+    if (transposed)
+      std::swap(row, column);
+    Value position[] = {lookup(op.getBatch()), lookup(op.getHead()),
+                        add(first[0], row), add(first[1], column)};
+    IRMapping inner(mapping);
+    inner.map(body.getArguments(), ValueRange(position));
+    for (Operation &nested : body.without_terminator())
+      cloneBounded(b, nested, inner);
+    SmallVector<Value> indices;
+    for (auto [dim, operand] :
+         llvm::enumerate(body.getTerminator()->getOperands())) {
+      Value wanted = inner.lookupOrDefault(operand);
+      indices.push_back(
+          arith::MinUIOp::create(b, wanted, getLastIndex(b, dest, dim)));
+    }
+    memref::AtomicRMWOp::create(b, arith::AtomicRMWKind::addf, value, dest,
+                                indices);
+  };
+  loop(index(0), rows, 1, [&](Value row) {
+    loop(index(0), columns, 1, [&](Value column) { addElement(row, column); });
+  });
+}
+
 TileEmitter::PieceFn TileEmitter::emitDecisions(DecisionsType type,
                                                 Value firstQuery,
                                                 Value firstKey,

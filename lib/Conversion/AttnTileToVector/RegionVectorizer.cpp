@@ -40,9 +40,6 @@ private:
 
   void vectorize(Operation &op);
   void vectorizeLoad(memref::LoadOp load);
-  /// Clones an operation as it is, but for the indices of reads, which are
-  /// bounded by the sizes of what is read.
-  void cloneScalar(Operation &op, IRMapping &mapping);
 
   bool isUniform(Value value) {
     return !ramps.contains(value) && !vectors.contains(value);
@@ -179,7 +176,7 @@ void RegionVectorizer::vectorize(Operation &op) {
                             [&](Value operand) { return isUniform(operand); });
   });
   if (uniform) {
-    cloneScalar(op, scalars);
+    cloneBounded(b, op, scalars);
     return;
   }
   if (auto load = dyn_cast<memref::LoadOp>(op))
@@ -220,15 +217,16 @@ void RegionVectorizer::vectorize(Operation &op) {
     vectors[scalar] = vector;
 }
 
-/// The last index of a dimension; zero if it is empty.
-static Value getLastIndex(ImplicitLocOpBuilder &b, Value memref, int64_t dim) {
+Value mlir::attn_tile::getLastIndex(ImplicitLocOpBuilder &b, Value memref,
+                                    int64_t dim) {
   Value one = arith::ConstantIndexOp::create(b, 1);
   Value size = b.createOrFold<memref::DimOp>(memref, dim);
   size = b.createOrFold<arith::MaxUIOp>(size, one);
   return b.createOrFold<arith::SubIOp>(size, one);
 }
 
-void RegionVectorizer::cloneScalar(Operation &op, IRMapping &mapping) {
+void mlir::attn_tile::cloneBounded(ImplicitLocOpBuilder &b, Operation &op,
+                                   IRMapping &mapping) {
   Operation *copy = b.clone(op, mapping);
   copy->walk([&](memref::LoadOp load) {
     OpBuilder::InsertionGuard guard(b);
@@ -325,7 +323,7 @@ Value RegionVectorizer::runPerLane() {
     mapping.map(getLaneArgument(),
                 arith::AddIOp::create(b, at.getFirst(), lane).getResult());
     for (Operation &op : body.without_terminator())
-      cloneScalar(op, mapping);
+      cloneBounded(b, op, mapping);
     Value value = mapping.lookupOrDefault(body.getTerminator()->getOperand(0));
     if (stored != element)
       value = arith::ExtUIOp::create(b, stored, value);

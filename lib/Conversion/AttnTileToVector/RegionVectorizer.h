@@ -16,6 +16,7 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace mlir::attn_tile {
 
@@ -47,6 +48,13 @@ struct RowPiece {
 /// once for each lane.
 Value vectorizeRegion(ImplicitLocOpBuilder &b, Block &body, ValueRange elements,
                       const RowPiece &at, const IRMapping &captured);
+
+/// Clones an operation of such a block as it is, but for the indices of reads,
+/// which are bounded by the sizes of what is read.
+void cloneBounded(ImplicitLocOpBuilder &b, Operation &op, IRMapping &mapping);
+
+/// The last index of a dimension; zero if it is empty.
+Value getLastIndex(ImplicitLocOpBuilder &b, Value memref, int64_t dim);
 
 } // namespace mlir::attn_tile
 

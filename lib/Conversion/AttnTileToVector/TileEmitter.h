@@ -91,6 +91,7 @@ private:
   LogicalResult emitConstant(arith::ConstantOp op);
   LogicalResult emitMap(MapOp op);
   void emitMask(MaskOp op);
+  void emitScatterAdd(ScatterAddOp op);
   using PieceFn = std::function<Value(Value row, Value column, int64_t lanes)>;
   /// Emits whether pairs are kept, as a vector of bits, from vectors of their
   /// positions.

@@ -118,11 +118,11 @@ LogicalResult GradLowering::lower() {
   if (op.getIdentity() && op.getDlse())
     return op.emitOpError(
         "with 'identity' and 'dlse' has no tiled program yet");
-  if (!op.getDcaptures().empty())
-    return op.emitOpError("gradients of captured arrays have no kernel yet");
   if (!op.getScoreRegion().empty() && op.getScoreGradRegion().empty())
     return op.emitOpError("needs the 'score_grad' region that belongs to its "
                           "'score' region");
+  if (failed(prepareCaptureGrads(op)))
+    return failure();
   KernelDropout dropout(op);
   for (Attribute part : {parts.keys, parts.values, parts.queries})
     if (part && failed(dropout.check(cast<ScheduleAttrInterface>(part))))
@@ -190,13 +190,21 @@ LogicalResult GradLowering::lower() {
   auto writeKeys = [&](Attribute part, StringRef name,
                        const Gradients &results) {
     ClassifiedTiles listed = classify(part, name, MaskDim::Key);
-    write(part, name,
-          {op.getQuery(), op.getKey(), results.key ? op.getValue() : Value(),
-           op.getDout(), workspace.exponent,
-           results.key ? workspace.delta : Value(), results.key, results.value,
-           results.key ? workspace.sums : Value(),
-           results.value ? op.getIdentity() : Value(), listed.lists,
-           listed.order},
+    SmallVector<Value> operands = {op.getQuery(),
+                                   op.getKey(),
+                                   results.key ? op.getValue() : Value(),
+                                   op.getDout(),
+                                   workspace.exponent,
+                                   results.key ? workspace.delta : Value(),
+                                   results.key,
+                                   results.value,
+                                   results.key ? workspace.sums : Value(),
+                                   results.value ? op.getIdentity() : Value(),
+                                   listed.lists,
+                                   listed.order};
+    if (results.key)
+      llvm::append_range(operands, op.getDcaptures());
+    write(part, name, operands,
           [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
             writer.writeKeys(kernel, workspace, results, listed);
           });

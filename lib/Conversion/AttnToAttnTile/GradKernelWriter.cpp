@@ -123,7 +123,7 @@ Value GradKernelWriter::emitWeights(const ScoreTile &tile, Value scores,
 
 Value GradKernelWriter::emitScoreGrad(const ScoreTile &tile, Value raw,
                                       Value weights, Value weightGrad,
-                                      Value delta) {
+                                      Value delta, bool addsCaptures) {
   Value deltas = b.broadcast(delta, tile.shape);
   Value centred = arith::SubFOp::create(b, weightGrad, deltas);
   Value grad = arith::MulFOp::create(b, weights, centred);
@@ -132,6 +132,12 @@ Value GradKernelWriter::emitScoreGrad(const ScoreTile &tile, Value raw,
   if (dropout)
     grad = arith::MulFOp::create(
         b, grad, b.splat(tile.shape, 1 / dropout.getKeepProbability()));
+  // Pairs without weight have no gradient, whatever the region makes of them.
+  Value zero = b.splat(tile.shape, 0);
+  Value counts =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, weights, zero);
+  if (addsCaptures)
+    emitCaptureGrads(tile, raw, grad, counts);
   auto map = attn_tile::MapOp::create(b, ValueRange{raw, grad}, tile.batch,
                                       tile.head, tile.firstQuery, tile.firstKey,
                                       queryLength, keyLength, tile.transposed);
@@ -144,10 +150,6 @@ Value GradKernelWriter::emitScoreGrad(const ScoreTile &tile, Value raw,
     b.cloneRegion(op.getScoreGradRegion(), body, body->getArguments(),
                   captured);
   }
-  // Pairs without weight have no gradient, whatever the region makes of them.
-  Value zero = b.splat(tile.shape, 0);
-  Value counts =
-      arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, weights, zero);
   return arith::SelectOp::create(b, counts, map, zero);
 }
 

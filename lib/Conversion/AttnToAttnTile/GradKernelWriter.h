@@ -41,6 +41,11 @@ struct GradWorkspace {
   Value sums;
 };
 
+/// Prepares the `score_grad` region of `op` for kernels that add up gradients
+/// of captures: additions in conditionals become unconditional ones of perhaps
+/// zero. Fails if kernels cannot make these gradients.
+LogicalResult prepareCaptureGrads(AttentionGradOp op);
+
 /// What a kernel computes.
 struct Gradients {
   Value query, key, value;
@@ -151,9 +156,14 @@ private:
                                  tile.shape, tile.transposed);
   }
   /// The gradient of what `emitRawScores` gives, times `getGradFactor`. Dropped
-  /// elements of `weightGrad` are zero.
+  /// elements of `weightGrad` are zero. Gradients of captures are added up
+  /// along with it if `addsCaptures`.
   Value emitScoreGrad(const ScoreTile &tile, Value raw, Value weights,
-                      Value weightGrad, Value delta);
+                      Value weightGrad, Value delta, bool addsCaptures);
+  /// Adds what the pairs of a tile that `counts` contribute to the gradients of
+  /// captures. `grad` is the gradient of what the score region yields.
+  void emitCaptureGrads(const ScoreTile &tile, Value raw, Value grad,
+                        Value counts);
   /// With dropout the gradient of a score is `p * (dp / keep - delta)`. It is
   /// computed as `p * (dp - keep * delta)`, where the rows have `keep * delta`
   /// already, and the factor is left to what is stored. Score regions want the

@@ -195,7 +195,8 @@ Value GradKernelWriter::emitKeyPart(const KeyStep &step,
   Value delta = loadRow(workspace.delta);
   weightGrad = dropout.emitDrop(b, weightGrad, decisions,
                                 /*areWeights=*/false);
-  Value grad = emitScoreGrad(at, raw, weights, weightGrad, delta);
+  Value grad = emitScoreGrad(at, raw, weights, weightGrad, delta,
+                             /*addsCaptures=*/true);
   grad = matchElements(grad, queries);
   // The products of a warpgroup's own tiles come first: they run while it waits
   // for what the others share.

@@ -90,7 +90,8 @@ void GradKernelWriter::writeQueries(attn_tile::KernelOp kernel,
     Value weights = emitWeights(at, scores, exponent);
     weightGrad = dropout.emitDrop(b, weightGrad, decisions,
                                   /*areWeights=*/false);
-    Value grad = emitScoreGrad(at, raw, weights, weightGrad, delta);
+    Value grad = emitScoreGrad(at, raw, weights, weightGrad, delta,
+                               /*addsCaptures=*/false);
     Value sum = b.contract(matchElements(grad, keys), keys,
                            loop.getRegionIterArg(0), ContractForm::Plain);
     scf::YieldOp::create(b, sum);

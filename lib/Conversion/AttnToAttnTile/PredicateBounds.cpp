@@ -276,8 +276,8 @@ PredicateBounds::emitReduction(Value count,
   Value one = arith::ConstantIndexOp::create(b, 1);
   SmallVector<Value> inits;
   for (vector::CombiningKind kind : kinds)
-    inits.push_back(arith::ConstantIndexOp::create(
-        b, attn_tile::ReduceOp::getNeutral(kind)));
+    inits.push_back(attn_tile::ReduceOp::emitNeutral(b, b.getLoc(), kind,
+                                                     b.getIndexType()));
   auto loop = scf::ForOp::create(b, zero, count, one, inits);
   b.setInsertionPointToStart(loop.getBody());
   SmallVector<Value> values = body(loop.getInductionVar());

@@ -38,7 +38,8 @@ void TileProgramBuilder::cloneRegion(Region &source, Block *target,
   mapping.map(source.getArguments(), arguments);
   setInsertionPointToEnd(target);
   for (Operation &op : source.front().without_terminator())
-    clone(op, mapping);
+    if (!isa<AccumulateOp>(op))
+      clone(op, mapping);
   auto yield = cast<YieldOp>(source.front().getTerminator());
   attn_tile::YieldOp::create(*this, mapping.lookupOrDefault(yield.getValue()));
 }

@@ -113,7 +113,7 @@ struct TileProgramBuilder : ImplicitLocOpBuilder {
 
   /// Clones the only block of `source`, a region of attention, to the end of
   /// `target`, that of an `attn_tile` operation whose arguments stand for those
-  /// of `source`.
+  /// of `source`. Additions to gradients of captures are left out.
   void cloneRegion(Region &source, Block *target, ValueRange arguments,
                    const IRMapping &captured);
 };

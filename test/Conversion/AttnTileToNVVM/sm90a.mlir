@@ -824,3 +824,44 @@ attn_tile.kernel @product_in_blocks(%out: memref<128x16xf32>)
   attn_tile.store %r, %out[%c0, %c0] : vector<128x16xf32>, memref<128x16xf32>
   attn_tile.return
 }
+
+// -----
+
+// What does not depend on the query is summed up by the thread and by the
+// threads of its warp that have the same keys, rows here, one of which adds it.
+
+// CHECK-LABEL: llvm.func @scatter_rows
+// CHECK-COUNT-6:  arith.addf
+// CHECK:          nvvm.shfl.sync bfly
+// CHECK-COUNT-2:  llvm.inline_asm has_side_effects {{.*}}"@$0 red.global.add.f32 [$1{{.*}}], $2;"
+// CHECK-NOT:      red.global
+// CHECK:          llvm.return
+attn_tile.kernel @scatter_rows(%t: memref<64x16xf32>, %dest: memref<?xf32>, %n: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %x = attn_tile.load %t[%c0, %c0] unaligned : memref<64x16xf32> -> vector<64x16xf32>
+  attn_tile.scatter_add %x into %dest at(%c0, %c0, %c0, %c0) lengths(%n, %n) transposed
+      : vector<64x16xf32> into memref<?xf32> {
+  ^bb0(%b: index, %h: index, %i: index, %j: index):
+    attn_tile.yield %j : index
+  }
+  attn_tile.return
+}
+
+// -----
+
+// CHECK-LABEL: llvm.func @scatter_elements
+// CHECK-NOT:      nvvm.shfl.sync bfly
+// CHECK-COUNT-8:  llvm.inline_asm has_side_effects {{.*}}"@$0 red.global.add.f32 [$1{{.*}}], $2;"
+// CHECK-NOT:      red.global
+// CHECK:          llvm.return
+attn_tile.kernel @scatter_elements(%t: memref<64x16xf32>, %dest: memref<?x?xf32>, %n: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %x = attn_tile.load %t[%c0, %c0] unaligned : memref<64x16xf32> -> vector<64x16xf32>
+  attn_tile.scatter_add %x into %dest at(%c0, %c0, %c0, %c0) lengths(%n, %n) : vector<64x16xf32> into memref<?x?xf32> {
+  ^bb0(%b: index, %h: index, %i: index, %j: index):
+    attn_tile.yield %i, %j : index, index
+  }
+  attn_tile.return
+}

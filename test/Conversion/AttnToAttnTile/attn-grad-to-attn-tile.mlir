@@ -125,8 +125,8 @@ func.func @parts(%q: memref<1x1x?x64xbf16>, %lse: memref<1x1x?xf32>) {
 // CHECK:         attn_tile.map %[[RAW]] at
 // CHECK:         %[[W:[a-zA-Z0-9_]+]] = math.exp2
 // CHECK:         %[[GRAD:[a-zA-Z0-9_]+]] = arith.mulf %[[W]]
-// CHECK:         %[[MAPPED:[a-zA-Z0-9_]+]] = attn_tile.map %[[RAW]], %[[GRAD]] at{{.*}} transposed
 // CHECK:         %[[COUNTS:[a-zA-Z0-9_]+]] = arith.cmpf une, %[[W]]
+// CHECK:         %[[MAPPED:[a-zA-Z0-9_]+]] = attn_tile.map %[[RAW]], %[[GRAD]] at{{.*}} transposed
 // CHECK:         arith.select %[[COUNTS]], %[[MAPPED]]
 func.func @region(%q: memref<1x1x128x32xf32>, %lse: memref<1x1x128xf32>) {
   attn.attention_grad

@@ -86,8 +86,49 @@ func.func @captured_tensor(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>, %x
 
 // -----
 
-func.func @dcaptures(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>, %x: memref<?xf32>) {
-  // expected-error @below {{'attn.attention_grad' op gradients of captured arrays have no kernel yet}}
+func.func @order(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>, %x: memref<?xf32>) {
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?xf32>, memref<1x1x?x64xf32>)
+      outs(%q, %q, %q, %x : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<?xf32>)
+      schedule(#attn_tile.gradient<rows = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
+                                   keys = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
+                                   queries = #attn_tile.sequential<query_tile = 16, key_tile = 64>>) deterministic
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        attn.yield %s : f32
+      } score_grad {
+      ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index, %dx: memref<?xf32>):
+        // expected-error @below {{'attn.accumulate' op has no order of additions, but the operation must be deterministic: its indices must tell batch entry, head and key apart}}
+        attn.accumulate %ds into %dx[%h] : memref<?xf32>
+        attn.yield %ds : f32
+      }
+  return
+}
+
+// -----
+
+func.func @index_of_score(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>, %x: memref<?xf32>) {
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?xf32>, memref<1x1x?x64xf32>)
+      outs(%q, %q, %q, %x : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<?xf32>)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>) 
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        attn.yield %s : f32
+      } score_grad {
+      ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index, %dx: memref<?xf32>):
+        %w = arith.fptosi %s : f32 to i32
+        %n = arith.index_cast %w : i32 to index
+        // expected-error @below {{'attn.accumulate' op at indices that depend on the score has no kernel}}
+        attn.accumulate %ds into %dx[%n] : memref<?xf32>
+        attn.yield %ds : f32
+      }
+  return
+}
+
+// -----
+
+func.func @loop(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>, %x: memref<?xf32>) {
   attn.attention_grad
       ins(%q, %q, %q, %q, %lse, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>,
           memref<1x1x?x64xf32>, memref<1x1x?xf32>, memref<1x1x?x64xf32>)
@@ -98,7 +139,13 @@ func.func @dcaptures(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>, %x: memr
         attn.yield %s : f32
       } score_grad {
       ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index, %dx: memref<?xf32>):
-        attn.accumulate %ds into %dx[%h] : memref<?xf32>
+        %c0 = arith.constant 0 : index
+        %c1 = arith.constant 1 : index
+        %c4 = arith.constant 4 : index
+        scf.for %n = %c0 to %c4 step %c1 {
+          // expected-error @below {{'attn.accumulate' op in 'scf.for' has no kernel}}
+          attn.accumulate %ds into %dx[%n] : memref<?xf32>
+        }
         attn.yield %ds : f32
       }
   return

@@ -433,7 +433,7 @@ attn_tile.kernel @map_result(%s: vector<16x8xf32>, %c: index) {
 // -----
 
 attn_tile.kernel @yield_of_kernel(%x: f32) {
-  // expected-error @below {{'attn_tile.yield' op expects parent op to be one of 'attn_tile.compact, attn_tile.each, attn_tile.key_tiles, attn_tile.map, attn_tile.mask, attn_tile.reduce'}}
+  // expected-error @below {{'attn_tile.yield' op expects parent op to be one of 'attn_tile.compact, attn_tile.each, attn_tile.key_tiles, attn_tile.map, attn_tile.mask, attn_tile.reduce, attn_tile.scatter_add'}}
   attn_tile.yield %x : f32
 }
 
@@ -1086,6 +1086,39 @@ func.func @reduce_kinds(%n: index) {
     attn_tile.yield %i : index
   }
   return
+}
+
+// -----
+
+func.func @reduce_kind_of_float(%n: index, %x: f32) {
+  // expected-error @below {{'attn_tile.reduce' op kind of an f32 must be 'add' (found 'maxsi')}}
+  %0 = attn_tile.reduce to(%n) by [#vector.kind<maxsi>] : f32 {
+  ^bb0(%i: index):
+    attn_tile.yield %x : f32
+  }
+  return
+}
+
+// -----
+
+attn_tile.kernel @scatter_add_indices(%t: vector<64x32xf32>, %d: memref<4x?xf32>, %n: index) {
+  // expected-error @below {{'attn_tile.scatter_add' op region must yield 'index', 'index' (yields 'index')}}
+  attn_tile.scatter_add %t into %d at(%n, %n, %n, %n) lengths(%n, %n) : vector<64x32xf32> into memref<4x?xf32> {
+  ^bb0(%b: index, %h: index, %i: index, %j: index):
+    attn_tile.yield %h : index
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @scatter_add_arguments(%t: vector<64x32xf32>, %d: memref<4xf32>, %n: index) {
+  // expected-error @below {{'attn_tile.scatter_add' op region must have arguments ('index', 'index', 'index', 'index'), found ('index')}}
+  attn_tile.scatter_add %t into %d at(%n, %n, %n, %n) lengths(%n, %n) : vector<64x32xf32> into memref<4xf32> {
+  ^bb0(%h: index):
+    attn_tile.yield %h : index
+  }
+  attn_tile.return
 }
 
 // -----

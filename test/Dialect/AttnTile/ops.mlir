@@ -579,3 +579,37 @@ attn_tile.kernel @in_flight(%out: memref<?x?xbf16>, %map: !attn_tile.tensor_map<
       : !attn_tile.pipe<64x64xbf16, stages = 2>, vector<64x128xbf16> to !attn_tile.tensor_map<2, 64x64xbf16>
   attn_tile.return
 }
+
+// CHECK-LABEL: attn_tile.kernel @scatter_add(
+// CHECK-SAME:    %[[T:.*]]: vector<64x32xf32>, %[[D:.*]]: memref<4x?xf32>, %[[S:.*]]: memref<f32>, %[[N:.*]]: index)
+// CHECK-NEXT:    attn_tile.scatter_add %[[T]] into %[[D]] at(%[[N]], %[[N]], %[[N]], %[[N]]) lengths(%[[N]], %[[N]]) transposed : vector<64x32xf32> into memref<4x?xf32> {
+// CHECK-NEXT:    ^bb0(%b: index, %h: index, %i: index, %j: index):
+// CHECK-NEXT:      attn_tile.yield %h, %j : index, index
+// CHECK-NEXT:    }
+// CHECK-NEXT:    attn_tile.scatter_add %[[T]] into %[[S]] at
+// CHECK-NEXT:    ^bb0
+// CHECK-NEXT:      attn_tile.yield
+attn_tile.kernel @scatter_add(%t: vector<64x32xf32>, %d: memref<4x?xf32>, %s: memref<f32>, %n: index) {
+  attn_tile.scatter_add %t into %d at(%n, %n, %n, %n) lengths(%n, %n) transposed
+      : vector<64x32xf32> into memref<4x?xf32> {
+  ^bb0(%b: index, %h: index, %i: index, %j: index):
+    attn_tile.yield %h, %j : index, index
+  }
+  attn_tile.scatter_add %t into %s at(%n, %n, %n, %n) lengths(%n, %n) : vector<64x32xf32> into memref<f32> {
+  ^bb0(%b: index, %h: index, %i: index, %j: index):
+    attn_tile.yield
+  }
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @reduce_f32(
+// CHECK:         attn_tile.reduce to(%{{.*}}) by [#vector.kind<add>] : f32 {
+attn_tile.kernel @reduce_f32(%n: index, %x: f32, %out: memref<1xf32>) {
+  %s = attn_tile.reduce to(%n) by [#vector.kind<add>] : f32 {
+  ^bb0(%i: index):
+    attn_tile.yield %x : f32
+  }
+  %c0 = arith.constant 0 : index
+  memref.store %s, %out[%c0] : memref<1xf32>
+  attn_tile.return
+}

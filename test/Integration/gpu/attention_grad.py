@@ -12,7 +12,8 @@ that spills or whose products are serialized. The second form runs them with
 torch and needs no compiler. Each case runs twice, and
 
 - the error of each gradient, a norm, is at most twice that of the same function
-  in torch operations in the dtype of the inputs, plus one rounding;
+  in torch operations in the dtype of the inputs, plus one rounding; the gradient
+  of what a score change reads is that of the output as it is given, rounded;
 - gradients, filled with NaN before, are finite;
 - rows with nothing to attend have a gradient of exactly 0;
 - both runs of a deterministic gradient give the same bits.
@@ -25,7 +26,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Optional
+from typing import Callable, Optional
 
 for folder in (("..", "..", "..", "python"), ("..", "Inputs")):
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *folder))
@@ -46,6 +47,72 @@ MASKS = {
     "left": ("#attn.sliding_window<left = 100>", 100, None, False),
 }
 
+POSITIONS = "%b: index, %h: index, %i: index, %j: index"
+DISTANCE = """%d = arith.subi %j, %i : index
+        %di = arith.index_cast %d : index to i32
+        %df = arith.sitofp %di : i32 to f32"""
+
+
+@dataclass
+class Score:
+    """A score change that reads a tensor, whose gradient is wanted, too."""
+
+    # Shape for batch, heads, queries and keys, None where it is not known beforehand.
+    shape: Callable
+    # What computes %r from %s and %c, and what adds to %sum and computes %r from %s and %ds.
+    body: str
+    grad: str
+    apply: Callable
+    # Of the tensor's elements.
+    size: float = 1.0
+
+    def type(self, heads):
+        return "tensor<" + "".join(f"{size or '?'}x" for size in self.shape(None, heads, None, None)) + "f32>"
+
+
+# Everything is reduced over what the tensor does not have.
+SCORES = {
+    "bias": Score(
+        lambda b, h, q, k: (h, q, k),
+        "%x = tensor.extract %c[%h, %i, %j] : TYPE\n        %r = arith.addf %s, %x : f32",
+        "attn.accumulate %ds into %sum[%h, %i, %j] : TYPE",
+        lambda s, c, b, h, i, j: s + c[h, i, j],
+    ),
+    "bias_of_batch": Score(
+        lambda b, h, q, k: (b, q, k),
+        "%x = tensor.extract %c[%b, %i, %j] : TYPE\n        %r = arith.addf %s, %x : f32",
+        "attn.accumulate %ds into %sum[%b, %i, %j] : TYPE",
+        lambda s, c, b, h, i, j: s + c[b, i, j],
+    ),
+    "bias_of_keys": Score(
+        lambda b, h, q, k: (b, h, k),
+        "%x = tensor.extract %c[%b, %h, %j] : TYPE\n        %r = arith.addf %s, %x : f32",
+        "attn.accumulate %ds into %sum[%b, %h, %j] : TYPE",
+        lambda s, c, b, h, i, j: s + c[b, h, j],
+    ),
+    "slopes": Score(
+        lambda b, h, q, k: (h,),
+        f"""%x = tensor.extract %c[%h] : TYPE
+        {DISTANCE}
+        %a = arith.mulf %df, %x : f32
+        %r = arith.addf %s, %a : f32""",
+        f"""{DISTANCE}
+        %g = arith.mulf %ds, %df : f32
+        attn.accumulate %g into %sum[%h] : TYPE""",
+        lambda s, c, b, h, i, j: s + c[h] * (j - i),
+        size=0.02,
+    ),
+    "temperature": Score(
+        lambda b, h, q, k: (h,),
+        "%x = tensor.extract %c[%h] : TYPE\n        %r = arith.mulf %s, %x : f32",
+        """%x = tensor.extract %c[%h] : TYPE
+        %g = arith.mulf %ds, %s : f32
+        attn.accumulate %g into %sum[%h] : TYPE
+        %r = arith.mulf %ds, %x : f32""",
+        lambda s, c, b, h, i, j: s * c[h],
+    ),
+}
+
 SUMS = """#attn_tile.gradient<
     rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
     keys = #attn_tile.key_stationary<query_tile = {tile}, key_tile = 128, stages = 2, consumers = 2>>"""
@@ -56,6 +123,14 @@ SUMS_BESIDE_VALUES = """#attn_tile.gradient<
     keys = #attn_tile.key_stationary<query_tile = {tile}, key_tile = 128, stages = 2, consumers = 2, traversal = grid,
         pipelined = true>,
     values = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = grid>>"""
+# Gradients of captures need a schedule that is given.
+IN_ORDER = """#attn_tile.gradient<
+    rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+    keys = #attn_tile.key_stationary<query_tile = 48, key_tile = 128, stages = 2, consumers = 2>,
+    queries = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, query_stages = 2>>"""
+IN_PARTS = """#attn_tile.gradient<
+    rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+    keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, query_parts = 2>>"""
 
 
 @dataclass
@@ -79,6 +154,9 @@ class Variant:
     data: str = ""
     # Whether weights are mixed with the identity.
     identity: bool = False
+    # A score change with a gradient of its own.
+    score: str = ""
+    schedule: str = ""
 
     def mlir(self) -> str:
         v_dim = self.v_dim or self.qk_dim
@@ -104,28 +182,56 @@ class Variant:
             state = ", %seed: tensor<i64>, %offset: tensor<i64>"
         made = ""
         if self.bits:
-            made, option = packed_mask(self.dropout, self.bits, "%b", self.heads[0], "%s", "%t")
+            made, option = packed_mask(self.dropout, self.bits, "%batch", self.heads[0], "%queries", "%keys")
             options += option
         elif self.dropout:
             options += f" dropout({self.dropout}, %seed, %offset : tensor<i64>, tensor<i64>)"
         if self.sums:
             schedule = SUMS if self.qk_dim <= 128 else SUMS_BESIDE_VALUES
             options += f" schedule({schedule.format(tile=self.sums)})"
+        elif self.schedule:
+            options += f" schedule({self.schedule})"
         if self.deterministic:
             options += " deterministic"
         dlse, dlse_type = (", %dlse", f", {lse}") if self.dlse else ("", "")
-        return f"""func.func @{self.name}(%q: {q}, %k: {k}, %v: {v}, %o: {o}, %lse: {lse}, %do: {o}, %dlse: {lse}{state}{reads}) -> ({q}, {k}, {v}) {{
+        zeros = into = types = ""
+        if self.score:
+            score = SCORES[self.score]
+            kind = score.type(self.heads[0])
+            result = "" if "%r =" in score.grad else "\n        %r = arith.addf %ds, %none : f32"
+            reads += f", %c: {kind}"
+            sizes = [f"%c_{dim}" for dim, size in enumerate(score.shape(None, 1, None, None)) if size is None]
+            zeros = "".join(f"\n  %at_{dim} = arith.constant {dim} : index\n  %c_{dim} = tensor.dim %c, %at_{dim} : {kind}" for dim in range(3) if f"%c_{dim}" in sizes)
+            zeros += f"""
+  %zero = arith.constant 0.0 : f32
+  %room = tensor.empty({", ".join(sizes)}) : {kind}
+  %dc0 = linalg.fill ins(%zero : f32) outs(%room : {kind}) -> {kind}"""
+            into, types = ", %dc0", f", {kind}"
+            options += f"""
+      score {{
+      ^bb0(%s: f32, {POSITIONS}):
+        {score.body.replace("TYPE", kind)}
+        attn.yield %r : f32
+      }} score_grad {{
+      ^bb0(%s: f32, %ds: f32, {POSITIONS}, %sum: {kind}):
+        %none = arith.constant 0.0 : f32
+        {score.grad.replace("TYPE", kind)}{result}
+        attn.yield %r : f32
+      }}"""
+        count = 4 if self.score else 3
+        results = ", ".join(f"%r#{n}" for n in range(count))
+        return f"""func.func @{self.name}(%q: {q}, %k: {k}, %v: {v}, %o: {o}, %lse: {lse}, %do: {o}, %dlse: {lse}{state}{reads}) -> ({q}, {k}, {v}{types}) {{
   %c0 = arith.constant 0 : index
   %c2 = arith.constant 2 : index
-  %b = tensor.dim %q, %c0 : {q}
-  %s = tensor.dim %q, %c2 : {q}
-  %t = tensor.dim %k, %c2 : {k}
-  %dq = tensor.empty(%b, %s) : {q}
-  %dk = tensor.empty(%b, %t) : {k}
-  %dv = tensor.empty(%b, %t) : {v}{made}
-  %r:3 = attn.attention_grad ins(%q, %k, %v, %o, %lse, %do{dlse} : {q}, {k}, {v}, {o}, {lse}, {o}{dlse_type})
-      outs(%dq, %dk, %dv : {q}, {k}, {v}){identity}{options} -> {q}, {k}, {v}
-  return %r#0, %r#1, %r#2 : {q}, {k}, {v}
+  %batch = tensor.dim %q, %c0 : {q}
+  %queries = tensor.dim %q, %c2 : {q}
+  %keys = tensor.dim %k, %c2 : {k}
+  %dq = tensor.empty(%batch, %queries) : {q}
+  %dk = tensor.empty(%batch, %keys) : {k}
+  %dv = tensor.empty(%batch, %keys) : {v}{made}{zeros}
+  %r:{count} = attn.attention_grad ins(%q, %k, %v, %o, %lse, %do{dlse} : {q}, {k}, {v}, {o}, {lse}, {o}{dlse_type})
+      outs(%dq, %dk, %dv{into} : {q}, {k}, {v}{types}){identity}{options} -> {q}, {k}, {v}{types}
+  return {results} : {q}, {k}, {v}{types}
 }}
 """
 
@@ -164,6 +270,12 @@ VARIANTS = [
     Variant("d128_identity", 128, heads=(8, 2), identity=True),
     Variant("d64_identity", 64, dtype="f16", deterministic=True, identity=True, dropout=Dropout(0.125, "arx", 6)),
     Variant("d192_identity", 192, 128, heads=(4, 2), mask="window_both", identity=True),
+    Variant("d128_bias", 128, score="bias", sums=48),
+    Variant("d128_bias_deterministic", 128, score="bias_of_keys", schedule=IN_ORDER, deterministic=True),
+    Variant("d128_bias_of_batch", 128, heads=(4, 2), mask="causal", score="bias_of_batch", sums=48),
+    Variant("d64_bias_of_keys", 64, score="bias_of_keys", schedule=IN_PARTS, dlse=True),
+    Variant("d64_slopes", 64, heads=(6, 2), mask="causal", score="slopes", schedule=IN_PARTS),
+    Variant("d128_temperature", 128, score="temperature", sums=48, dlse=True),
 ]
 
 # Batch, queries and keys.
@@ -180,11 +292,16 @@ def compile_artifacts(options):
                         "--target=sm_90a", "--fail-on-spills"], check=True)
 
 
-def gradients(torch, variant, q, k, v, dout, dlse, rng_state, reads, identity, dtype):
+def gradients(torch, variant, q, k, v, dout, dlse, rng_state, reads, identity, captures, dtype):
     """Out, its log-sum-exp, and the gradients, by operations in `dtype`."""
     q, k, v = (x.to(dtype).detach().requires_grad_(True) for x in (q, k, v))
+    # Captures and what they change are f32 at least.
+    captures = [x.to(torch.promote_types(dtype, torch.float32)).detach().requires_grad_(True) for x in captures]
     group = variant.heads[0] // variant.heads[1]
     scores = q @ k.repeat_interleave(group, 1).transpose(-1, -2) / math.sqrt(variant.qk_dim)
+    if variant.score:
+        at = torch.meshgrid(*(torch.arange(n, device=q.device) for n in scores.shape), indexing="ij")
+        scores = SCORES[variant.score].apply(scores, captures[0], *at)
     _, left, right, top_left = MASKS[variant.mask]
     i = torch.arange(q.shape[2], device=q.device)[:, None] + (0 if top_left else k.shape[2] - q.shape[2])
     j = torch.arange(k.shape[2], device=q.device)[None, :]
@@ -200,7 +317,7 @@ def gradients(torch, variant, q, k, v, dout, dlse, rng_state, reads, identity, d
     empty = masked.all(-1)
     scores = scores.masked_fill(masked, -math.inf).masked_fill(empty[..., None], 0)
     lse = scores.logsumexp(-1)
-    weights = scores.softmax(-1).masked_fill(empty[..., None], 0)
+    weights = scores.softmax(-1).masked_fill(empty[..., None], 0).to(dtype)
     if variant.dropout:
         kept = variant.dropout.keep(*rng_state, *np.ogrid[tuple(slice(n) for n in weights.shape)])
         weights = weights * torch.from_numpy(kept).to(q.device) / variant.dropout.keep_probability
@@ -209,7 +326,7 @@ def gradients(torch, variant, q, k, v, dout, dlse, rng_state, reads, identity, d
         weights = (1 - u) * weights + u * (j == i)
     out = weights @ v.repeat_interleave(group, 1)
     total = (out * dout.to(dtype)).sum() + (lse * dlse.to(dtype)).masked_fill(empty, 0).sum()
-    grads = torch.autograd.grad(total, (q, k, v))
+    grads = torch.autograd.grad(total, (q, k, v, *captures))
     return out.detach(), lse.detach().masked_fill(empty, -math.inf), grads, empty
 
 
@@ -234,19 +351,29 @@ def run_case(torch, function, variant, shape):
     # One head has the identity alone, and one has none of it.
     identity = torch.rand(variant.heads[0], device="cuda")
     identity[0], identity[-1] = 1, 0
-    out, lse, exact, empty = gradients(torch, variant, q, k, v, dout, dlse, rng_state, reads, identity, torch.float64)
-    _, _, rounded, _ = gradients(torch, variant, q, k, v, dout, dlse, rng_state, reads, identity, dtype)
+    captures = []
+    if variant.score:
+        score = SCORES[variant.score]
+        captures.append(score.size * (torch.rand(score.shape(batch, variant.heads[0], queries, keys), device="cuda") + 0.5))
+    out, lse, exact, empty = gradients(torch, variant, q, k, v, dout, dlse, rng_state, reads, identity, captures, torch.float64)
+    _, _, rounded, _ = gradients(torch, variant, q, k, v, dout, dlse, rng_state, reads, identity, captures, dtype)
+    if captures:
+        # Rounding moves what a row has in common, as a gradient of its log-sum-exp does.
+        moved = ((out.to(dtype).double() - out) * dout.double()).sum(-1)
+        given = gradients(torch, variant, q, k, v, dout, dlse - moved, rng_state, reads, identity, captures, torch.float64)[2]
+        exact = (*exact[:3], *given[3:])
     states = [torch.tensor(x, device="cuda") for x in rng_state]
     states += [torch.from_numpy(np.ascontiguousarray(x)).cuda() for x in reads]
     states += [identity] if variant.identity else []
+    states += captures
     out, lse = out.to(dtype), lse.float()
     runs = []
     for _ in range(2):
-        grads = [torch.full_like(x, math.nan) for x in (q, k, v)]
+        grads = [torch.full_like(x, math.nan) for x in (q, k, v, *captures)]
         function(q, k, v, out, lse, dout, dlse, *states, *grads)
         torch.cuda.synchronize()
         runs.append(grads)
-    for name, result, expected, other in zip(("dq", "dk", "dv"), runs[0], exact, rounded):
+    for name, result, expected, other in zip(("dq", "dk", "dv", "dcapture"), runs[0], exact, rounded):
         if not result.isfinite().all():
             return f"{name} is not finite"
         error = (result.double() - expected).norm().item()

@@ -10,7 +10,8 @@
 # several shapes, and compares dq, dk and dv with f64. What attention itself
 # gives, out and lse, is computed here in f64 and rounded. An error may be twice
 # that of the same computation by NumPy operations that round to the element
-# type after each step, plus one rounding of the output.
+# type after each step, plus one rounding of the output. Gradients of what score
+# regions read are compared likewise.
 #
 # ===----------------------------------------------------------------------===#
 # REQUIRES: host-cc, numpy
@@ -29,10 +30,28 @@ import attention
 from dropout import Dropout
 from attention import CAPTURES, EPSILON, F64, KEEPS, SCORES
 
+# Entries of a table, read where positions are near one another.
+SCORES["near"] = (
+    ("table",),
+    """%n = arith.constant 32 : index
+       %d = arith.addi %i, %n : index
+       %near = arith.cmpi ult, %j, %d : index
+       %x = scf.if %near -> f32 {
+         %entry = arith.remui %j, %n : index
+         %y = memref.load %table[%entry] : memref<?xf32>
+         scf.yield %y : f32
+       } else {
+         %y = arith.constant 0.0 : f32
+         scf.yield %y : f32
+       }
+       %r = arith.addf %s, %x : f32""",
+    lambda s, b, h, i, j, c: s + np.where(j < i + 32, c["table"][j % 32], 0),
+)
+
 # Gradients of score regions: MLIR body (%s and %ds to %r), and the factor of ds.
 SCORE_GRADS = {
     "none": ("", None),
-    "alibi": ("%r = arith.addf %ds, %zero : f32", lambda s: 1),
+    "alibi": ("%r = arith.addf %ds, %zero : f32", lambda s, *_: 1),
     "softcap": (
         """%cap = arith.constant 2.0 : f32
            %one = arith.constant 1.0 : f32
@@ -41,18 +60,73 @@ SCORE_GRADS = {
            %t2 = arith.mulf %t, %t : f32
            %f = arith.subf %one, %t2 : f32
            %r = arith.mulf %ds, %f : f32""",
-        lambda s: 1 - np.tanh(s / 2) ** 2,
+        lambda s, *_: 1 - np.tanh(s / 2) ** 2,
     ),
-    "bias": ("%r = arith.addf %ds, %zero : f32", lambda s: 1),
+    "bias": ("%r = arith.addf %ds, %zero : f32", lambda s, *_: 1),
+    "table": ("%r = arith.addf %ds, %zero : f32", lambda s, *_: 1),
+    "near": ("%r = arith.addf %ds, %zero : f32", lambda s, *_: 1),
+    "qk_norm": (
+        """%two = arith.constant 2 : index
+           %hk = arith.divui %h, %two : index
+           %x = memref.load %query_factors[%b, %h, %i] : memref<?x?x?xf32>
+           %y = memref.load %key_factors[%b, %hk, %j] : memref<?x?x?xf32>
+           %t = arith.mulf %ds, %x : f32
+           %r = arith.mulf %t, %y : f32""",
+        lambda s, b, h, i, j, c: c["query_factors"][b, h, i] * c["key_factors"][b, h // 2, j],
+    ),
     # Not a number where the score is far from 0: only pairs that do not attend
     # are, or have no weight.
-    "branch": ("%r = arith.addf %ds, %zero : f32", lambda s: 1),
+    "branch": ("%r = arith.addf %ds, %zero : f32", lambda s, *_: 1),
+}
+
+
+# Gradients of what score regions read, which follow the bodies above: MLIR (to
+# %d<name>), what a pair adds as a factor of ds, and where.
+CAPTURE_GRADS = {
+    "alibi": (("slopes", """
+           %d = arith.subi %j, %i : index
+           %di = arith.index_cast %d : index to i32
+           %df = arith.sitofp %di : i32 to f32
+           %a = arith.mulf %df, %ds : f32
+           attn.accumulate %a into %dslopes[%h] : memref<?xf32>""",
+               lambda s, b, h, i, j, c: j - i, lambda b, h, i, j: (h,)),),
+    "bias": (("bias", "attn.accumulate %ds into %dbias[%i, %j] : memref<?x?xf32>",
+              lambda *_: 1, lambda b, h, i, j: (i, j)),),
+    "table": (("table", """
+           %n = arith.constant 32 : index
+           %entry = arith.remui %j, %n : index
+           attn.accumulate %ds into %dtable[%entry] : memref<?xf32>""",
+               lambda *_: 1, lambda b, h, i, j: (j % 32,)),),
+    "near": (("table", """
+           %n = arith.constant 32 : index
+           %d = arith.addi %i, %n : index
+           %near = arith.cmpi ult, %j, %d : index
+           scf.if %near {
+             %entry = arith.remui %j, %n : index
+             attn.accumulate %ds into %dtable[%entry] : memref<?xf32>
+           }""",
+              lambda s, b, h, i, j, c: j < i + 32, lambda b, h, i, j: (j % 32,)),),
+    "qk_norm": (("query_factors", """
+           %fs = arith.mulf %ds, %s : f32
+           %fy = arith.mulf %fs, %y : f32
+           attn.accumulate %fy into %dquery_factors[%b, %h, %i] : memref<?x?x?xf32>""",
+                 lambda s, b, h, i, j, c: s * c["key_factors"][b, h // 2, j],
+                 lambda b, h, i, j: (b, h, i)),
+                ("key_factors", """
+           %fx = arith.mulf %fs, %x : f32
+           attn.accumulate %fx into %dkey_factors[%b, %hk, %j] : memref<?x?x?xf32>""",
+                 lambda s, b, h, i, j, c: s * c["query_factors"][b, h, i],
+                 lambda b, h, i, j: (b, h // 2, j))),
 }
 
 
 class Variant(attention.Variant):
-    def __init__(self, *args, dlse=False, spread=1.0, parts="keys queries", **options):
+    def __init__(self, *args, dlse=False, spread=1.0, parts="keys queries", reads=False,
+                 deterministic=False, **options):
         self.dlse, self.spread, self.parts = dlse, spread, parts
+        self.deterministic = deterministic
+        # Those whose gradients are wanted, too.
+        self.capture_grads = CAPTURE_GRADS[options["score"]] if reads else ()
         super().__init__(*args, **options)
 
     def module(self):
@@ -77,14 +151,21 @@ class Variant(attention.Variant):
             {KEEPS[self.keep][1]}
             attn.yield %r : i1
           }}"""
+        grads = [(f"%g{name}", f"%d{name}", CAPTURES[name][0], text)
+                 for name, text, _, _ in self.capture_grads]
+        inner = "".join(f", {argument}: {kind}" for _, argument, kind, _ in grads)
+        outs = "".join(f", {name}" for name, *_ in grads)
+        outs_types = "".join(f", {kind}" for _, _, kind, _ in grads)
         if self.score != "none":
             regions += f""" score_grad {{
-          ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index):
+          ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index{inner}):
             %zero = arith.constant 0.0 : f32
             {SCORE_GRADS[self.score][0]}
+            {"".join(text for *_, text in grads)}
             attn.yield %r : f32
           }}"""
         parameters, before, dropout = self.dropout_text()
+        captures += "".join(f", {name}: {kind}" for name, _, kind, _ in grads)
         captures += parameters + reads
         identity = ""
         if self.identity:
@@ -99,9 +180,10 @@ class Variant(attention.Variant):
           {before}
           attn.attention_grad
               ins(%q, %k, %v, %o, %lse, %do{dlse} : {q}, {k}, {v}, {o}, {lse}, {o}{dlse_type})
-              outs(%dq, %dk, %dv : {q}, {k}, {v})
+              outs(%dq, %dk, %dv{outs} : {q}, {k}, {v}{outs_types})
               {identity} {scale} {mask} {dropout}
               schedule(#attn_tile.gradient<{parts}>)
+              {"deterministic" if self.deterministic else ""}
               {regions}
           return
         }}"""
@@ -131,6 +213,15 @@ VARIANTS = [
     Variant("f32", 40, score="softcap", keep="docs", parts="keys", tile=(32, 32)),
     Variant("bf16", 64, mask="window_both", parts="keys", tile=(64, 32), layout="bshd"),
     Variant("f16", 128, hq=4, hkv=1, parts="keys", tile=(16, 64)),
+    # Gradients of what is read: of one summand for each pair of positions, of
+    # entries that many pairs read, of factors; none of pairs that do not attend.
+    Variant("f32", 32, score="bias", reads=True, tile=(16, 24)),
+    Variant("f32", 40, score="bias", reads=True, mask="causal", parts="keys", tile=(32, 32)),
+    Variant("f32", 32, score="alibi", reads=True, mask="window", hq=4, hkv=2),
+    Variant("bf16", 64, score="table", reads=True, keep="lengths", parts="keys queries values"),
+    Variant("f32", 64, score="table", reads=True, tile=(16, 48), dropout=Dropout(0.3, "arx", 6)),
+    Variant("f32", 24, score="near", reads=True, mask="causal"),
+    Variant("f32", 32, score="qk_norm", reads=True, hq=4, hkv=2, dlse=True),
     # Log-sum-exps below -88, so that exp(-lse) is no f32.
     Variant("f32", 64, keep="lengths", spread=8.0),
     Variant("f32", 64, mask="causal", spread=8.0, tile=(64, 128)),
@@ -204,13 +295,20 @@ def gradient(variant, q, k, v, dout, dlse, captures, kept, step, results=None, r
     delta = ((out - step(own @ v)) * dout).sum(-1) - np.where(np.isneginf(lse), 0, dlse)
     dp = step(factor * step(dout @ v.transpose(0, 1, 3, 2)))
     ds = step(p * (dp - delta[..., None]))
+    capture_grads = []
+    for name, _, by, places in variant.capture_grads:
+        terms = step(np.where(p == 0, 0, ds * by(x, bi, h, i, j, captures)))
+        sums = np.zeros(captures[name].shape, p.dtype)
+        at = [np.broadcast_to(n, terms.shape) for n in places(bi, h, i, j)]
+        np.add.at(sums, tuple(at), terms)
+        capture_grads.append(sums)
     if variant.score != "none":
-        ds = step(np.where(p == 0, 0, ds * SCORE_GRADS[variant.score][1](x)))
+        ds = step(np.where(p == 0, 0, ds * SCORE_GRADS[variant.score][1](x, bi, h, i, j, captures)))
     reduce = lambda g: g.reshape(b, hkv, group, *g.shape[2:]).sum(2)
     dq = step(ds @ k * variant.scale)
     dk = step(reduce(ds.transpose(0, 1, 3, 2) @ q * variant.scale))
     dv = step(reduce(step(p * factor + own).transpose(0, 1, 3, 2) @ dout))
-    return (dq, dk, dv), out, lse
+    return (dq, dk, dv, *capture_grads), out, lse
 
 
 def run(variant, library, shape, rng):
@@ -262,7 +360,8 @@ def run(variant, library, shape, rng):
                                           (variant.hkv, shape.skv, variant.dv))]
     arrays = [q, k, v, out, lse, dout, dlse, *results,
               *(captures[c] for c in variant.captures)]
-    arrays += [*decisions, *reads]
+    capture_grads = [np.zeros(captures[name].shape, np.float32) for name, *_ in variant.capture_grads]
+    arrays += [*capture_grads, *decisions, *reads]
     if identity is not None:
         arrays.append(stored)
     descriptors = [attention.descriptor(array) for array in arrays]
@@ -279,8 +378,10 @@ def run(variant, library, shape, rng):
     largest_dp = np.abs(dout64 @ np.repeat(v64, group, 1).transpose(0, 1, 3, 2)).max()
     cancelled = (8 * EPSILON["f32"] * abs(variant.scale) * largest_dp
                  * max(np.abs(q64).max(), np.abs(k64).max()))
-    for name, result, expected, other in zip(("dq", "dk", "dv"), results, exact, rounded):
-        result = read(result).astype(F64)
+    names = ["dq", "dk", "dv", *(f"d{name}" for name, *_ in variant.capture_grads)]
+    results = [read(result) for result in results]
+    for name, result, expected, other in zip(names, results + capture_grads, exact, rounded):
+        result = result.astype(F64)
         if not np.isfinite(result).all():
             return f"{name} is not finite"
         largest = np.abs(expected).max()
@@ -290,7 +391,7 @@ def run(variant, library, shape, rng):
         if error > allowed:
             return f"{name}: error {error:.3g}, allowed {allowed:.3g}"
     empty = np.isneginf(lse)
-    if (read(results[0])[empty] != 0).any():
+    if (results[0][empty] != 0).any():
         return "dq of a row with nothing to attend is not 0"
     return None
 

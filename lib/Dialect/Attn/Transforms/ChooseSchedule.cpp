@@ -240,6 +240,10 @@ static LogicalResult verifyForGPU(AttentionGradOp op, StringRef target) {
     return failure();
   if (target != "sm_90a")
     return op.emitOpError("has no kernels for ") << target;
+  if (!op.getDcaptures().empty() && !op.getScheduleAttr())
+    return op.emitOpError("with gradients of captured arrays needs a given "
+                          "schedule on ")
+           << target << ": none is chosen yet";
   Type element = getElementTypeOrSelf(op.getQuery().getType());
   Type other = getElementTypeOrSelf(op.getDout().getType());
   if (element != other)

@@ -129,6 +129,10 @@ SmallVector<int64_t> RowBlockLayoutAttr::getRowShuffles() const {
   return {1, 2};
 }
 
+SmallVector<int64_t> RowBlockLayoutAttr::getColumnShuffles() const {
+  return {4, 8, 16};
+}
+
 //===----------------------------------------------------------------------===//
 // Schedules
 //===----------------------------------------------------------------------===//

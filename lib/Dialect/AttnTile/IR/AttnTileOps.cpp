@@ -12,6 +12,7 @@
 
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/Attn/IR/ClosedRegion.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/FunctionImplementation.h"
@@ -257,6 +258,11 @@ void MaskOp::getAsmBlockArgumentNames(Region &region,
   setPositionNames({"b", "h", "i", "j"}, region, setName);
 }
 
+void ScatterAddOp::getAsmBlockArgumentNames(Region &region,
+                                            OpAsmSetValueNameFn setName) {
+  setPositionNames({"b", "h", "i", "j"}, region, setName);
+}
+
 //===----------------------------------------------------------------------===//
 // LoadOp and StoreOp
 //===----------------------------------------------------------------------===//
@@ -390,14 +396,23 @@ LogicalResult AddPackedOp::verify() {
                             getIndices().size());
 }
 
-void AddPackedOp::getEffects(
-    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
-        &effects) {
+using EffectInstances =
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
+
+/// The effects of additions to elements of `dest`.
+static void addAdditionEffects(OpOperand &dest, EffectInstances &effects) {
   for (MemoryEffects::Effect *effect :
        {static_cast<MemoryEffects::Effect *>(MemoryEffects::Read::get()),
         static_cast<MemoryEffects::Effect *>(MemoryEffects::Write::get())})
-    effects.emplace_back(effect, &getDestMutable(),
-                         SideEffects::DefaultResource::get());
+    effects.emplace_back(effect, &dest, SideEffects::DefaultResource::get());
+}
+
+void AddPackedOp::getEffects(EffectInstances &effects) {
+  addAdditionEffects(getDestMutable(), effects);
+}
+
+void ScatterAddOp::getEffects(EffectInstances &effects) {
+  addAdditionEffects(getDestMutable(), effects);
 }
 
 LogicalResult StorePackedOp::verify() {
@@ -540,6 +555,14 @@ LogicalResult MapOp::verifyRegions() {
   return verifyScalarRegion(*this, getBody(), arguments, element);
 }
 
+LogicalResult ScatterAddOp::verifyRegions() {
+  Type index = IndexType::get(getContext());
+  SmallVector<Type> arguments(4, index);
+  SmallVector<Type> indices(cast<MemRefType>(getDest().getType()).getRank(),
+                            index);
+  return verifyScalarRegion(*this, getBody(), arguments, indices);
+}
+
 LogicalResult MaskOp::verifyRegions() {
   if (failed(verifyScoreTile(*this, getSource().getType())))
     return failure();
@@ -552,6 +575,11 @@ LogicalResult MaskOp::verifyRegions() {
 void ReduceOp::build(OpBuilder &builder, OperationState &state, Value count,
                      ArrayRef<vector::CombiningKind> kinds) {
   SmallVector<Type> types(kinds.size(), builder.getIndexType());
+  build(builder, state, types, count, kinds);
+}
+
+void ReduceOp::build(OpBuilder &builder, OperationState &state, TypeRange types,
+                     Value count, ArrayRef<vector::CombiningKind> kinds) {
   auto attributes =
       llvm::map_to_vector(kinds, [&](vector::CombiningKind kind) -> Attribute {
         return vector::CombiningKindAttr::get(builder.getContext(), kind);
@@ -559,15 +587,16 @@ void ReduceOp::build(OpBuilder &builder, OperationState &state, Value count,
   build(builder, state, types, count, builder.getArrayAttr(attributes));
 }
 
-int64_t ReduceOp::getNeutral(vector::CombiningKind kind) {
-  switch (kind) {
-  case vector::CombiningKind::MINSI:
-    return std::numeric_limits<int32_t>::max();
-  case vector::CombiningKind::MAXSI:
-    return std::numeric_limits<int32_t>::min();
-  default:
-    return 0;
-  }
+Value ReduceOp::emitNeutral(OpBuilder &builder, Location loc,
+                            vector::CombiningKind kind, Type type) {
+  if (type.isF32())
+    return arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
+  int64_t neutral = 0;
+  if (kind == vector::CombiningKind::MINSI)
+    neutral = std::numeric_limits<int32_t>::max();
+  else if (kind == vector::CombiningKind::MAXSI)
+    neutral = std::numeric_limits<int32_t>::min();
+  return arith::ConstantIndexOp::create(builder, loc, neutral);
 }
 
 LogicalResult ReduceOp::verify() {
@@ -581,6 +610,9 @@ LogicalResult ReduceOp::verify() {
                              vector::CombiningKind::MAXSI},
                             kind))
       return emitOpError("kinds must be 'add', 'minsi' or 'maxsi' (found '")
+             << vector::stringifyCombiningKind(kind) << "')";
+    if (kind != vector::CombiningKind::ADD && getResult(i).getType().isF32())
+      return emitOpError("kind of an f32 must be 'add' (found '")
              << vector::stringifyCombiningKind(kind) << "')";
   }
   return success();

@@ -32,7 +32,7 @@ using namespace mlir;
 using namespace mlir::attn_tile;
 
 namespace {
-/// The scalar region of a map or mask.
+/// The scalar region of a map, mask or addition.
 struct ScalarRegion {
   Operation *op;
   Block *body;
@@ -210,24 +210,27 @@ ConstantIntRanges Ranges::lookup(Value value) const {
                                 : value.getType().getIntOrFloatBitWidth());
 }
 
-/// Bounds the indices of `load` that are not known to be within the memref.
-/// Returns how many.
-static int64_t guard(memref::LoadOp load, const Ranges &ranges) {
+/// Bounds those of `indices` that are not known to be within `memref`, and are
+/// none of `bounded`. Returns how many.
+static int64_t guard(MutableOperandRange indices, Value memref,
+                     const Ranges &ranges, ValueRange bounded = {}) {
   int64_t count = 0;
-  MemRefType type = load.getMemRefType();
-  OpBuilder builder(load);
-  Location loc = load.getLoc();
-  for (auto [dim, operand] : llvm::enumerate(load.getIndicesMutable())) {
+  auto type = cast<MemRefType>(memref.getType());
+  OpBuilder builder(indices.getOwner());
+  Location loc = indices.getOwner()->getLoc();
+  for (auto [dim, operand] : llvm::enumerate(indices)) {
     Value index = operand.get();
     ConstantIntRanges range = ranges.lookup(index);
     if (!type.isDynamicDim(dim) && range.smin().isNonNegative() &&
         range.smax().slt(type.getDimSize(dim)))
       continue;
+    if (llvm::is_contained(bounded, index))
+      continue;
     Value last;
     if (type.isDynamicDim(dim)) {
-      // An empty memref is read nowhere, whatever the index.
+      // An empty memref is accessed nowhere, whatever the index.
       Value one = arith::ConstantIndexOp::create(builder, loc, 1);
-      Value size = memref::DimOp::create(builder, loc, load.getMemRef(), dim);
+      Value size = memref::DimOp::create(builder, loc, memref, dim);
       last = arith::SubIOp::create(
           builder, loc, arith::MaxUIOp::create(builder, loc, size, one), one);
     } else {
@@ -332,6 +335,8 @@ struct AttnTileSplitRegionsPass
             ScalarRegion::get(map, map.getBody(), map.getSources().size()));
       if (auto mask = dyn_cast<MaskOp>(op); mask && !mask.getKeep().empty())
         regions.push_back(ScalarRegion::get(mask, mask.getKeep(), 0));
+      if (auto scatter = dyn_cast<ScatterAddOp>(op))
+        regions.push_back(ScalarRegion::get(scatter, scatter.getBody(), 0));
     });
     for (ScalarRegion &region : regions)
       split(region);
@@ -347,8 +352,14 @@ private:
            llvm::make_early_inc_range(region.body->getOps<memref::LoadOp>()))
         numTiles += replaceByTile(map, region, load);
     Ranges ranges(region);
-    region.body->walk(
-        [&](memref::LoadOp load) { numGuards += guard(load, ranges); });
+    region.body->walk([&](memref::LoadOp load) {
+      numGuards += guard(load.getIndicesMutable(), load.getMemRef(), ranges);
+    });
+    // Lengths bound the query and the key themselves.
+    if (auto scatter = dyn_cast<ScatterAddOp>(region.op))
+      numGuards +=
+          guard(cast<YieldOp>(region.body->getTerminator()).getValuesMutable(),
+                scatter.getDest(), ranges, {region.query, region.key});
     numHoisted += hoistUniform(region);
     combineFactors(region);
   }

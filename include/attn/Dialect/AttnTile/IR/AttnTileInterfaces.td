@@ -57,6 +57,11 @@ def AttnTile_ThreadLayoutAttrInterface
         of the threads that own one row; all of them lie in one warp.
       }],
       "::llvm::SmallVector<int64_t>", "getRowShuffles", (ins)>,
+    InterfaceMethod<[{
+        Lane masks of the exchanges that combine the partial results of those
+        threads of a warp that own one column. Other warps may own it, too.
+      }],
+      "::llvm::SmallVector<int64_t>", "getColumnShuffles", (ins)>,
   ];
 }
 

@@ -225,9 +225,9 @@ def AttnTile_ReduceOp : AttnTile_Op<"reduce", [
     The region computes scalars from a number; the results are their sums
     (`add`), smallest (`minsi`) or largest (`maxsi`) values over `[0, count)`:
     of an empty range 0, the largest and the smallest number of 32 bits. Scalars
-    and results are numbers of 32 bits. The threads of the group share the
-    numbers, and all of them get the results. The region may read memory, but
-    has no other effect.
+    and results are numbers of 32 bits, or f32, which are summed up alone. The
+    threads of the group share the numbers, and all of them get the results. The
+    region may read memory, but has no other effect.
 
     ```mlir
     %n, %least = attn_tile.reduce to(%count)
@@ -242,11 +242,13 @@ def AttnTile_ReduceOp : AttnTile_Op<"reduce", [
   let arguments = (ins Index:$count,
                        TypedArrayAttrBase<AttnTile_CombiningKindAttr,
                                           "kinds of reductions">:$kinds);
-  let results = (outs Variadic<Index>:$results);
+  let results = (outs Variadic<AnyTypeOf<[Index, F32]>>:$results);
   let regions = (region SizedRegion<1>:$body);
-  let builders = [OpBuilder<(ins
-      "::mlir::Value":$count,
-      "::llvm::ArrayRef<::mlir::vector::CombiningKind>":$kinds)>];
+  let builders = [
+    OpBuilder<(ins "::mlir::Value":$count,
+                   "::llvm::ArrayRef<::mlir::vector::CombiningKind>":$kinds)>,
+    OpBuilder<(ins "::mlir::TypeRange":$types, "::mlir::Value":$count,
+                   "::llvm::ArrayRef<::mlir::vector::CombiningKind>":$kinds)>];
   let assemblyFormat = [{
     `to` `(` $count `)` `by` $kinds attr-dict `:` type($results)
     custom<ClosedRegion>($body)
@@ -258,8 +260,11 @@ def AttnTile_ReduceOp : AttnTile_Op<"reduce", [
       return ::mlir::cast<::mlir::vector::CombiningKindAttr>(
           getKinds()[result]).getValue();
     }
-    /// What a reduction of kind `kind` starts with.
-    static int64_t getNeutral(::mlir::vector::CombiningKind kind);
+    /// Emits what a reduction of kind `kind` to a `type` starts with.
+    static ::mlir::Value emitNeutral(::mlir::OpBuilder &builder,
+                                     ::mlir::Location loc,
+                                     ::mlir::vector::CombiningKind kind,
+                                     ::mlir::Type type);
   }];
 }
 
@@ -691,6 +696,45 @@ def AttnTile_MaskOp : AttnTile_Op<"mask", [
   let hasRegionVerifier = 1;
 }
 
+def AttnTile_ScatterAddOp : AttnTile_Op<"scatter_add", [
+    SingleBlock, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
+    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
+  let summary = "adds the elements of a tile to elements of an array";
+  let description = [{
+    Adds each element of the tile that is not zero to the element of `dest` at
+    the indices that the region yields for its position `(batch, head, query,
+    key)`, which is that of an element of `attn_tile.map`. Elements whose query
+    or key is beyond its length are zero. Of elements whose indices are out of
+    bounds it is not defined which element they are added to, or whether they
+    are. Additions are atomic, and their order is not defined unless one row of
+    the tiles of a group makes them.
+
+    Elements whose indices do not depend on the query, or on the key, are summed
+    up before they are added.
+
+    ```mlir
+    attn_tile.scatter_add %ds into %dbias at(%b, %h, %i, %j) lengths(%sq, %skv)
+        : vector<64x64xf32> into memref<32x?xf32> {
+    ^bb0(%bb: index, %hh: index, %q: index, %k: index):
+      attn_tile.yield %hh, %k : index, index
+    }
+    ```
+  }];
+  let arguments = (ins VectorOfRankAndType<[2], [F32]>:$tile,
+                       MemRefOf<[F32]>:$dest,
+                       Index:$batch, Index:$head,
+                       Index:$first_query, Index:$first_key,
+                       Index:$query_length, Index:$key_length,
+                       UnitAttr:$transposed);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $tile `into` $dest `at` `(` $batch `,` $head `,` $first_query `,` $first_key `)`
+    `lengths` `(` $query_length `,` $key_length `)` (`transposed` $transposed^)?
+    attr-dict `:` type($tile) `into` type($dest) custom<ClosedRegion>($body)
+  }];
+  let hasRegionVerifier = 1;
+}
+
 def AttnTile_MakeDecisionsOp : AttnTile_Op<"make_decisions", [Pure]> {
   let summary = "decides which weights dropout keeps";
   let description = [{
@@ -778,7 +822,7 @@ def AttnTile_DropoutOp : AttnTile_Op<"dropout", [
 def AttnTile_YieldOp : AttnTile_Op<"yield", [
     Pure, ReturnLike, Terminator, 
     ParentOneOf<["CompactOp", "EachOp", "KeyTilesOp", "MapOp", "MaskOp",
-                 "ReduceOp"]>]> {
+                 "ReduceOp", "ScatterAddOp"]>]> {
   let summary = "results of a scalar region";
   let description = [{
     ```mlir

@@ -1,0 +1,219 @@
+//===- GradCaptures.cpp - Gradients of captured arrays --------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Adds up the gradients of what score regions read. Each `attn.accumulate` of a
+// `score_grad` region becomes a tile of what the pairs contribute, which
+// `attn_tile.scatter_add` adds where the region says.
+//
+//===----------------------------------------------------------------------===//
+
+#include "GradKernelWriter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/ADT/DenseSet.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+
+/// Arguments of a `score_grad` region before the destinations: score, gradient,
+/// and the position.
+static constexpr unsigned numElements = 2, numPosition = 4;
+
+//===----------------------------------------------------------------------===//
+// Preparation
+//===----------------------------------------------------------------------===//
+
+/// Moves what is in `conditional` before it. Reads are bounded wherever they
+/// are, so that they may be done without need.
+static void flatten(scf::IfOp conditional) {
+  OpBuilder builder(conditional);
+  Location loc = conditional.getLoc();
+  Value condition = conditional.getCondition();
+  for (Region *region :
+       {&conditional.getThenRegion(), &conditional.getElseRegion()}) {
+    if (region->empty())
+      continue;
+    bool isThen = region == &conditional.getThenRegion();
+    for (Operation &op :
+         llvm::make_early_inc_range(region->front().without_terminator())) {
+      op.moveBefore(conditional);
+      auto add = dyn_cast<AccumulateOp>(op);
+      if (!add)
+        continue;
+      builder.setInsertionPoint(add);
+      Value zero =
+          arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
+      Value value = add.getValue();
+      add.getValueMutable().assign(
+          arith::SelectOp::create(builder, loc, condition,
+                                  isThen ? value : zero, isThen ? zero : value)
+              .getResult());
+    }
+  }
+  builder.setInsertionPoint(conditional);
+  for (unsigned i = 0, e = conditional.getNumResults(); i < e; ++i) {
+    Value selected = arith::SelectOp::create(
+        builder, loc, condition, conditional.thenYield().getOperand(i),
+        conditional.elseYield().getOperand(i));
+    conditional.getResult(i).replaceAllUsesWith(selected);
+  }
+  conditional.erase();
+}
+
+/// The operations of `block` that `values` depend on.
+static DenseSet<Operation *> collectSlice(Block &block, ValueRange values) {
+  DenseSet<Operation *> slice;
+  SmallVector<Value> work(values);
+  while (!work.empty()) {
+    Operation *def = work.pop_back_val().getDefiningOp();
+    Operation *op = def ? block.findAncestorOpInBlock(*def) : nullptr;
+    if (!op || !slice.insert(op).second)
+      continue;
+    op->walk([&](Operation *nested) {
+      llvm::append_range(work, nested->getOperands());
+    });
+  }
+  return slice;
+}
+
+/// Whether `values` depend on an argument of the block.
+static bool dependOn(Block &block, ValueRange values, BlockArgument argument) {
+  if (llvm::is_contained(values, argument))
+    return true;
+  return llvm::any_of(collectSlice(block, values), [&](Operation *op) {
+    return op
+        ->walk([&](Operation *nested) {
+          return WalkResult(
+              failure(llvm::is_contained(nested->getOperands(), argument)));
+        })
+        .wasInterrupted();
+  });
+}
+
+/// Whether what is added to each element is added by one row of a kernel's
+/// tiles of keys, in order.
+static bool hasOneOwner(AttentionGradOp op, AccumulateOp add) {
+  Block &block = op.getScoreGradRegion().front();
+  ValueRange position = block.getArguments().slice(numElements, numPosition);
+  ValueRange indices = add.getIndices();
+  auto query = cast<ShapedType>(op.getQuery().getType());
+  auto isTold = [&](unsigned number, bool isOne) {
+    return isOne || llvm::is_contained(indices, position[number]);
+  };
+  bool isQueryTold =
+      llvm::is_contained(indices, position[2]) ||
+      !dependOn(block, indices, cast<BlockArgument>(position[2]));
+  return isTold(0, query.getDimSize(0) == 1) &&
+         isTold(1, query.getDimSize(1) == 1) && isQueryTold &&
+         isTold(3, cast<ShapedType>(op.getKey().getType()).getDimSize(2) == 1);
+}
+
+LogicalResult mlir::attn::prepareCaptureGrads(AttentionGradOp op) {
+  if (op.getDcaptures().empty())
+    return success();
+  Block &block = op.getScoreGradRegion().front();
+  SmallVector<scf::IfOp> conditionals;
+  WalkResult walk = block.walk([&](AccumulateOp add) {
+    for (Operation *parent = add->getParentOp(); parent != op;
+         parent = parent->getParentOp()) {
+      auto conditional = dyn_cast<scf::IfOp>(parent);
+      if (!conditional) {
+        add.emitOpError("in '") << parent->getName() << "' has no kernel";
+        return WalkResult::interrupt();
+      }
+      if (!llvm::is_contained(conditionals, conditional))
+        conditionals.push_back(conditional);
+    }
+    return WalkResult::advance();
+  });
+  if (walk.wasInterrupted())
+    return failure();
+  // Inner ones come first.
+  auto getDepth = [&](scf::IfOp conditional) {
+    int64_t depth = 0;
+    for (Operation *parent = conditional; parent != op;
+         parent = parent->getParentOp())
+      ++depth;
+    return depth;
+  };
+  llvm::sort(conditionals, [&](scf::IfOp a, scf::IfOp b) {
+    return getDepth(a) > getDepth(b);
+  });
+  for (scf::IfOp conditional : conditionals)
+    flatten(conditional);
+  for (auto add : block.getOps<AccumulateOp>()) {
+    for (unsigned i = 0; i < numElements; ++i)
+      if (dependOn(block, add.getIndices(), block.getArgument(i)))
+        return add.emitOpError("at indices that depend on the score has no "
+                               "kernel");
+    if (op.getDeterministic() && !hasOneOwner(op, add))
+      return add.emitOpError(
+          "has no order of additions, but the operation must be "
+          "deterministic: its indices must tell batch entry, head and key "
+          "apart");
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+/// Clones what `values` depend on; returns what they have become.
+static SmallVector<Value> cloneSlice(OpBuilder &builder, Block &block,
+                                     ValueRange values, IRMapping &mapping) {
+  DenseSet<Operation *> slice = collectSlice(block, values);
+  for (Operation &op : block.without_terminator())
+    if (slice.contains(&op))
+      builder.clone(op, mapping);
+  return llvm::map_to_vector(
+      values, [&](Value value) { return mapping.lookupOrDefault(value); });
+}
+
+void GradKernelWriter::emitCaptureGrads(const ScoreTile &tile, Value raw,
+                                        Value grad, Value counts) {
+  if (op.getDcaptures().empty())
+    return;
+  Block &block = op.getScoreGradRegion().front();
+  ValueRange arguments = block.getArguments();
+  SmallVector<Type> indexTypes(numPosition, b.getIndexType());
+  for (auto add : block.getOps<AccumulateOp>()) {
+    // Most add the gradient as it is.
+    Value terms = grad;
+    if (add.getValue() != arguments[1]) {
+      auto map = attn_tile::MapOp::create(
+          b, ValueRange{raw, grad}, tile.batch, tile.head, tile.firstQuery,
+          tile.firstKey, queryLength, keyLength, tile.transposed);
+      OpBuilder::InsertionGuard guard(b);
+      SmallVector<Type> types(numElements, b.getF32Type());
+      llvm::append_range(types, indexTypes);
+      SmallVector<Location> locs(types.size(), b.getLoc());
+      Block *body = b.createBlock(&map.getBody(), {}, types, locs);
+      IRMapping mapping(captured);
+      mapping.map(arguments.take_front(types.size()), body->getArguments());
+      attn_tile::YieldOp::create(b,
+                                 cloneSlice(b, block, add.getValue(), mapping));
+      terms = map;
+    }
+    terms = arith::SelectOp::create(b, counts, terms, b.splat(tile.shape, 0));
+    unsigned number = cast<BlockArgument>(add.getDestination()).getArgNumber() -
+                      numElements - numPosition;
+    auto scatter = attn_tile::ScatterAddOp::create(
+        b, terms, get(op.getDcaptures()[number]), tile.batch, tile.head,
+        tile.firstQuery, tile.firstKey, queryLength, keyLength,
+        tile.transposed);
+    OpBuilder::InsertionGuard guard(b);
+    SmallVector<Location> locs(numPosition, b.getLoc());
+    Block *body = b.createBlock(&scatter.getBody(), {}, indexTypes, locs);
+    IRMapping mapping(captured);
+    mapping.map(arguments.slice(numElements, numPosition),
+                body->getArguments());
+    attn_tile::YieldOp::create(b,
+                               cloneSlice(b, block, add.getIndices(), mapping));
+  }
+}
