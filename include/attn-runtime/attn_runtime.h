@@ -333,6 +333,19 @@ ATTNRT_EXPORT int32_t attnrtDeviceName(int32_t device, char *name,
 ATTNRT_EXPORT int32_t attnrtDeviceArch(int32_t device, int32_t *major,
                                        int32_t *minor);
 
+/** What a device has room for. */
+typedef enum attnrt_capacity {
+  ATTNRT_CAPACITY_MEMORY = 0,   /* bytes of memory */
+  ATTNRT_CAPACITY_L2 = 1,       /* bytes of the second level cache */
+  ATTNRT_CAPACITY_SHARED = 2,   /* bytes of shared memory for one block */
+  ATTNRT_CAPACITY_REGISTERS = 3 /* of a multiprocessor, 32 bits each */
+} attnrt_capacity;
+
+/** A capacity of `device`. That of memory is of the current context's device,
+    which must be `device`. */
+ATTNRT_EXPORT int32_t attnrtDeviceCapacity(int32_t device, int32_t capacity,
+                                           int64_t *value);
+
 /** Makes the primary context of `device` the thread's current context. */
 ATTNRT_EXPORT int32_t attnrtSetDevice(int32_t device);
 

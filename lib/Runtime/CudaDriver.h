@@ -44,8 +44,10 @@ enum : int {
   CudaErrorUnsupportedPtxVersion = 222,
 
   DeviceMultiprocessorCount = 16,
+  DeviceL2Bytes = 38,
   DeviceComputeMajor = 75,
   DeviceComputeMinor = 76,
+  DeviceRegistersPerMultiprocessor = 82,
   DeviceMaxSharedPerBlockOptin = 97,
 
   PointerMemoryType = 2,

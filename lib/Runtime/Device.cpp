@@ -87,6 +87,44 @@ int32_t attnrtDeviceArch(int32_t device, int32_t *major, int32_t *minor) {
   return ATTN_OK;
 }
 
+int32_t attnrtDeviceCapacity(int32_t device, int32_t capacity, int64_t *value) {
+  const CudaDriver *driver;
+  CUdevice handle;
+  if (int32_t status = getDriver(&driver))
+    return status;
+  if (int32_t status = getDevice(*driver, device, &handle))
+    return status;
+  if (capacity == ATTNRT_CAPACITY_MEMORY) {
+    size_t unused = 0, total = 0;
+    if (CUresult result = driver->memGetInfo(&unused, &total))
+      return setCudaError(*driver, result,
+                          "cannot get the size of the CUDA device's memory");
+    *value = static_cast<int64_t>(total);
+    return ATTN_OK;
+  }
+  int attribute;
+  switch (capacity) {
+  case ATTNRT_CAPACITY_L2:
+    attribute = DeviceL2Bytes;
+    break;
+  case ATTNRT_CAPACITY_SHARED:
+    attribute = DeviceMaxSharedPerBlockOptin;
+    break;
+  case ATTNRT_CAPACITY_REGISTERS:
+    attribute = DeviceRegistersPerMultiprocessor;
+    break;
+  default:
+    return attnrtSetError(ATTN_INVALID_ARGUMENT,
+                          "device capacity %d is not known", capacity);
+  }
+  int found = 0;
+  if (CUresult result = driver->deviceGetAttribute(&found, attribute, handle))
+    return setCudaError(*driver, result,
+                        "cannot get a capacity of the CUDA device");
+  *value = found;
+  return ATTN_OK;
+}
+
 int32_t attnrtSetDevice(int32_t device) {
   const CudaDriver *driver;
   CUdevice handle;

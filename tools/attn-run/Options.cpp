@@ -22,11 +22,16 @@ using namespace attnrt;
 
 static const char helpText[] =
     R"(usage: attn-run [options] MODULE
+       attn-run --probe-device [--device=N] [--json]
 
 Runs a function of a compiled artifact (a shared library) or of an MLIR module,
 which is compiled first. Needs neither LLVM nor MLIR: a module is compiled by
 running attn-compile, so that artifacts run on machines that have only the CUDA
 driver.
+
+  --probe-device          measure the ceilings of the device and print them as
+                          #attn.device<...>, the attribute attn.device of a
+                          module; takes a few seconds and nothing else running
 
 MODULE                    a .mlir or .mlirbc file, or an artifact (.so)
 
@@ -199,6 +204,7 @@ std::string OptionParser::parseOption(const std::string &name,
     bool *flag;
     bool takesValue;
   } flags[] = {{"list", &options.list, false},
+               {"probe-device", &options.probeDevice, false},
                {"json", &options.json, false},
                {"output-f32", &options.outputF32, false},
                {"check", &options.check, true},
@@ -218,9 +224,9 @@ std::string OptionParser::parseOption(const std::string &name,
 
 static bool isOption(const std::string &name) {
   for (const char *known :
-       {"list", "function", "target", "device", "compiler", "compiler-option",
-        "input", "shape", "fill", "seed", "layout", "output", "output-f32",
-        "check", "tolerance", "bench", "warmup", "json"})
+       {"list", "probe-device", "function", "target", "device", "compiler",
+        "compiler-option", "input", "shape", "fill", "seed", "layout", "output",
+        "output-f32", "check", "tolerance", "bench", "warmup", "json"})
     if (name == known)
       return true;
   return false;
@@ -268,7 +274,10 @@ std::optional<ExitCode> OptionParser::parse(int argc, char **argv) {
     if (!expected.empty())
       return usageError("option '" + text + "': expected " + expected);
   }
-  if (options.input.empty())
+  if (options.probeDevice && !options.input.empty())
+    return usageError("option '--probe-device': takes no module (was '" +
+                      options.input + "')");
+  if (options.input.empty() && !options.probeDevice)
     return usageError("no module given");
   return std::nullopt;
 }

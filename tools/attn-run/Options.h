@@ -48,6 +48,8 @@ struct Options {
   std::vector<std::pair<std::string, double>> tolerances;
   uint64_t seed = 0;
   bool list = false;
+  /// Measure the device; there is no module then.
+  bool probeDevice = false;
   bool check = false;
   /// Rows between those checked; 0 to choose.
   int64_t rowStep = 0;

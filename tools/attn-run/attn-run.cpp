@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Probe.h"
 #include "Runner.h"
 
 #include <cstdio>
@@ -19,7 +20,8 @@ int main(int argc, char **argv) {
   attnrt::Options options;
   if (auto exitCode = attnrt::parseOptions(argc, argv, options))
     return *exitCode;
-  int exitCode = attnrt::runAll(options);
+  int exitCode = options.probeDevice ? attnrt::probeDevice(options)
+                                     : attnrt::runAll(options);
   // A report that did not get out is not a success.
   if (fflush(stdout) != 0 || ferror(stdout)) {
     perror("attn-run: error: cannot write the report");
