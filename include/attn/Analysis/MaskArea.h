@@ -57,6 +57,9 @@ public:
   AttentionOpInterface getOp() const { return op; }
   /// Query heads of all batch entries or sequences.
   double getNumHeads() const;
+  /// Queries and keys of one head.
+  int64_t getNumQueries() const { return queries; }
+  int64_t getNumKeys() const { return keys; }
   /// Rows of tiles of `queryTile` queries in one head.
   int64_t getNumRows(int64_t queryTile) const;
 

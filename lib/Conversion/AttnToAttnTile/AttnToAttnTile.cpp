@@ -18,6 +18,8 @@
 #include "HeadMaps.h"
 #include "KernelDropout.h"
 #include "MaskTables.h"
+#include "MergeParts.h"
+#include "PackHeads.h"
 #include "PlanSequences.h"
 #include "TileProgramBuilder.h"
 #include "attn/Conversion/Passes.h"
@@ -25,6 +27,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
@@ -59,8 +62,10 @@ namespace {
 /// Writes the kernel of one attention.
 class KernelWriter {
 public:
+  /// Each of `parts` shares of the keys, if not null, has a work item of its
+  /// own, which writes to the buffers of the shares.
   KernelWriter(OpBuilder &builder, AttentionOp attention,
-               attn_tile::KernelOp kernel, ValueRange captures);
+               attn_tile::KernelOp kernel, ValueRange captures, Value parts);
 
   void write();
 
@@ -79,6 +84,8 @@ private:
     Value batch, keyHead, firstQueryRow, firstKeyRow;
     /// The weight of the identity, if it is mixed with the others.
     Value identity;
+    /// Which share of the keys it has, if they are shared.
+    Value part;
   };
 
   /// What a step of the loop over key tiles carries on.
@@ -94,7 +101,8 @@ private:
                   attn_tile::KeyTilesOp tiles, State state);
   /// The state before the first step: that of a row without keys.
   State emitInitialState(const WorkItem &item);
-  void writeResults(const WorkItem &item, const State &state);
+  void writeResults(const WorkItem &item, attn_tile::KeyTilesOp tiles,
+                    const State &state);
   /// Adds the values that the identity weighs to a tile of results.
   Value addIdentity(const WorkItem &item, Value tile);
   Value writeScores(const WorkItem &item, Value scores, Value firstKey);
@@ -166,6 +174,8 @@ private:
   /// tiles by the lengths of these.
   Value lists, order;
   Value storedQueries, storedKeys;
+  /// How many items share the keys of a tile of queries; null if none do.
+  Value parts;
   /// What the score region adds to scores, if that is all it does.
   Value bias;
   /// Whether scores need an `attn_tile.map`; if not, `exponentScale` takes the
@@ -180,7 +190,8 @@ private:
 } // namespace
 
 KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
-                           attn_tile::KernelOp kernel, ValueRange captures)
+                           attn_tile::KernelOp kernel, ValueRange captures,
+                           Value partCount)
     : b(attention.getLoc(), builder), attention(attention), dropout(attention),
       kernel(kernel) {
   ScheduleAttrInterface schedule = attention.getChosenSchedule();
@@ -209,7 +220,7 @@ KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
   key = *next++;
   value = *next++;
   out = *next++;
-  if (attention.getLse())
+  if (attention.getLse() || partCount)
     lse = *next++;
   if (attention.getSinks())
     sinks = *next++;
@@ -225,6 +236,12 @@ KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
   }
   for (Value capture : captures)
     captured.map(capture, *next++);
+  if (!partCount)
+    return;
+  b.setInsertionPointToEnd(&entry);
+  parts = getConstantIntValue(partCount)
+              ? index(*getConstantIntValue(partCount))
+              : Value(*next++);
 }
 
 void KernelWriter::write() {
@@ -239,10 +256,13 @@ void KernelWriter::write() {
     });
 
   SmallVector<OpFoldResult> bounds;
+  Value heads = size(query, 1);
+  if (parts)
+    heads = b.createOrFold<arith::MulIOp>(heads, parts);
   if (plan) {
-    bounds = {size(query, 1), emitPlannedItems(b, plan)};
+    bounds = {heads, emitPlannedItems(b, plan)};
   } else {
-    Value batches = size(query, 0), heads = size(query, 1);
+    Value batches = size(query, 0);
     storedQueries = size(query, 2);
     storedKeys = size(key, 2);
     Value rounded =
@@ -259,8 +279,12 @@ void KernelWriter::write() {
 
 KernelWriter::WorkItem KernelWriter::makeItem(ValueRange ids) {
   WorkItem item;
+  item.head = plan ? ids[0] : ids[1];
+  if (parts) {
+    item.part = arith::RemUIOp::create(b, item.head, parts);
+    item.head = arith::DivUIOp::create(b, item.head, parts);
+  }
   if (plan) {
-    item.head = ids[0];
     PlannedItem planned = emitPlannedItem(b, plan, ids[1]);
     item.sequence = planned.sequence;
     item.firstQuery = planned.firstQuery;
@@ -273,10 +297,9 @@ KernelWriter::WorkItem KernelWriter::makeItem(ValueRange ids) {
                      : item.sequence;
   } else {
     item.batch = item.sequence = ids[0];
-    item.head = ids[1];
     Value tile = ids[2];
     if (lists) {
-      Value listHead = isMaskedByHead(attention) ? ids[1] : index(0);
+      Value listHead = isMaskedByHead(attention) ? item.head : index(0);
       Value ordered = memref::LoadOp::create(
           b, order, ValueRange{ids[0], listHead, ids[2]});
       tile = arith::IndexCastOp::create(b, b.getIndexType(), ordered);
@@ -313,7 +336,7 @@ void KernelWriter::writeWorkItem(const WorkItem &item) {
   auto tiles = attn_tile::KeyTilesOp::create(
       b, item.sequence, item.head, item.firstQuery, queryTileSize, keyTileSize,
       item.queryLength, item.keyLength, attention.getMaskAttr(), lists,
-      item.listRow, needed);
+      item.listRow, needed, item.part, parts);
   cloneKeepRegion(tiles.getKeep());
 
   State init = emitInitialState(item);
@@ -328,7 +351,8 @@ void KernelWriter::writeWorkItem(const WorkItem &item) {
                             {args[0], args[1], args[2]});
     scf::YieldOp::create(b, ValueRange{state.rowMax, state.rowSums, state.acc});
   }
-  writeResults(item, {loop.getResult(0), loop.getResult(1), loop.getResult(2)});
+  writeResults(item, tiles,
+               {loop.getResult(0), loop.getResult(1), loop.getResult(2)});
 }
 
 Value KernelWriter::loadQueries(const WorkItem &item) {
@@ -360,6 +384,13 @@ KernelWriter::State KernelWriter::emitInitialState(const WorkItem &item) {
   Value lowest = b.scalar(-std::numeric_limits<double>::infinity());
   Value exists =
       arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, sink, lowest);
+  if (item.part) {
+    // It counts once.
+    Value isFirst =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::eq, item.part, index(0));
+    sink = arith::SelectOp::create(b, isFirst, sink, lowest);
+    exists = arith::AndIOp::create(b, exists, isFirst);
+  }
   Value part = arith::SelectOp::create(
       b, exists, b.scalar(1.0 / numPartialSums), b.scalar(0));
   Value score = arith::MulFOp::create(b, sink, b.scalar(1 / tileScale));
@@ -572,7 +603,14 @@ void KernelWriter::cloneRegion(Region &source, Block *target,
   attn_tile::YieldOp::create(b, mapping.lookupOrDefault(result));
 }
 
-void KernelWriter::writeResults(const WorkItem &item, const State &state) {
+void KernelWriter::writeResults(const WorkItem &item,
+                                attn_tile::KeyTilesOp tiles,
+                                const State &state) {
+  Value batch = item.batch;
+  if (parts)
+    batch = arith::AddIOp::create(
+        b, arith::MulIOp::create(b, item.part, size(query, 0)).getResult(),
+        batch);
   Value zero = splat(queryTileSize, 0);
   Value sum = vector::MultiDimReductionOp::create(b, state.rowSums, zero,
                                                   ArrayRef<bool>{false, true},
@@ -603,7 +641,7 @@ void KernelWriter::writeResults(const WorkItem &item, const State &state) {
     result = arith::TruncFOp::create(
         b, VectorType::get({queryTileSize, valueHeadDim}, element), result);
   storeTile(item, result, out,
-            {item.batch, item.head, item.firstQueryRow, index(0)});
+            {batch, item.head, item.firstQueryRow, index(0)});
   if (!lse)
     return;
 
@@ -614,8 +652,22 @@ void KernelWriter::writeResults(const WorkItem &item, const State &state) {
     scaledMax =
         arith::MulFOp::create(b, scaledMax, splat(queryTileSize, tileScale));
   Value logSum = math::LogOp::create(b, sum);
-  storeTile(item, arith::AddFOp::create(b, scaledMax, logSum), lse,
-            {item.batch, item.head, item.firstQueryRow});
+  Value rowLse = arith::AddFOp::create(b, scaledMax, logSum);
+  if (parts) {
+    // What a share without steps has computed belongs to another one.
+    Value isEmpty = attn_tile::WalkIsEmptyOp::create(b, tiles.getTiles());
+    auto constant = [&](double value) -> Value {
+      return arith::ConstantOp::create(b, b.getF32FloatAttr(value));
+    };
+    Value addend = arith::SelectOp::create(
+        b, isEmpty, constant(-std::numeric_limits<double>::infinity()),
+        constant(0));
+    rowLse = arith::AddFOp::create(
+        b, rowLse,
+        vector::BroadcastOp::create(b, f32Vector(queryTileSize), addend)
+            .getResult());
+  }
+  storeTile(item, rowLse, lse, {batch, item.head, item.firstQueryRow});
 }
 
 Value KernelWriter::addIdentity(const WorkItem &item, Value tile) {
@@ -696,6 +748,11 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
   if (!attention.getMaskReads().empty())
     return attention.emitOpError("has a mask that reads operands, which "
                                  "attn-expand-masks must expand");
+  if (schedule.packsHeads()) {
+    if (std::optional<std::string> reason = whyNotPackHeads(attention))
+      return attention.emitOpError("cannot pack heads: ") << *reason;
+    attention = packHeads(rewriter, attention);
+  }
   if (schedule.getKeyTile() % numPartialSums != 0)
     return attention.emitOpError("key tile must be a multiple of ")
            << numPartialSums << " (was " << schedule.getKeyTile() << ")";
@@ -726,9 +783,14 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
     name = (function.getName() + "_kernel").str();
 
   OpBuilder::InsertionGuard guard(rewriter);
+  Value plan;
+  if (attention.hasSequences())
+    plan = planSequences(rewriter, attention, symbols);
+  KeyParts parts = emitKeyParts(rewriter, attention, plan);
   SmallVector<Value> operands = {attention.getQuery(), attention.getKey(),
-                                 attention.getValue(), attention.getOut()};
-  if (Value lse = attention.getLse())
+                                 attention.getValue(),
+                                 parts ? parts.out : attention.getOut()};
+  if (Value lse = parts ? parts.lse : attention.getLse())
     operands.push_back(lse);
   if (Value sinks = attention.getSinks())
     operands.push_back(sinks);
@@ -738,11 +800,8 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
   }
   if (Value identity = attention.getIdentity())
     operands.push_back(identity);
-  Value plan;
-  if (attention.hasSequences()) {
-    plan = planSequences(rewriter, attention, symbols);
+  if (plan)
     operands.push_back(plan);
-  }
   ClassifiedTiles classified;
   if (needsClassification(attention)) {
     classified = classifyTiles(rewriter, attention,
@@ -753,6 +812,8 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
     operands.append({classified.lists, classified.order});
   }
   llvm::append_range(operands, captures);
+  if (parts && !getConstantIntValue(parts.count))
+    operands.push_back(parts.count);
   rewriter.setInsertionPoint(place);
   auto kernel = attn_tile::KernelOp::create(
       rewriter, attention.getLoc(), name,
@@ -760,16 +821,21 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
   kernel.setScheduleAttr(schedule);
   // Only makes the name unique: the kernel has its place already.
   symbols.insert(kernel);
-  KernelWriter(rewriter, attention, kernel, captures).write();
+  KernelWriter(rewriter, attention, kernel, captures, parts.count).write();
 
   rewriter.setInsertionPointAfter(attention);
-  for (Value temporary : {plan, classified.lists, classified.order})
+  for (Value temporary :
+       {plan, classified.lists, classified.order, parts.out, parts.lse})
     if (temporary)
       memref::DeallocOp::create(rewriter, attention.getLoc(), temporary);
   rewriter.setInsertionPoint(attention);
-  rewriter.replaceOpWithNewOp<attn_tile::LaunchOp>(
-      attention, SymbolRefAttr::get(kernel), /*grid=*/ValueRange(), operands,
-      /*groups_per_multiprocessor=*/IntegerAttr());
+  attn_tile::LaunchOp::create(rewriter, attention.getLoc(),
+                              SymbolRefAttr::get(kernel), /*grid=*/ValueRange(),
+                              operands,
+                              /*groups_per_multiprocessor=*/IntegerAttr());
+  if (parts)
+    mergeParts(rewriter, attention, parts, plan, attention, symbols);
+  rewriter.eraseOp(attention);
   return kernel;
 }
 

@@ -55,7 +55,7 @@ void GradKernelWriter::writeQueries(attn_tile::KernelOp kernel,
   auto tiles = attn_tile::KeyTilesOp::create(
       b, ids[0], ids[1], firstQuery, queryTile, keyTile, queryLength, keyLength,
       op.getMaskAttr(), listed.lists ? get(listed.lists) : Value(), row,
-      /*needed=*/Value());
+      /*needed=*/Value(), /*part=*/Value(), /*parts=*/Value());
   cloneKeepRegion(tiles.getKeep());
   KernelDropout::Source source =
       dropout.emitSource(b, captured, ids[0], ids[1]);

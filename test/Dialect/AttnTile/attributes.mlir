@@ -110,6 +110,27 @@ func.func private @consumers_limit() attributes {
 
 // -----
 
+func.func private @split_items() attributes {
+  // expected-error @below {{'split_items' must not be negative (was -1)}}
+  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, split_items = -1>
+}
+
+// -----
+
+func.func private @split_items_multistage() attributes {
+  // expected-error @below {{'split_items' must not be negative (was -2)}}
+  s = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 4, split_items = -2>
+}
+
+// -----
+
+func.func private @split_items_sequential() attributes {
+  // expected-error @below {{'split_items' must not be negative (was -3)}}
+  s = #attn_tile.sequential<query_tile = 16, key_tile = 64, split_items = -3>
+}
+
+// -----
+
 func.func private @interleave() attributes {
   // expected-error @below {{'interleave' must not be negative (was -1)}}
   s = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, interleave = -1>

@@ -537,6 +537,16 @@ func.func @listed_tiles(%i: index, %list: memref<?x1x?x?xi32>) {
   return
 }
 
+// CHECK-LABEL: func @shared_tiles(
+// CHECK-SAME: %[[I:.*]]: index, %[[P:.*]]: index, %[[N:.*]]: index)
+// CHECK: %[[TILES:.*]], %masked, %count = attn_tile.key_tiles at(%[[I]], %[[I]]) queries(%[[I]], 64) keys(64) lengths(%[[I]], %[[I]]) part(%[[P]] of %[[N]])
+// CHECK: attn_tile.walk_is_empty %[[TILES]]
+func.func @shared_tiles(%i: index, %p: index, %n: index) -> i1 {
+  %0:3 = attn_tile.key_tiles at(%i, %i) queries(%i, 64) keys(64) lengths(%i, %i) part(%p of %n)
+  %1 = attn_tile.walk_is_empty %0#0
+  return %1 : i1
+}
+
 // CHECK-LABEL: func @dropout(
 // CHECK-SAME: %[[P:.*]]: vector<16x32xbf16>, %[[M:.*]]: memref<?x4x?x?xi32>, %[[I:.*]]: index, %[[W:.*]]: i32)
 // CHECK: %[[D:.*]] = attn_tile.make_decisions at(%[[I]], %[[I]]) stream(%[[W]], %[[W]], %[[W]], %[[W]]) by(<p = 5.000000e-01, rng = #attn.arx>) : <16x32>

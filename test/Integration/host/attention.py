@@ -501,7 +501,7 @@ class Variant:
     def __init__(self, dtype, d, dv=None, hq=2, hkv=2, mask="none", score="none",
                  keep="none", out=None, layout="bhsd", scale=None, tile=(32, 64), sinks=None,
                  dropout=None, head_map=None, bits=None, packed=None, data=None, identity=None,
-                 has_lse=True):
+                 has_lse=True, split=0, pack=False):
         self.dtype, self.d, self.dv, self.hq, self.hkv = dtype, d, dv or d, hq, hkv
         self.mask, self.score, self.keep = mask, score, keep
         self.out, self.layout, self.tile, self.sinks = out or dtype, layout, tile, sinks
@@ -509,6 +509,9 @@ class Variant:
         self.dropout, self.head_map = dropout, head_map
         # The layout of decisions that an operation of their own makes, or that are given.
         self.bits, self.packed = bits, packed
+        # How many work items there should be, and whether heads fill the rows of a tile:
+        # there is one query for each of them then.
+        self.split, self.pack = split, pack
         # `data` names a mask that takes the place of `mask`.
         self.data = data
         # The element type of the weights of the identity.
@@ -524,7 +527,8 @@ class Variant:
             "bshd": ", strided<[?, ?, ?, 1]>",
             "bhds": ", strided<[?, ?, ?, ?]>",
         }[self.layout]
-        return f"memref<?x{heads}x?x{dim}x{dtype}{strides}>"
+        length = "1" if self.pack and heads == self.hq else "?"
+        return f"memref<?x{heads}x{length}x{dim}x{dtype}{strides}>"
 
     def array(self, b, heads, s, dim, make):
         """An array of shape [b, heads, s, dim], stored as the layout says."""
@@ -602,7 +606,7 @@ class Variant:
         k = self.memref(self.hkv, self.d, self.dtype)
         v = self.memref(self.hkv, self.dv, self.dtype)
         o = self.memref(self.hq, self.dv, self.out)
-        lse = f"memref<?x{self.hq}x?xf32>"
+        lse = f"memref<?x{self.hq}x{'1' if self.pack else '?'}xf32>"
         captures = "".join(f", %{c}: {CAPTURES[c][0]}" for c in self.captures)
         scale = "" if self.scale_given is None else f"scale({self.scale:e})"
         sinks = ""
@@ -638,7 +642,8 @@ class Variant:
           {before}
           attn.attention ins(%q, %k, %v : {q}, {k}, {v}) outs({outs})
               {sinks} {scale} {mask} {dropout}
-              schedule(#attn_tile.sequential<query_tile = {self.tile[0]}, key_tile = {self.tile[1]}>)
+              schedule(#attn_tile.sequential<query_tile = {self.tile[0]}, key_tile = {self.tile[1]},
+                  split_items = {self.split}, pack_heads = {str(self.pack).lower()}>)
               {regions}
           return
         }}"""
@@ -724,6 +729,22 @@ VARIANTS = [
     Variant("f32", 32, data="causal_blocks", tile=(32, 64)),
     Variant("f32", 16, data="blocks_or_first", keep="docs", tile=(16, 16)),
     *(Variant("f32", 16, keep=f"random{seed}", tile=(8, 8)) for seed in range(NUM_RANDOM_KEEPS)),
+    # Keys that several work items share, one of them and more than there are tiles.
+    Variant("f32", 64, split=3, tile=(16, 16)),
+    Variant("f32", 40, dv=24, mask="causal", split=60, tile=(16, 16), layout="bshd"),
+    Variant("bf16", 64, hq=4, hkv=2, mask="window", split=1000, tile=(32, 8)),
+    Variant("f16", 32, mask="nothing", split=7, out="f32"),
+    Variant("f32", 32, keep="docs", mask="causal", split=40, tile=(16, 16)),
+    Variant("f32", 32, score="alibi", keep="lengths", split=40, tile=(16, 16), sinks="f32"),
+    Variant("f32", 32, split=50, tile=(16, 16), dropout=Dropout(0.125, "philox", 7)),
+    Variant("bf16", 64, hq=5, hkv=3, head_map=[2, 2, 0, 2, 2], split=30, tile=(16, 16)),
+    # Heads of one query as rows of a tile.
+    Variant("f32", 64, hq=8, hkv=2, pack=True, tile=(16, 32)),
+    Variant("f32", 32, hq=6, hkv=2, pack=True, mask="causal", score="alibi", split=9, tile=(16, 16), layout="bshd"),
+    Variant("f16", 64, hq=4, hkv=1, pack=True, mask="window", split=100, tile=(16, 16), layout="bhds"),
+    Variant("f32", 32, hq=4, hkv=2, pack=True, score="qk_norm", keep="lengths", split=12, tile=(16, 16)),
+    Variant("bf16", 80, dv=40, hq=40, hkv=2, pack=True, mask="prefix_lm", split=40, tile=(16, 24)),
+    Variant("f32", 32, hq=4, hkv=2, pack=True, keep="docs", split=20, tile=(16, 16)),
     Variant("f32", 32, dropout=Dropout(0.125, "philox", 7)),
     Variant("f32", 64, mask="causal", dropout=Dropout(0.1, "philox", 10), tile=(16, 80)),
     Variant("f32", 32, hq=4, dropout=Dropout(0.625, "threefry", 20, bits=4)),
@@ -751,7 +772,7 @@ def make_shapes(variant, rng, count):
         (int(rng.integers(1, 4)), int(rng.choice(LENGTHS)), int(rng.choice(LENGTHS)))
         for _ in range(count - len(fixed))
     ]
-    return [Shape(variant, *shape) for shape in fixed]
+    return [Shape(variant, b, 1 if variant.pack else sq, skv) for b, sq, skv in fixed]
 
 
 # ===----------------------------------------------------------------------===#

@@ -841,6 +841,28 @@ LogicalResult AccumulateOp::verify() {
 // Regions
 //===----------------------------------------------------------------------===//
 
+std::optional<std::string> attn::whyNotPackHeads(AttentionOp attention) {
+  int64_t queries = getDimSize(attention.getQuery(), 2);
+  if (queries != 1)
+    return "it needs one query for each head (has " +
+           (ShapedType::isDynamic(queries) ? std::string("any number")
+                                           : std::to_string(queries)) +
+           ")";
+  if (attention.getHeadMap())
+    return "a head map gives each query head a key head of its own";
+  if (attention.hasSequences())
+    return "sequences have lengths of their own";
+  if (attention.hasDropout())
+    return "dropout depends on the query head";
+  if (attention.getIdentity())
+    return "the weight of the identity depends on the query head";
+  if (attention.getSinks())
+    return "sinks depend on the query head";
+  if (!attention.getQueryRegion().empty() || !attention.getEpilogue().empty())
+    return "its query or epilogue region depends on the query head";
+  return std::nullopt;
+}
+
 bool attn::readsByPosition(Region &keep) {
   if (keep.empty())
     return false;

@@ -136,7 +136,9 @@ chooseGradientWarpSpecialized(AttentionGradOp op, const DeviceFigures &device) {
   auto ofRows = cast<ScheduleAttrInterface>(
       Attribute(attn_tile::MultistageAttr::get(context, /*query_tile=*/128,
                                                /*key_tile=*/64, /*stages=*/2,
-                                               /*warps=*/4 * gradConsumers)));
+                                               /*warps=*/4 * gradConsumers,
+                                               /*split_items=*/0,
+                                               /*pack_heads=*/false)));
 
   // Small tiles read more from shared memory than products take; two kernels
   // with large ones are better.
@@ -199,7 +201,8 @@ chooseGradientWarpSpecialized(AttentionGradOp op, const DeviceFigures &device) {
       cast<ScheduleAttrInterface>(Attribute(attn_tile::WarpSpecializedAttr::get(
           context, rows, keyTile, gradStages, gradConsumers,
           /*ping_pong=*/!preloads, traversal, /*interleave=*/1,
-          /*lazy_rescale=*/false, /*query_stages=*/preloads ? 2 : 1)));
+          /*lazy_rescale=*/false, /*query_stages=*/preloads ? 2 : 1,
+          /*split_items=*/0, /*pack_heads=*/false)));
   auto schedule = attn_tile::GradientAttr::get(
       context, ofRows, makeKeys(queryTile), queries, values);
   std::string reason =
@@ -270,7 +273,8 @@ static ScheduleAttrInterface chooseForTable(MLIRContext *context,
   Attribute schedule;
   if (target == "host")
     schedule = attn_tile::SequentialAttr::get(context, /*query_tile=*/1,
-                                              /*key_tile=*/8);
+                                              /*key_tile=*/8, /*split_items=*/0,
+                                              /*pack_heads=*/false);
   else
     schedule = attn_tile::ScalarAttr::get(context);
   return cast<ScheduleAttrInterface>(schedule).getPreparation();
@@ -322,7 +326,8 @@ static LogicalResult chooseForMap(MapHeadsOp map, StringRef target) {
           : cast<ScheduleAttrInterface>(
                 Attribute(attn_tile::MultistageAttr::get(
                     map.getContext(), warps * rowsOfWarp, /*key_tile=*/64,
-                    /*stages=*/2, warps)));
+                    /*stages=*/2, warps, /*split_items=*/0,
+                    /*pack_heads=*/false)));
   if (!map.getScheduleAttr())
     map.setScheduleAttr(expected);
   if (map.getScheduleAttr().getTypeID() != expected.getTypeID())

@@ -177,6 +177,8 @@ static void printKernel(llvm::json::OStream &json, const KernelTime &kernel) {
     json.attribute("steps", kernel.numSteps);
     json.attribute("masked_steps", kernel.numMasked);
     json.attribute("items", kernel.numItems);
+    json.attribute("memory", kernel.memory);
+    json.attribute("merge", kernel.merge);
     json.attribute("clocks_per_second", kernel.clocksPerSecond);
   });
 }

@@ -351,7 +351,8 @@ WarpSpecializedSchedules::getLargest(int64_t consumers, int64_t maxKeyTile) {
       op.getContext(), bounds.queryTile, keyTile, bounds.stages, consumers,
       /*ping_pong=*/true, traversal, interleave,
       /*lazy_rescale=*/op.getValueHeadDim() >= minValueHeadDimLazy,
-      /*query_stages=*/preloads ? 2 : 1);
+      /*query_stages=*/preloads ? 2 : 1, /*split_items=*/0,
+      /*pack_heads=*/false);
   return FittingSchedule{cast<ScheduleAttrInterface>(schedule), keyTile,
                          preloads, limit.str()};
 }
@@ -377,7 +378,8 @@ std::optional<FittingSchedule> WarpSpecializedSchedules::getForBlocks() {
   Attribute schedule = attn_tile::WarpSpecializedAttr::get(
       op.getContext(), bounds.queryTile, keyTile, stages, /*consumers=*/1,
       /*ping_pong=*/false, attn_tile::TraversalKind::Persistent,
-      /*interleave=*/1, /*lazy_rescale=*/false, /*query_stages=*/1);
+      /*interleave=*/1, /*lazy_rescale=*/false, /*query_stages=*/1,
+      /*split_items=*/0, /*pack_heads=*/false);
   return FittingSchedule{cast<ScheduleAttrInterface>(schedule), keyTile,
                          /*preloadsQueries=*/false, "blocks of the mask"};
 }
@@ -494,7 +496,8 @@ getMultistage(AttentionOp op, const DeviceFigures &device) {
   if (keyTile == 0)
     return std::nullopt;
   Attribute schedule = attn_tile::MultistageAttr::get(
-      op.getContext(), bounds.queryTile, keyTile, bounds.stages, warps);
+      op.getContext(), bounds.queryTile, keyTile, bounds.stages, warps,
+      /*split_items=*/0, /*pack_heads=*/false);
   return FittingSchedule{cast<ScheduleAttrInterface>(schedule), keyTile,
                          /*preloadsQueries=*/false, limit.str()};
 }
@@ -503,7 +506,8 @@ getMultistage(AttentionOp op, const DeviceFigures &device) {
 static FittingSchedule getSequential(MLIRContext *context, int64_t queryTile,
                                      int64_t keyTile) {
   Attribute schedule =
-      attn_tile::SequentialAttr::get(context, queryTile, keyTile);
+      attn_tile::SequentialAttr::get(context, queryTile, keyTile,
+                                     /*split_items=*/0, /*pack_heads=*/false);
   return {cast<ScheduleAttrInterface>(schedule), keyTile,
           /*preloadsQueries=*/false, "the first level cache"};
 }

@@ -42,6 +42,14 @@ static LogicalResult verifyPositive(EmitErrorFn emitError, StringRef name,
                      << ")";
 }
 
+static LogicalResult verifyNotNegative(EmitErrorFn emitError, StringRef name,
+                                       int64_t value) {
+  if (value >= 0)
+    return success();
+  return emitError() << "'" << name << "' must not be negative (was " << value
+                     << ")";
+}
+
 static LogicalResult verifyMultiple(EmitErrorFn emitError, StringRef name,
                                     int64_t value, int64_t factor) {
   if (value > 0 && value % factor == 0)
@@ -141,13 +149,12 @@ SmallVector<int64_t> RowBlockLayoutAttr::getColumnShuffles() const {
 /// compile time and registers without end.
 static constexpr int64_t maxTile = 256;
 
-LogicalResult WarpSpecializedAttr::verify(EmitErrorFn emitError,
-                                          int64_t queryTile, int64_t keyTile,
-                                          int64_t stages, int64_t consumers,
-                                          bool pingPong, TraversalKind,
-                                          int64_t interleave, bool,
-                                          int64_t queryStages) {
+LogicalResult WarpSpecializedAttr::verify(
+    EmitErrorFn emitError, int64_t queryTile, int64_t keyTile, int64_t stages,
+    int64_t consumers, bool pingPong, TraversalKind, int64_t interleave, bool,
+    int64_t queryStages, int64_t splitItems, bool) {
   if (failed(verifyPositive(emitError, "consumers", consumers)) ||
+      failed(verifyNotNegative(emitError, "split_items", splitItems)) ||
       failed(verifyPositive(emitError, "stages", stages)) ||
       failed(verifyPositive(emitError, "query_stages", queryStages)) ||
       failed(verifyMultiple(emitError, "key_tile", keyTile, 16)))
@@ -238,8 +245,9 @@ LogicalResult MatmulSequentialAttr::verify(EmitErrorFn emitError,
 
 LogicalResult MultistageAttr::verify(EmitErrorFn emitError, int64_t queryTile,
                                      int64_t keyTile, int64_t stages,
-                                     int64_t warps) {
+                                     int64_t warps, int64_t splitItems, bool) {
   if (failed(verifyPositive(emitError, "warps", warps)) ||
+      failed(verifyNotNegative(emitError, "split_items", splitItems)) ||
       failed(verifyAtMost(emitError, "warps", warps, maxTile / 16)) ||
       failed(verifyPositive(emitError, "stages", stages)) ||
       failed(verifyMultiple(emitError, "key_tile", keyTile, 16)) ||
@@ -250,8 +258,10 @@ LogicalResult MultistageAttr::verify(EmitErrorFn emitError, int64_t queryTile,
 }
 
 LogicalResult SequentialAttr::verify(EmitErrorFn emitError, int64_t queryTile,
-                                     int64_t keyTile) {
+                                     int64_t keyTile, int64_t splitItems,
+                                     bool) {
   if (failed(verifyPositive(emitError, "query_tile", queryTile)) ||
+      failed(verifyNotNegative(emitError, "split_items", splitItems)) ||
       failed(verifyAtMost(emitError, "query_tile", queryTile, maxTile)) ||
       failed(verifyMultiple(emitError, "key_tile", keyTile, 8)))
     return failure();

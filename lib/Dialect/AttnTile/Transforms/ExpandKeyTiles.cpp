@@ -52,7 +52,14 @@ public:
   /// Emits the tile that the step of `at` visits, before it.
   Value emitTile(TileAtOp at);
 
+  /// Emits whether there is no step, before `isEmpty`.
+  Value emitIsEmpty(WalkIsEmptyOp isEmpty);
+
 private:
+  /// The same as `expand` for the whole walk.
+  std::pair<Value, Value> expandWhole();
+  /// Leaves the steps of the share of a walk with so many steps.
+  std::pair<Value, Value> takeShare(Value masked, Value count);
   /// The same for tiles that have been listed.
   std::pair<Value, Value> expandList();
   Value emitListedTile(Value step);
@@ -77,6 +84,8 @@ private:
   Value walkedTo;
   /// Number of masked tiles in a list, and the column of its first full one.
   Value listedMasked, lastColumn;
+  /// Of a share, its first step and the one after its last.
+  Value shareBegin, shareEnd;
 };
 } // namespace
 
@@ -122,6 +131,37 @@ Value KeyTilesExpander::emitListedTile(Value step) {
 }
 
 std::pair<Value, Value> KeyTilesExpander::expand() {
+  auto [masked, count] = expandWhole();
+  return op.getPart() ? takeShare(masked, count) : std::pair(masked, count);
+}
+
+std::pair<Value, Value> KeyTilesExpander::takeShare(Value masked, Value count) {
+  // There is a step for the first share at least, so that all of them begin at
+  // one that exists.
+  auto emitBound = [&](Value part) -> Value {
+    return arith::DivUIOp::create(
+        b, arith::MulIOp::create(b, count, part).getResult(), op.getParts());
+  };
+  shareBegin = emitBound(op.getPart());
+  shareEnd = emitBound(arith::AddIOp::create(b, op.getPart(), one));
+  Value steps = arith::MaxSIOp::create(
+      b, arith::SubIOp::create(b, shareEnd, shareBegin).getResult(), one);
+  if (masked == count)
+    return {steps, steps};
+  Value maskedSteps = arith::MaxSIOp::create(
+      b, arith::SubIOp::create(b, masked, shareBegin).getResult(), one);
+  return {arith::MinSIOp::create(b, maskedSteps, steps), steps};
+}
+
+Value KeyTilesExpander::emitIsEmpty(WalkIsEmptyOp isEmpty) {
+  b.setInsertionPoint(isEmpty);
+  if (!op.getPart())
+    return arith::ConstantIntOp::create(b, 0, 1);
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, shareBegin,
+                               shareEnd);
+}
+
+std::pair<Value, Value> KeyTilesExpander::expandWhole() {
   if (op.getList())
     return expandList();
   attn::ScoreMask mask = {op.getMaskAttr(),    &op.getKeep(),
@@ -142,6 +182,8 @@ std::pair<Value, Value> KeyTilesExpander::expand() {
 Value KeyTilesExpander::emitTile(TileAtOp at) {
   b.setInsertionPoint(at);
   Value step = at.getStep();
+  if (shareBegin)
+    step = arith::AddIOp::create(b, shareBegin, step);
   if (op.getList())
     return emitListedTile(step);
   Value base = walk.front().base;
@@ -178,6 +220,10 @@ void mlir::attn_tile::expandKeyTiles(RewriterBase &rewriter, KeyTilesOp op) {
   count = expander.emitIfNeeded(count);
   masked = isAllMasked ? count : expander.emitIfNeeded(masked);
   for (Operation *user : llvm::make_early_inc_range(op.getTiles().getUsers())) {
+    if (auto isEmpty = dyn_cast<WalkIsEmptyOp>(user)) {
+      rewriter.replaceOp(isEmpty, expander.emitIsEmpty(isEmpty));
+      continue;
+    }
     auto tileAt = cast<TileAtOp>(user);
     rewriter.replaceOp(tileAt, expander.emitTile(tileAt));
   }

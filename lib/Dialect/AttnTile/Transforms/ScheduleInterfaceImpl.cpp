@@ -43,6 +43,19 @@ static LogicalResult emitWrongUse(Operation *op, Attribute schedule,
          << schedule << "', it is for " << use;
 }
 
+/// Checks that heads can be packed if `schedule` of `op` says so.
+static LogicalResult verifyPackHeads(Operation *op, Attribute schedule,
+                                     bool packsHeads) {
+  auto attention = dyn_cast<attn::AttentionOp>(op);
+  if (!packsHeads || !attention)
+    return success();
+  std::optional<std::string> reason = attn::whyNotPackHeads(attention);
+  if (!reason)
+    return success();
+  return op->emitOpError("cannot pack heads as schedule '")
+         << schedule << "' says: " << *reason;
+}
+
 namespace {
 /// What all schedules of the dialect share. `Model` adds `buildKernelPipeline`.
 template <typename Model, typename ScheduleAttr>
@@ -57,6 +70,17 @@ struct TiledSchedule
   attn::ScheduleAttrInterface getPreparation(Attribute schedule) const {
     return cast<attn::ScheduleAttrInterface>(
         Attribute(ScalarAttr::get(schedule.getContext())));
+  }
+};
+
+/// What schedules of forward kernels share as well.
+template <typename Model, typename ScheduleAttr>
+struct ForwardSchedule : TiledSchedule<Model, ScheduleAttr> {
+  int64_t getSplitItems(Attribute schedule) const {
+    return cast<ScheduleAttr>(schedule).getSplitItems();
+  }
+  bool packsHeads(Attribute schedule) const {
+    return cast<ScheduleAttr>(schedule).getPackHeads();
   }
 };
 
@@ -82,7 +106,8 @@ struct ScalarSchedule
   }
 };
 
-struct SequentialSchedule : TiledSchedule<SequentialSchedule, SequentialAttr> {
+struct SequentialSchedule
+    : ForwardSchedule<SequentialSchedule, SequentialAttr> {
   attn::ScheduleAttrInterface getPreparation(Attribute schedule) const {
     return cast<attn::ScheduleAttrInterface>(schedule);
   }
@@ -90,6 +115,8 @@ struct SequentialSchedule : TiledSchedule<SequentialSchedule, SequentialAttr> {
                           StringRef target) const {
     if (isa<attn::MatmulOp>(attention))
       return emitWrongUse(attention, schedule, "attention and gradients");
+    if (failed(verifyPackHeads(attention, schedule, packsHeads(schedule))))
+      return failure();
     return verifyTarget(attention, schedule, target, "host");
   }
   void buildKernelPipeline(Attribute, OpPassManager &pm) const {
@@ -97,7 +124,8 @@ struct SequentialSchedule : TiledSchedule<SequentialSchedule, SequentialAttr> {
   }
 };
 
-struct MultistageSchedule : TiledSchedule<MultistageSchedule, MultistageAttr> {
+struct MultistageSchedule
+    : ForwardSchedule<MultistageSchedule, MultistageAttr> {
   int64_t getRowsPerRead(Attribute attribute) const {
     auto schedule = cast<MultistageAttr>(attribute);
     return schedule.getQueryTile() / schedule.getWarps();
@@ -106,6 +134,8 @@ struct MultistageSchedule : TiledSchedule<MultistageSchedule, MultistageAttr> {
                           StringRef target) const {
     if (!isa<attn::AttentionOp>(attention))
       return emitWrongUse(attention, schedule, "attention");
+    if (failed(verifyPackHeads(attention, schedule, packsHeads(schedule))))
+      return failure();
     return verifyTarget(attention, schedule, target, "sm_80");
   }
   void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
@@ -126,7 +156,7 @@ struct MultistageSchedule : TiledSchedule<MultistageSchedule, MultistageAttr> {
 };
 
 struct WarpSpecializedSchedule
-    : TiledSchedule<WarpSpecializedSchedule, WarpSpecializedAttr> {
+    : ForwardSchedule<WarpSpecializedSchedule, WarpSpecializedAttr> {
   int64_t getRowsPerRead(Attribute attribute) const {
     auto schedule = cast<WarpSpecializedAttr>(attribute);
     return schedule.getQueryTile() / schedule.getConsumers();
@@ -146,6 +176,8 @@ struct WarpSpecializedSchedule
                           StringRef target) const {
     if (!isa<attn::AttentionOp>(attention))
       return emitWrongUse(attention, schedule, "attention");
+    if (failed(verifyPackHeads(attention, schedule, packsHeads(schedule))))
+      return failure();
     return verifyTarget(attention, schedule, target, "sm_90a");
   }
   void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {

@@ -11,8 +11,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "ScheduleTime.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace mlir;
@@ -33,6 +35,18 @@ static constexpr double clocksPerTurn = 311;
 static constexpr double clocksOfLateQueries = 959;
 /// From the launch to full speed, and back.
 static constexpr double clocksPerKernel = 61000;
+
+/// The same of one consumer, or where memory is the bound (like the next two,
+/// measured on kernels of one query for each head on an H200, 2026-11-22: see
+/// docs/Schedules.md).
+static constexpr double clocksPerStream = 7000;
+/// Of the nominal rate of memory, what a kernel that only reads reaches.
+static constexpr double readRate = 0.89;
+/// Bytes that one multiprocessor takes in a clock, at most.
+static constexpr double bytesPerMultiprocessorClock = 34;
+/// Of the small kernel that merges shares of the keys: two latencies of memory
+/// and a launch. Not measured.
+static constexpr double clocksPerMerge = 6000;
 
 /// Rows of scores of one warpgroup, and its threads.
 static constexpr double warpgroupRows = 64, warpgroupThreads = 128;
@@ -78,21 +92,46 @@ attn_tile::estimateWarpSpecialized(WarpSpecializedAttr schedule,
   // The multiprocessor with most work. Pairs are dealt out to equal amounts;
   // otherwise some have one item more than others, of the longest.
   double heads = tiles.getNumHeads();
+  auto keyHeads = double(op.getNumKeyHeads()) / double(op.getNumQueryHeads());
+  if (schedule.getPackHeads())
+    heads *= keyHeads;
   attn::TileCounts counts =
       tiles.count(schedule.getQueryTile(), schedule.getKeyTile());
   double multiprocessors = double(device.multiprocessors);
-  double items = heads * double(tiles.getNumRows(schedule.getQueryTile())) /
-                 multiprocessors;
+  double wholeItems = heads * double(tiles.getNumRows(schedule.getQueryTile()));
+  // Shares of the keys, as `convert-attn-to-attn-tile` makes them.
+  double shares = std::clamp(
+      std::floor(double(schedule.getSplitItems()) / std::max(wholeItems, 1.0)),
+      1.0, std::max(double(counts.most), 1.0));
+  double items = wholeItems * shares / multiprocessors;
+  double most = std::ceil(double(counts.most) / shares);
   double steps = heads * counts.total / multiprocessors;
   double masked = heads * counts.masked / multiprocessors;
   if (schedule.getTraversal() == TraversalKind::Paired) {
-    steps = std::max(steps, double(counts.most));
+    steps = std::max(steps, most);
   } else {
     double rounds = std::ceil(items);
-    steps += (rounds - items) * double(counts.most);
-    masked += (rounds - items) * double(counts.mostMasked);
+    steps += (rounds - items) * most;
+    masked += (rounds - items) * std::min(double(counts.mostMasked), most);
     items = rounds;
   }
+  // Keys and values come from memory once: heads that share them, and tiles of
+  // queries of one head, run at about the same time.
+  double bytes =
+      double(getElementTypeOrSelf(op.getQuery()).getIntOrFloatBitWidth()) / 8 *
+      double(op.getQueryHeadDim() + op.getValueHeadDim());
+  double keys = std::min(double(tiles.getNumKeys()), counts.total * keyTile);
+  double streamed = tiles.getNumHeads() * keyHeads * keys * bytes;
+  double clocksPerSecond = double(device.clockMHz) * 1e6;
+  double memory =
+      streamed / (readRate * double(device.memoryGBps) * 1e9) * clocksPerSecond;
+  // Where tiles of queries do not share them, keys and values come from there
+  // for each item, through the multiprocessor that has it.
+  if (tiles.getNumRows(schedule.getQueryTile()) == 1)
+    memory = std::max(memory, std::ceil(items) * most * keyTile * bytes /
+                                  bytesPerMultiprocessorClock);
+  bool isStream = schedule.getConsumers() == 1 ||
+                  memory > steps * step + masked * mask + items * item;
   return {schedule.getConsumers(),
           product,
           chain,
@@ -100,9 +139,11 @@ attn_tile::estimateWarpSpecialized(WarpSpecializedAttr schedule,
           step,
           mask,
           item,
-          clocksPerKernel,
+          isStream ? clocksPerStream : clocksPerKernel,
           steps,
           masked,
           items,
-          double(device.clockMHz) * 1e6};
+          memory,
+          shares > 1 ? clocksPerMerge : 0,
+          clocksPerSecond};
 }

@@ -158,3 +158,96 @@ func.func @values(%q: memref<1x8x?x64xbf16>, %lse: memref<1x8x?xf32>, %o: memref
       schedule(#attn_tile.gradient<rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>, keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>, queries = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2>, values = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2>>)
   return
 }
+
+// -----
+
+func.func @pack_any_number(%q: memref<1x8x?x64xbf16>, %k: memref<1x8x?x64xbf16>, %o: memref<1x8x?x64xbf16>) {
+  // expected-error @below {{'attn.attention' op cannot pack heads as schedule '#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_heads = true>' says: it needs one query for each head (has any number)}}
+  attn.attention
+      ins(%q, %k, %k : memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>)
+      outs(%o : memref<1x8x?x64xbf16>)
+      schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_heads = true>)
+  return
+}
+
+// -----
+
+func.func @pack_several(%q: memref<1x8x3x64xbf16>, %k: memref<1x8x?x64xbf16>, %o: memref<1x8x3x64xbf16>) {
+  // expected-error @below {{'attn.attention' op cannot pack heads as schedule '#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_heads = true>' says: it needs one query for each head (has 3)}}
+  attn.attention
+      ins(%q, %k, %k : memref<1x8x3x64xbf16>, memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>)
+      outs(%o : memref<1x8x3x64xbf16>)
+      schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_heads = true>)
+  return
+}
+
+// -----
+
+func.func @pack_head_map(%q: memref<1x8x1x64xbf16>, %k: memref<1x2x?x64xbf16>, %o: memref<1x8x1x64xbf16>, %map: memref<8xi32>) {
+  // expected-error @below {{'attn.attention' op cannot pack heads as schedule '#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_heads = true>' says: a head map gives each query head a key head of its own}}
+  attn.attention
+      ins(%q, %k, %k : memref<1x8x1x64xbf16>, memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>)
+      outs(%o : memref<1x8x1x64xbf16>) heads(%map : memref<8xi32>)
+      schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_heads = true>)
+  return
+}
+
+// -----
+
+func.func @pack_sinks(%q: memref<1x8x1x64xbf16>, %k: memref<1x2x?x64xbf16>, %o: memref<1x8x1x64xbf16>, %sinks: memref<8xf32>) {
+  // expected-error @below {{'attn.attention' op cannot pack heads as schedule '#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_heads = true>' says: sinks depend on the query head}}
+  attn.attention
+      ins(%q, %k, %k : memref<1x8x1x64xbf16>, memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>)
+      outs(%o : memref<1x8x1x64xbf16>) sinks(%sinks : memref<8xf32>)
+      schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_heads = true>)
+  return
+}
+
+// -----
+
+func.func @pack_epilogue(%q: memref<1x8x1x64xbf16>, %k: memref<1x2x?x64xbf16>, %o: memref<1x8x1x64xbf16>) {
+  // expected-error @below {{'attn.attention' op cannot pack heads as schedule '#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_heads = true>' says: its query or epilogue region depends on the query head}}
+  attn.attention
+      ins(%q, %k, %k : memref<1x8x1x64xbf16>, memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>)
+      outs(%o : memref<1x8x1x64xbf16>)
+      schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_heads = true>)
+      epilogue {
+      ^bb0(%x: f32, %b: index, %h: index, %i: index, %d: index):
+        %y = arith.negf %x : f32
+        attn.yield %y : f32
+      }
+  return
+}
+
+// -----
+
+func.func @pack_identity(%q: memref<1x8x1x64xbf16>, %k: memref<1x2x?x64xbf16>, %o: memref<1x8x1x64xbf16>, %u: memref<8xf32>) {
+  // expected-error @below {{'attn.attention' op cannot pack heads as schedule '#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_heads = true>' says: the weight of the identity depends on the query head}}
+  attn.attention
+      ins(%q, %k, %k : memref<1x8x1x64xbf16>, memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>)
+      outs(%o : memref<1x8x1x64xbf16>) identity(%u : memref<8xf32>)
+      schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_heads = true>)
+  return
+}
+
+// -----
+
+func.func @pack_dropout(%q: memref<1x8x1x64xbf16>, %k: memref<1x2x?x64xbf16>, %o: memref<1x8x1x64xbf16>, %seed: i64) {
+  // expected-error @below {{'attn.attention' op cannot pack heads as schedule '#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_heads = true>' says: dropout depends on the query head}}
+  attn.attention
+      ins(%q, %k, %k : memref<1x8x1x64xbf16>, memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>)
+      outs(%o : memref<1x8x1x64xbf16>) dropout(#attn.dropout<p = 0.125, rng = #attn.arx>, %seed, %seed : i64, i64)
+      schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_heads = true>)
+  return
+}
+
+// -----
+
+func.func @pack_sequences(%q: memref<1x8x1x64xbf16>, %k: memref<1x2x?x64xbf16>, %o: memref<1x8x1x64xbf16>, %n: memref<?xi32>) {
+  // expected-error @below {{'attn.attention' op cannot pack heads as schedule '#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_heads = true>' says: sequences have lengths of their own}}
+  attn.attention
+      ins(%q, %k, %k : memref<1x8x1x64xbf16>, memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>)
+      outs(%o : memref<1x8x1x64xbf16>) sequences padded(%n, %n : memref<?xi32>, memref<?xi32>)
+      schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_heads = true>)
+  return
+}

@@ -62,6 +62,8 @@ func.func @sum(%a: tensor<128x128xbf16>, %c: tensor<128x128xf32>) -> tensor<128x
 // JSON-NEXT:   "steps": 2125.57
 // JSON-NEXT:   "masked_steps": 32,
 // JSON-NEXT:   "items": 32,
+// JSON-NEXT:   "memory": {{[0-9.]+}},
+// JSON-NEXT:   "merge": 0,
 // JSON-NEXT:   "clocks_per_second": 1830000000
 // JSON-NEXT: }
 // JSON-LABEL: "name": "gradient"

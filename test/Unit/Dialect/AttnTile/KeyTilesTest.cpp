@@ -15,6 +15,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/Transforms/FoldUtils.h"
 #include "gtest/gtest.h"
 
 using namespace mlir;
@@ -30,6 +31,8 @@ struct Steps {
   /// The tile that each step visits.
   SmallVector<int64_t> tiles;
   int64_t masked;
+  /// Whether there is none but one of another share.
+  bool isEmpty;
 };
 
 class KeyTilesTest : public ::testing::Test {
@@ -41,7 +44,8 @@ protected:
   /// Expands the operation for the queries from `firstQuery` and reads the
   /// constants that it folds to.
   Steps expand(MaskAttrInterface mask, bool hasRegion, const Shape &shape,
-               int64_t firstQuery) {
+               int64_t firstQuery,
+               std::optional<std::pair<int64_t, int64_t>> part = std::nullopt) {
     IRRewriter rewriter(&context);
     Location loc = rewriter.getUnknownLoc();
     OwningOpRef<ModuleOp> module = ModuleOp::create(loc);
@@ -55,8 +59,17 @@ protected:
         shape.keyTile, index(shape.queryLength), index(shape.keyLength), mask);
     if (hasRegion)
       addRegion(rewriter, tiles);
-    SmallVector<Value> values = {tiles.getMasked(), tiles.getCount()};
+    if (part) {
+      rewriter.setInsertionPoint(tiles);
+      tiles.getPartMutable().assign(index(part->first));
+      tiles.getPartsMutable().assign(index(part->second));
+    }
     rewriter.setInsertionPointAfter(tiles);
+    Value isEmpty = WalkIsEmptyOp::create(rewriter, loc, tiles.getTiles());
+    SmallVector<Value> values = {
+        tiles.getMasked(), tiles.getCount(),
+        arith::IndexCastUIOp::create(rewriter, loc, rewriter.getIndexType(),
+                                     isEmpty)};
     for (int64_t step = 0; step * shape.keyTile < shape.keyLength; ++step)
       values.push_back(
           TileAtOp::create(rewriter, loc, tiles.getTiles(), index(step)));
@@ -64,6 +77,9 @@ protected:
         rewriter, loc, TypeRange(rewriter.getIndexType()), values);
     expandKeyTiles(rewriter, tiles);
     SmallVector<int64_t> constants;
+    OperationFolder folder(&context);
+    for (Operation &op : llvm::make_early_inc_range(*module->getBody()))
+      (void)folder.tryToFold(&op);
     for (Value operand : user.getOperands()) {
       std::optional<int64_t> value = getConstantIntValue(operand);
       EXPECT_TRUE(value.has_value());
@@ -71,10 +87,11 @@ protected:
     }
     int64_t count = constants[1];
     EXPECT_LE(1, count);
-    EXPECT_LE(count, static_cast<int64_t>(constants.size()) - 2);
+    EXPECT_LE(count, static_cast<int64_t>(constants.size()) - 3);
     Steps steps;
     steps.masked = constants[0];
-    steps.tiles.append(constants.begin() + 2, constants.begin() + 2 + count);
+    steps.isEmpty = constants[2] != 0;
+    steps.tiles.append(constants.begin() + 3, constants.begin() + 3 + count);
     return steps;
   }
 
@@ -183,6 +200,39 @@ TEST_F(KeyTilesTest, SlidingWindow) {
        {MaskAlignment::BottomRight, MaskAlignment::TopLeft})
     for (auto [left, right] : windows)
       checkMask(SlidingWindowAttr::get(&context, left, right, alignment));
+}
+
+/// Shares of a walk visit its steps one after the other.
+TEST_F(KeyTilesTest, Shares) {
+  Attribute masks[] = {
+      nullptr, CausalAttr::get(&context, MaskAlignment::BottomRight),
+      SlidingWindowAttr::get(&context, 2, 1, MaskAlignment::BottomRight)};
+  for (Attribute attribute : masks) {
+    auto mask = dyn_cast_if_present<MaskAttrInterface>(attribute);
+    for (int64_t keyLength : {1, 4, 17, 32})
+      for (int64_t parts : {1, 2, 3, 5, 40}) {
+        Shape shape{8, keyLength, 4, 4};
+        SCOPED_TRACE(::testing::Message()
+                     << keyLength << " keys, " << parts << " parts");
+        Steps whole = expand(mask, /*hasRegion=*/false, shape, 4);
+        SmallVector<int64_t> tiles;
+        for (int64_t part = 0; part < parts; ++part) {
+          Steps share = expand(mask, /*hasRegion=*/false, shape, 4,
+                               std::pair(part, parts));
+          EXPECT_LE(1, share.masked);
+          if (share.isEmpty) {
+            EXPECT_EQ(share.tiles.size(), 1u);
+            continue;
+          }
+          // Tiles with code for masks come first in the walk.
+          for (int64_t step = share.masked, e = share.tiles.size(); step < e;
+               ++step)
+            EXPECT_GE(int64_t(tiles.size()) + step, whole.masked);
+          tiles.append(share.tiles);
+        }
+        EXPECT_EQ(tiles, whole.tiles);
+      }
+  }
 }
 
 /// With one bound alone, tiles follow one another and a step needs no

@@ -25,6 +25,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
@@ -166,6 +167,8 @@ struct KernelTime {
   /// From the launch to full speed, and back.
   double launch;
   double numSteps, numMasked, numItems;
+  /// What comes from memory, and the merge of shares of the keys.
+  double memory, merge;
   double clocksPerSecond;
 
   double getSeconds() const {
@@ -173,8 +176,8 @@ struct KernelTime {
   }
   /// What depends on the schedule.
   double getWorkSeconds() const {
-    return (numSteps * step + numMasked * mask + numItems * item) /
-           clocksPerSecond;
+    double computed = numSteps * step + numMasked * mask + numItems * item;
+    return (std::max(computed, memory) + merge) / clocksPerSecond;
   }
 };
 

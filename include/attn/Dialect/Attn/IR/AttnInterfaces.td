@@ -220,6 +220,19 @@ def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
         program. The pass manager is anchored on `builtin.module`.
       }],
       "void", "buildKernelPipeline", (ins "::mlir::OpPassManager &":$pm)>,
+    InterfaceMethod<[{
+        How many work items there should be: as long as there are no more, the
+        key tiles of one tile of queries are shared among several. 0 if they
+        never are.
+      }],
+      "int64_t", "getSplitItems", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return 0;">,
+    InterfaceMethod<[{
+        Whether the query heads that share a key head fill the rows of one tile
+        of queries, of which there is one for each head (see `whyNotPackHeads`).
+      }],
+      "bool", "packsHeads", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return false;">,
   ];
 }
 

@@ -22,6 +22,9 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include <optional>
+#include <string>
+
 #define GET_OP_CLASSES
 #include "attn/Dialect/Attn/IR/AttnOps.h.inc"
 
@@ -32,6 +35,10 @@ namespace mlir::attn {
 /// reads elsewhere, such as a length for each batch entry, is one value for a
 /// tile.
 bool readsByPosition(Region &keep);
+
+/// Why the query heads of `attention` that share a key head cannot be rows of
+/// one tile of queries; `std::nullopt` if they can.
+std::optional<std::string> whyNotPackHeads(AttentionOp attention);
 
 } // namespace mlir::attn
 

@@ -78,9 +78,17 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
     `attn-tile-set-traversal`; `lazy_rescale` skips rescaling by one;
     `query_stages` lets a persistent group load the next item's queries early.
 
+    Where the grid is small, as in decoding, `split_items` says how many work
+    items there should be: as long as there are no more, several share the keys
+    of one tile of queries, and a small kernel merges what they compute
+    (FlashDecoding, Dao et al. 2023). With `pack_heads`, for a single query, the
+    query heads that share a key head fill the rows of one tile.
+
     ```mlir
     #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2,
         consumers = 2, ping_pong = true, traversal = persistent>
+    #attn_tile.warp_specialized<query_tile = 64, key_tile = 128, stages = 3,
+        consumers = 1, traversal = grid, split_items = 132, pack_heads = true>
     ```
   }];
   let parameters = (ins "int64_t":$query_tile, "int64_t":$key_tile,
@@ -90,7 +98,9 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
                             "TraversalKind::Persistent">:$traversal,
                         DefaultValuedParameter<"int64_t", "1">:$interleave,
                         DefaultValuedParameter<"bool", "false">:$lazy_rescale,
-                        DefaultValuedParameter<"int64_t", "1">:$query_stages);
+                        DefaultValuedParameter<"int64_t", "1">:$query_stages,
+                        DefaultValuedParameter<"int64_t", "0">:$split_items,
+                        DefaultValuedParameter<"bool", "false">:$pack_heads);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
@@ -158,14 +168,17 @@ def AttnTile_MultistageAttr : AttnTile_Attr<"Multistage", "multistage",
   let description = [{
     Strategy for GPUs whose matrix products are synchronous: all `warps` warps
     copy and compute; copies run `stages - 1` steps ahead (FlashAttention-2,
-    Dao 2023).
+    Dao 2023). `split_items` and `pack_heads` are as of
+    `#attn_tile.warp_specialized`.
 
     ```mlir
     #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 4>
     ```
   }];
   let parameters = (ins "int64_t":$query_tile, "int64_t":$key_tile,
-                        "int64_t":$stages, "int64_t":$warps);
+                        "int64_t":$stages, "int64_t":$warps,
+                        DefaultValuedParameter<"int64_t", "0">:$split_items,
+                        DefaultValuedParameter<"bool", "false">:$pack_heads);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
@@ -175,12 +188,15 @@ def AttnTile_SequentialAttr : AttnTile_Attr<"Sequential", "sequential",
   let summary = "one task per work item, nothing asynchronous";
   let description = [{
     Strategy of the host target: each work item is one task of one thread.
+    `split_items` and `pack_heads` are as of `#attn_tile.warp_specialized`.
 
     ```mlir
     #attn_tile.sequential<query_tile = 16, key_tile = 64>
     ```
   }];
-  let parameters = (ins "int64_t":$query_tile, "int64_t":$key_tile);
+  let parameters = (ins "int64_t":$query_tile, "int64_t":$key_tile,
+                        DefaultValuedParameter<"int64_t", "0">:$split_items,
+                        DefaultValuedParameter<"bool", "false">:$pack_heads);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

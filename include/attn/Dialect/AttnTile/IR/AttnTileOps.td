@@ -557,9 +557,16 @@ def AttnTile_KeyTilesOp : AttnTile_Op<"key_tiles", [
     If `needed` is given and false, nobody uses what comes of the tiles, and only
     the step that there always is is left.
 
+    With `part(%i of %n)`, the steps are those of one share of this walk: of its
+    `count` steps, `[count * i / n, count * (i + 1) / n)`. A share without steps
+    has one all the same, which visits a tile of another share;
+    `attn_tile.walk_is_empty` tells so.
+
     ```mlir
     %tiles, %masked, %count = attn_tile.key_tiles at(%b, %h) queries(%i, 128)
         keys(176) lengths(%sq, %skv) by(#attn.causal)
+    %share, %masked1, %count1 = attn_tile.key_tiles at(%b, %h) queries(%i, 128)
+        keys(176) lengths(%sq, %skv) by(#attn.causal) part(%p of %n)
     ```
   }];
   let arguments = (ins Index:$batch, Index:$head, Index:$first_query,
@@ -567,15 +574,18 @@ def AttnTile_KeyTilesOp : AttnTile_Op<"key_tiles", [
                        Index:$query_length, Index:$key_length,
                        OptionalAttr<Attn_MaskAttrInterface>:$mask,
                        Optional<MemRefRankOf<[I32], [4]>>:$list,
-                       Variadic<Index>:$row, Optional<I1>:$needed);
+                       Variadic<Index>:$row, Optional<I1>:$needed,
+                       Optional<Index>:$part, Optional<Index>:$parts);
   let builders = [OpBuilder<(ins
       "::mlir::Value":$batch, "::mlir::Value":$head,
       "::mlir::Value":$first_query, "int64_t":$query_tile, "int64_t":$key_tile,
       "::mlir::Value":$query_length, "::mlir::Value":$key_length,
-      "::mlir::attn::MaskAttrInterface":$mask), [{
+      "::mlir::attn::MaskAttrInterface":$mask,
+      CArg<"::mlir::Value", "{}">:$list,
+      CArg<"::mlir::ValueRange", "{}">:$row), [{
     build($_builder, $_state, batch, head, first_query, query_tile, key_tile,
-          query_length, key_length, mask, /*list=*/nullptr,
-          /*row=*/::mlir::ValueRange(), /*needed=*/nullptr);
+          query_length, key_length, mask, list, row, /*needed=*/nullptr,
+          /*part=*/nullptr, /*parts=*/nullptr);
   }]>];
   let results = (outs AttnTile_TileWalkType:$tiles, Index:$masked, Index:$count);
   let regions = (region MaxSizedRegion<1>:$keep);
@@ -585,6 +595,7 @@ def AttnTile_KeyTilesOp : AttnTile_Op<"key_tiles", [
     (`by` `(` $mask^ `)`)?
     (`listed` `(` $list^ `[` $row `]` `:` type($list) `)`)?
     (`if` `(` $needed^ `)`)?
+    (`part` `(` $part^ `of` $parts `)`)?
     attr-dict (`keep` custom<ClosedRegion>($keep)^)?
   }];
   let hasVerifier = 1;
@@ -605,6 +616,21 @@ def AttnTile_TileAtOp : AttnTile_Op<"tile_at", [
   let arguments = (ins AttnTile_TileWalkType:$tiles, Index:$step);
   let results = (outs Index:$tile);
   let assemblyFormat = "$tiles `[` $step `]` attr-dict";
+}
+
+def AttnTile_WalkIsEmptyOp : AttnTile_Op<"walk_is_empty", [Pure]> {
+  let summary = "whether a share of a walk has no steps";
+  let description = [{
+    Whether `tiles`, a share of a walk, has no step of its own, so that what its
+    one step computes must be left out. False of whole walks.
+
+    ```mlir
+    %none = attn_tile.walk_is_empty %tiles
+    ```
+  }];
+  let arguments = (ins AttnTile_TileWalkType:$tiles);
+  let results = (outs I1:$empty);
+  let assemblyFormat = "$tiles attr-dict";
 }
 
 def AttnTile_MapOp : AttnTile_Op<"map", [
