@@ -99,8 +99,8 @@ void buildBufferizationPipeline(OpPassManager &pm,
 void buildTilingPipeline(OpPassManager &pm,
                          const TargetPipelineOptions &options);
 
-/// Runs the passes of each kernel's schedule, and orders kernels that may run at
-/// the same time.
+/// Runs the passes of each kernel's schedule, and orders kernels that may run
+/// at the same time.
 void buildKernelPipeline(OpPassManager &pm,
                          const TargetPipelineOptions &options);
 

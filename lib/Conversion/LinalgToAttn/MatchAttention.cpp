@@ -282,7 +282,8 @@ const Expr *AttentionMatcher::matchExponential(const Expr *numerator,
   // A factor of the differences.
   while (scores->isa<arith::MulFOp>()) {
     unsigned inner = getConstantFloat(scores->operands[0]) ? 1 : 0;
-    std::optional<double> factor = getConstantFloat(scores->operands[1 - inner]);
+    std::optional<double> factor =
+        getConstantFloat(scores->operands[1 - inner]);
     if (!factor || !(*factor > 0) || !std::isfinite(*factor))
       break;
     result.scoreFactor *= *factor;

@@ -69,8 +69,8 @@ struct AttentionMatch {
   SmallVector<SmallVector<unsigned>> loops;
   AttentionOperandMatch query, key, value;
   double scale = 1;
-  /// What `score` is multiplied by, after all else: not one if the softmax is of
-  /// another base than e.
+  /// What `score` is multiplied by, after all else: not one if the softmax is
+  /// of another base than e.
   double scoreFactor = 1;
   /// The score as a function of `product`, which includes `scale`.
   const Expr *score = nullptr;

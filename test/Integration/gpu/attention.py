@@ -547,7 +547,8 @@ VARIANTS = [
     variant(96, mask="blocks_before"),
     variant(128, mask="not_or", heads=(8, 2)),
     variant(64, mask="local_blocks"),
-    variant(128, mask="global_window", dtype="f16"),
+    # It walks five ranges, for which sm_80 has too few registers yet: of one schedule.
+    variant(128, mask="global_window", dtype="f16", schedule=(2, 128, 2, True, "persistent", 1)),
     # Regions that keep pairs.
     variant(128, keep="strides"),
     variant(128, keep="docs"),
