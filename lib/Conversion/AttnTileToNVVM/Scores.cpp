@@ -137,7 +137,6 @@ struct MapLowering : public KernelPattern<MapOp> {
     return success();
   }
 };
-} // namespace
 
 /// Addresses of elements of a memref. Constant parts of indices are kept apart:
 /// from one element to the next the pointer moves by products of strides, of
@@ -329,6 +328,7 @@ private:
     return arith::AddFOp::create(builder, loc, chains[0], chains[1]);
   }
 };
+} // namespace
 
 /// Makes a condition one predicate for what uses it. LLVM would turn a
 /// selection by a conjunction into a selection for each part, where the

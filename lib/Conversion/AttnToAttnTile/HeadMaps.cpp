@@ -28,7 +28,7 @@ using namespace mlir::attn;
 static attn_tile::MapOp createMap(TileProgramBuilder &b, const RowTile &rows) {
   auto map = attn_tile::MapOp::create(
       b, rows.tile, rows.batch, rows.head, rows.firstRow,
-      /*first_key=*/b.index(0), rows.numRows, b.index(rows.numChannels));
+      /*firstKey=*/b.index(0), rows.numRows, b.index(rows.numChannels));
   OpBuilder::InsertionGuard guard(b);
   SmallVector<Type> types(5, b.getIndexType());
   types[0] = b.getF32Type();
