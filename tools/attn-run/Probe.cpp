@@ -78,8 +78,8 @@ private:
 /// What `#attn.device` calls the device: a name that it knows, if the driver's
 /// holds one.
 static std::string getShortName(std::string name) {
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
+  for (char &c : name)
+    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   for (const char *known : {"a100", "h100", "h200", "b200"})
     if (name.find(known) != std::string::npos)
       return known;
@@ -132,7 +132,7 @@ int32_t Prober::launch(attnrt_kernel &kernel, int32_t repeats, double &clocks,
   auto bytes = int64_t(words.size() * sizeof(uint64_t));
   if (int32_t status = attnrtMalloc(&results.data, bytes))
     return status;
-  void *parameters[] = {&results.data, &repeats};
+  void *parameters[] = {static_cast<void *>(&results.data), &repeats};
   auto call = [&] {
     return attnrtLaunchKernel(&kernel, multiprocessors, 1, 1,
                               /*ctas_per_multiprocessor=*/0, parameters,
@@ -146,8 +146,9 @@ int32_t Prober::launch(attnrt_kernel &kernel, int32_t repeats, double &clocks,
   for (size_t i = 0; i < words.size(); i += 2)
     blocks.emplace_back(words[i], words[i + 1]);
   std::sort(blocks.begin(), blocks.end());
-  clocks = double(blocks[blocks.size() / 2].first);
-  nanoseconds = double(blocks[blocks.size() / 2].second);
+  auto [medianClocks, medianNanoseconds] = blocks[blocks.size() / 2];
+  clocks = double(medianClocks);
+  nanoseconds = double(medianNanoseconds);
   return ATTN_OK;
 }
 
@@ -216,7 +217,8 @@ int32_t Prober::measureMemory(Figures &figures) {
   auto measure = [&](void *to, int64_t bytes, int32_t passes,
                      double &bytesPerSecond) {
     int64_t count = bytes / readBytes;
-    void *parameters[] = {&source.data, &to, &count, &passes};
+    void *parameters[] = {static_cast<void *>(&source.data),
+                          static_cast<void *>(&to), &count, &passes};
     auto call = [&] {
       return attnrtLaunchKernel(&kernel, 2 * int64_t(multiprocessors), 1, 1,
                                 /*ctas_per_multiprocessor=*/0, parameters,
@@ -253,7 +255,7 @@ int32_t Prober::measureLaunch(Figures &figures) {
   Buffer results;
   int32_t status = attnrtMalloc(&results.data, 16);
   int32_t repeats = 1;
-  void *parameters[] = {&results.data, &repeats};
+  void *parameters[] = {static_cast<void *>(&results.data), &repeats};
   auto call = [&] {
     for (int i = 0; i < launches; ++i)
       if (int32_t failed = attnrtLaunchKernel(

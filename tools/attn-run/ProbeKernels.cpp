@@ -151,7 +151,7 @@ static UnitKernel makeShared() {
 static UnitKernel makeWarpProducts(const char *figure, const char *shape,
                                    const char *types, int depth, int lhs,
                                    int rhs) {
-  constexpr int32_t threads = 512;
+  constexpr int32_t threads = 512, numWarps = threads / 32;
   constexpr int products = 8;
   std::string declarations = "  .reg .f32 %c<" + number(4 * products) +
                              ">;\n  .reg .b32 %a<4>, %b<2>;\n";
@@ -175,13 +175,13 @@ static UnitKernel makeWarpProducts(const char *figure, const char *shape,
   return {
       figure,
       loop(figure, /*isArchSpecific=*/false, declarations, setup, body, use),
-      threads, 2.0 * 16 * 8 * depth * products * (threads / 32)};
+      threads, 2.0 * 16 * 8 * depth * products * double(numWarps)};
 }
 
 /// Products of two warpgroups with both operands in shared memory.
 static UnitKernel makeGroupProducts(const char *figure, const char *types,
                                     int depth, bool hasTranspose) {
-  constexpr int32_t threads = 256;
+  constexpr int32_t threads = 256, numWarpgroups = threads / 128;
   constexpr int products = 4, sums = 128;
   std::string declarations =
       "  .reg .f32 %c<128>;\n  .reg .pred %yes;\n  .reg .b32 %w, %h, %at;\n"
@@ -217,7 +217,7 @@ static UnitKernel makeGroupProducts(const char *figure, const char *types,
     use += "  mov.b32 %w, %c" + number(i) + ";\n  xor.b32 %sink, %sink, %w;\n";
   return {figure,
           loop(figure, /*isArchSpecific=*/true, declarations, setup, body, use),
-          threads, 2.0 * 64 * 256 * depth * products * (threads / 128),
+          threads, 2.0 * 64 * 256 * depth * products * double(numWarpgroups),
           /*isArchSpecific=*/true};
 }
 

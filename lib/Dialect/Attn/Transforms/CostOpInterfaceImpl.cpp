@@ -137,7 +137,6 @@ struct AttentionGradModel
     return cost;
   }
 };
-} // namespace
 
 /// A kernel that makes decisions and writes them.
 struct DropoutMaskModel
@@ -193,6 +192,7 @@ struct MatmulModel
     return cost;
   }
 };
+} // namespace
 
 //===----------------------------------------------------------------------===//
 // Structured operations
