@@ -40,7 +40,7 @@ function(add_attn_library name)
   if(ARG_MLIR_LIBS)
     mlir_target_link_libraries(${name} PUBLIC ${ARG_MLIR_LIBS})
   endif()
-  if(ATTN_BUILD_FUZZERS)
+  if(ATTN_FUZZ_COVERAGE)
     # Coverage of the libraries guides the fuzzers.
     foreach(target ${name} obj.${name})
       if(TARGET ${target})

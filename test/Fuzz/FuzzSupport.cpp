@@ -6,13 +6,19 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Contexts for many inputs, and which inputs are kept from MLIR.
+// Contexts for many inputs, what is new about an input, and which inputs are
+// kept from MLIR.
 //
 //===----------------------------------------------------------------------===//
 
 #include "FuzzSupport.h"
 #include "mlir/Parser/Parser.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Compiler.h"
 #include "llvm/Support/Regex.h"
+#include "llvm/Support/xxhash.h"
+
+#include <iterator>
 
 using namespace mlir;
 using namespace mlir::attn::fuzz;
@@ -91,20 +97,61 @@ static bool hasNegativeDimension(StringRef text) {
   return dim.match(text) && negative.match(text);
 }
 
+/// Whether `text` holds a `gpu.binary` that does not say who loads it:
+/// translation to LLVM IR crashes mlir-translate on
+/// `"gpu.binary"() <{objects = [...], sym_name = "b"}> : () -> ()`.
+static bool hasBinaryWithoutHandler(StringRef text) {
+  return text.contains("gpu.binary") && !text.contains("offloadingHandler");
+}
+
 bool attn::fuzz::mayHitDefectOfMLIR(StringRef text) {
   // Bytecode: its reader is not what is tested here.
   return text.starts_with("ML\xefR") || hasUncheckedIteratorTypes(text) ||
          hasArrayOfIndices(text) || hasUncheckedDimensions(text) ||
          hasHugeResultNumber(text) || hasUnguardedRegion(text) ||
-         hasNegativeDimension(text);
+         hasNegativeDimension(text) || hasBinaryWithoutHandler(text);
+}
+
+/// libFuzzer clears these before each input, and looks afterwards which are
+/// set.
+LLVM_ATTRIBUTE_USED __attribute__((section(
+    "__libfuzzer_extra_counters"))) static uint8_t featureCounters[1 << 16];
+
+void attn::fuzz::noteFeature(StringRef feature) {
+  featureCounters[llvm::xxh3_64bits(feature) % std::size(featureCounters)] = 1;
+}
+
+void attn::fuzz::noteOperations(Operation *op, StringRef prefix) {
+  std::string feature = prefix.str();
+  op->walk([&](Operation *nested) {
+    feature.resize(prefix.size());
+    feature += nested->getName().getStringRef();
+    noteFeature(feature);
+  });
+}
+
+/// Notes `diagnostic`, without what differs between inputs that fail alike:
+/// digits, and what stands between quotation marks.
+static void noteDiagnostic(const Diagnostic &diagnostic) {
+  std::string feature;
+  bool quoted = false;
+  for (char c : diagnostic.str()) {
+    if (c == '\'')
+      quoted = !quoted;
+    else if (!quoted && !llvm::isDigit(c))
+      feature += c;
+  }
+  noteFeature(feature);
 }
 
 MLIRContext &ModuleParser::beginModule() {
   if (numModules++ % modulesPerContext == 0) {
     context = std::make_unique<MLIRContext>(registry,
                                             MLIRContext::Threading::DISABLED);
-    context->getDiagEngine().registerHandler(
-        [](Diagnostic &) { return success(); });
+    context->getDiagEngine().registerHandler([](Diagnostic &diagnostic) {
+      noteDiagnostic(diagnostic);
+      return success();
+    });
   }
   return *context;
 }

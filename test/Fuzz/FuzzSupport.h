@@ -26,9 +26,16 @@ namespace mlir::attn::fuzz {
 /// project, given `text`. Defects of MLIR 22.1 are named at the definition.
 bool mayHitDefectOfMLIR(StringRef text);
 
-/// Parses and verifies modules, silently, in a context that is replaced now and
-/// then: what is uniqued in one is never freed, and a process sees millions of
-/// modules.
+/// Tells libFuzzer that an input did what `feature` says: inputs that do what
+/// none before them did are kept, and changed further.
+void noteFeature(StringRef feature);
+
+/// Notes the names of the operations below `op`, each after `prefix`.
+void noteOperations(Operation *op, StringRef prefix);
+
+/// Parses and verifies modules in a context that is replaced now and then: what
+/// is uniqued in one is never freed, and a process sees millions of modules.
+/// Diagnostics are features of the input, and are not printed.
 class ModuleParser {
 public:
   ModuleParser(DialectRegistry registry, unsigned modulesPerContext)

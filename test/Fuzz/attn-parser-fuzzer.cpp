@@ -93,6 +93,7 @@ void Harness::run(StringRef text) {
   OwningOpRef<ModuleOp> module = parser.parse(text);
   if (!module)
     return;
+  attn::fuzz::noteOperations(*module, "");
 
   checkRoundTrip(*module, OpPrintingFlags());
   checkRoundTrip(*module, OpPrintingFlags().printGenericOpForm());
@@ -102,7 +103,8 @@ void Harness::run(StringRef text) {
     PassManager pm(module->getContext());
     if (failed(parsePassPipeline(pipeline, pm, llvm::errs())))
       llvm::report_fatal_error("ATTN_FUZZ_PIPELINE does not parse");
-    (void)pm.run(*copy);
+    if (succeeded(pm.run(*copy)))
+      attn::fuzz::noteOperations(*copy, pipeline);
   }
 }
 

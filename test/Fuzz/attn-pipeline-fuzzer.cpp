@@ -87,7 +87,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   attn::CompilerOptions options;
   options.target = targets[choice % std::size(targets)].str();
   options.withReference = choice / std::size(targets) % 4 == 0;
+  attn::fuzz::noteOperations(*module, options.target);
   if (succeeded(compile(*module, options))) {
+    attn::fuzz::noteOperations(*module, "llvm");
     llvm::LLVMContext context;
     (void)translateModuleToLLVMIR(*module, context);
   }
