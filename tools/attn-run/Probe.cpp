@@ -207,7 +207,7 @@ int32_t Prober::measureMemory(Figures &figures) {
   // Whole rounds of all threads, of four reads each.
   int64_t unit = 4 * readBytes * streamThreads * 2 * multiprocessors;
   auto align = [&](int64_t bytes) { return bytes / unit * unit; };
-  int64_t large = align(1024 * mib), small = align(16 * mib);
+  int64_t large = align(1024 * mib), small = std::max(unit, align(16 * mib));
   if (int32_t status = attnrtMalloc(&source.data, large))
     return status;
   if (int32_t status = attnrtMalloc(&dest.data, large))

@@ -131,19 +131,25 @@ static UnitKernel makeChains(const Chains &chains) {
 static UnitKernel makeShared() {
   constexpr int32_t threads = 1024;
   constexpr int reads = 16;
-  std::string declarations = "  .reg .b32 %v<4>, %at;\n"
-                             "  .shared .align 16 .b8 tile[16384];\n";
+  // Reads at one place, or of what nobody uses, would become one.
+  constexpr int step = 1024;
+  std::string declarations = "  .reg .b32 %v<4>, %at, %sum;\n"
+                             "  .shared .align 16 .b8 tile[32768];\n";
   std::string setup =
       "  mov.u32 %at, tile;\n"
       "  mad.lo.u32 %at, %thread, 16, %at;\n"
+      "  mov.u32 %sum, 0;\n"
       "  st.shared.v4.u32 [%at], {%thread,%thread,%thread,%thread};\n";
   std::string body;
-  for (int i = 0; i < reads; ++i)
-    body +=
-        "  ld.volatile.shared.v4.u32 {" + registers("v", 0, 4) + "}, [%at];\n";
+  for (int i = 0; i < reads; ++i) {
+    body += "  ld.volatile.shared.v4.u32 {" + registers("v", 0, 4) +
+            "}, [%at+" + number(step * i) + "];\n";
+    for (int j = 0; j < 4; ++j)
+      body += "  xor.b32 %sum, %sum, %v" + number(j) + ";\n";
+  }
   return {"shared_bytes_per_clock",
           loop("shared_bytes_per_clock", /*isArchSpecific=*/false, declarations,
-               setup, body, "  mov.u32 %sink, %v0;\n"),
+               setup, body, "  mov.u32 %sink, %sum;\n"),
           threads, double(threads) * reads * 16};
 }
 
