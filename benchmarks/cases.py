@@ -8,7 +8,7 @@ artifact serves all of its sizes.
 """
 
 from dataclasses import dataclass
-from typing import Callable, Dict, Tuple
+from typing import Callable, Dict, Optional, Tuple
 
 
 @dataclass(frozen=True)
@@ -101,11 +101,13 @@ class Case:
 
 @dataclass(frozen=True)
 class Score:
-    """A score change: what it reads, its body, which computes %r from %s, and the same on torch tensors."""
+    """A score change: what it reads, its body, which computes %r from %s, and the same on torch tensors. If it adds an array to
+    the scores, `addend` gives that from the captures, as `[B|1, H|1, Sq, Skv]`."""
 
     captures: Dict[str, str]
     body: str
     apply: Callable
+    addend: Optional[Callable] = None
 
     @property
     def region(self) -> str:
@@ -234,6 +236,21 @@ SCORES = {
         %y = arith.extf %x : bf16 to f32
         %r = arith.addf %s, %y : f32""",
         lambda s, b, h, i, j, c: s + c["bias"][h, i, j],
+        lambda c: c["bias"][None],
+    ),
+    "batch_bias": Score(
+        {"batch_bias": "tensor<?xHEADSx?x?xbf16>"},
+        """%x = tensor.extract %batch_bias[%b, %h, %i, %j] : tensor<?xHEADSx?x?xbf16>
+        %y = arith.extf %x : bf16 to f32
+        %r = arith.addf %s, %y : f32""",
+        lambda s, b, h, i, j, c: s + c["batch_bias"][b, h, i, j],
+        lambda c: c["batch_bias"],
+    ),
+    "wide_bias": Score(
+        {"wide_bias": "tensor<HEADSx?x?xf32>"},
+        """%x = tensor.extract %wide_bias[%h, %i, %j] : tensor<HEADSx?x?xf32>
+        %r = arith.addf %s, %x : f32""",
+        lambda s, b, h, i, j, c: s + c["wide_bias"][h, i, j],
     ),
     "temperature": Score(
         {"temperature": "tensor<HEADSxf32>"},
@@ -258,6 +275,8 @@ def make_captures(torch, case, batch, length):
         "slopes": lambda: torch.exp2(-(torch.arange(case.heads, device="cuda") + 1) * 0.5),
         "table": lambda: torch.randn(case.heads, 2 * MAX_DISTANCE + 1, device="cuda"),
         "bias": lambda: torch.randn(case.heads, length, length, device="cuda", dtype=torch.bfloat16),
+        "batch_bias": lambda: torch.randn(batch, case.heads, length, length, device="cuda", dtype=torch.bfloat16),
+        "wide_bias": lambda: torch.randn(case.heads, length, length, device="cuda"),
         "temperature": lambda: torch.rand(case.heads, device="cuda") + 0.5,
         "paths": lambda: torch.randint(512, (batch, length, length), device="cuda", dtype=torch.int32),
         "embedding": lambda: torch.randn(512, case.heads, device="cuda"),

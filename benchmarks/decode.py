@@ -136,7 +136,7 @@ def main():
         times = {name: [] for name in runs}
         for _ in range(ROUNDS):
             for name, run in runs.items():
-                times[name].append(median_ms(torch, run, options.repeats))
+                times[name].append(median_ms(torch, run, options.repeats, sleep=4_000_000))
         ms = {name: statistics.median(values) for name, values in times.items()}
         print(get_name(case))
         for name, value in ms.items():

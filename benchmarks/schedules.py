@@ -52,7 +52,7 @@ def candidates(dim, mask):
         for keys in range(64, 209, 16):
             for query_stages in (2, 1):
                 if 2 * (query_stages * rows * channels + 2 * keys * 2 * channels) <= SHARED_BYTES:
-                    lazy = ", lazy_rescale = true" if dim >= 192 else ""
+                    lazy = ", lazy_rescale = true" if dim >= 192 else ", lazy_rescale = true, delay_rescale = true"
                     # As the compiler walks over windows: several key heads together.
                     interleave = f", interleave = {KEY_HEADS}" if mask == "sliding_window_causal" else ""
                     yield (
