@@ -216,6 +216,17 @@ ATTNRT_EXPORT int32_t attnrtCheckTensors(const attn_tensor_spec *specs,
                                          int32_t num_args, int32_t device_kind,
                                          const char *function);
 
+/** Checks that dimension `dim` of argument `arg` is the number of tiles of
+    `tile` positions that cover dimension `length_dim` of argument `length_arg`,
+    plus `extra`: a size of the plan of a mask. The arguments have passed
+    attnrtCheckTensors. */
+ATTNRT_EXPORT int32_t attnrtCheckTileCount(const attn_tensor_spec *specs,
+                                           const attn_tensor *const *args,
+                                           int32_t arg, int32_t dim,
+                                           int32_t length_arg,
+                                           int32_t length_dim, int64_t tile,
+                                           int64_t extra, const char *function);
+
 /** Multiprocessors of the current context's device. */
 ATTNRT_EXPORT int32_t attnrtGetMultiprocessorCount(int32_t *count);
 
@@ -256,6 +267,14 @@ ATTNRT_EXPORT int32_t attnrtLaunchKernel(attnrt_kernel *kernel, int64_t gx,
                                          int64_t gy, int64_t gz,
                                          int32_t ctas_per_multiprocessor,
                                          void **params, void *stream);
+
+/** The same, but on devices that can do that (9.0 or later) the kernel may
+   begin while what is before it on `stream` still runs. It must wait for that
+   itself (griddepcontrol.wait) before it does anything that depends on it. */
+ATTNRT_EXPORT int32_t attnrtLaunchKernelEarly(attnrt_kernel *kernel, int64_t gx,
+                                              int64_t gy, int64_t gz,
+                                              int32_t ctas_per_multiprocessor,
+                                              void **params, void *stream);
 
 /** Forgets the modules loaded for `kernel`. To be called before the library
     that holds the kernel is unloaded; no launch of it may be in progress. */

@@ -72,6 +72,8 @@ private:
   PredicateBlock block;
   MaskAnalysis analysis;
   Value first, last, zero, one, walkedLength;
+  /// Whether keys are walked over, not queries.
+  bool isKeyWalk;
   DenseMap<unsigned, Value> emitted;
   IRMapping mapping;
 };
@@ -108,16 +110,16 @@ IntervalEmitter::IntervalEmitter(OpBuilder &builder, Location loc,
                                  const ScoreMask &mask, MaskDim dim,
                                  Value first, int64_t tileSize)
     : b(loc, builder), block(loc, mask), analysis(block.getPositions()),
-      first(first), zero(index(0)), one(index(1)) {
+      first(first), zero(index(0)), one(index(1)),
+      isKeyWalk(dim == MaskDim::Query) {
   if (Value predicate = block.getPredicate())
     analysis.restrict(predicate);
   analysis.setTile(dim, tileSize);
-  bool isQuery = dim == MaskDim::Query;
-  walkedLength = isQuery ? mask.keyLength : mask.queryLength;
+  walkedLength = isKeyWalk ? mask.keyLength : mask.queryLength;
   last = first;
   if (tileSize != 1) {
     Value end = fold<arith::AddIOp>(first, index(tileSize));
-    end = min(end, isQuery ? mask.queryLength : mask.keyLength);
+    end = min(end, isKeyWalk ? mask.queryLength : mask.keyLength);
     last = fold<arith::SubIOp>(end, one);
   }
   mapping.map(block.getPositions().batch, mask.batch);
@@ -261,7 +263,9 @@ IndexRange IntervalEmitter::emitRange(const Interval &interval, bool isOnly) {
       llvm::any_of(interval.lower, [&](const Interval::Bound &bound) {
         return analysis.isKnownAtLeastZero(bound.form);
       });
-  if (isOnly && isPositive) {
+  // The tile of keys that an empty range may meet is masked, since it reaches
+  // beyond the number of keys.
+  if (isOnly && isPositive && isKeyWalk) {
     end = max(end, zero);
     if (guards)
       end = select(guards, end, zero);
@@ -394,7 +398,8 @@ TileRanges IntervalEmitter::emitTiles(int64_t walkedSize) {
   if (isOpaque)
     return {attendedTiles, {}};
 
-  // From here on every position is masked.
+  // From here on every position is masked. Queries beyond the length need no
+  // mask.
   Value tail = walkedLength;
   for (const Interval &interval : tails) {
     Value begin = emitBegin(interval);
@@ -403,6 +408,8 @@ TileRanges IntervalEmitter::emitTiles(int64_t walkedSize) {
     tail = min(tail, begin);
   }
   Value tailTile = fold<arith::DivUIOp>(max(tail, zero), index(walkedSize));
+  if (!isKeyWalk)
+    tailTile = select(less(tail, walkedLength), tailTile, allTiles);
   SmallVector<IndexRange> maskedTiles =
       emitDisjoint(maskedGroups, isMaskedSorted, /*isOnly=*/false, walkedSize);
   // Whatever the tile, it does not reach behind a tail without guards.
@@ -418,8 +425,12 @@ TileRanges IntervalEmitter::emitTiles(int64_t walkedSize) {
     auto clamp = [&](Value tile, Value high) {
       return min(max(tile, begin), high);
     };
-    Value cut = clamp(tailTile, end);
-    result.masked.push_back({cut, end});
+    Value cut = end;
+    bool isCut = isKeyWalk || !tails.empty();
+    if (isCut) {
+      cut = clamp(tailTile, end);
+      result.masked.push_back({cut, end});
+    }
     // An empty range takes the place of the end of the one before it, so that
     // nothing lies between the two.
     ArrayRef<Interval> behind = lasting;
@@ -438,11 +449,12 @@ TileRanges IntervalEmitter::emitTiles(int64_t walkedSize) {
       }
       Value low = clamp(maskedTiles[j].begin, cut);
       result.masked.push_back({low, cut});
+      isCut = true;
       cut = low;
       behind = cutting;
     }
     const Group *before = i == 0 ? nullptr : &attendedGroups[i - 1];
-    if (!isKnown || mayLieBetween(group, before, behind, walkedSize))
+    if (!isCut || !isKnown || mayLieBetween(group, before, behind, walkedSize))
       result.full.push_back({begin, cut});
     else
       result.masked.back().begin = begin;
@@ -479,6 +491,53 @@ TileRanges attn::emitTileRanges(OpBuilder &builder, Location loc,
   if (notAffine)
     llvm::append_range(*notAffine, emitter.getNotAffine());
   return ranges;
+}
+
+Value TileWalk::add(ImplicitLocOpBuilder &b, ArrayRef<IndexRange> ranges,
+                    Value firstStep) {
+  auto index = [&](int64_t value) -> Value {
+    return arith::ConstantIndexOp::create(b, value);
+  };
+  auto addRange = [&](Value begin, Value end) {
+    bool isFirst = parts.empty();
+    // A range that goes on where the last one ended has the same base.
+    if (isFirst || (isDescending ? end : begin) != walkedTo) {
+      Value base = begin;
+      // The tile of a descending walk that visits none is one that exists.
+      if (isDescending)
+        base = arith::SubIOp::create(
+            b, arith::MaxSIOp::create(b, end, index(1)).getResult(), index(1));
+      if (!isFirst && isDescending)
+        base = arith::AddIOp::create(b, base, firstStep);
+      else if (!isFirst)
+        base = arith::SubIOp::create(b, base, firstStep);
+      parts.push_back({firstStep, base});
+    }
+    walkedTo = isDescending ? begin : end;
+    Value tiles = arith::SubIOp::create(b, end, begin);
+    firstStep = isFirst
+                    ? tiles
+                    : arith::AddIOp::create(b, firstStep, tiles).getResult();
+  };
+  if (isDescending)
+    for (auto [begin, end] : ranges)
+      addRange(begin, end);
+  else
+    for (auto [begin, end] : llvm::reverse(ranges))
+      addRange(begin, end);
+  return firstStep;
+}
+
+Value TileWalk::emitTile(ImplicitLocOpBuilder &b, Value step) const {
+  Value base = parts.front().base;
+  for (auto [firstStep, nextBase] : llvm::drop_begin(parts)) {
+    Value isNext =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::sge, step, firstStep);
+    base = arith::SelectOp::create(b, isNext, nextBase, base);
+  }
+  if (isDescending)
+    return arith::SubIOp::create(b, base, step);
+  return arith::AddIOp::create(b, base, step);
 }
 
 std::optional<SmallVector<IndexRange>>

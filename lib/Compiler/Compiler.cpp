@@ -99,6 +99,7 @@ static void buildStage(OpPassManager &pm, const CompilerOptions &options,
   target.database = options.database;
   target.dropout = options.dropout;
   target.maskBudget = options.maskBudget;
+  target.explicitPlans = options.explicitPlans;
   switch (stage) {
   case Stage::Input:
     return;

@@ -225,12 +225,42 @@ void EntryPointBuilder::createCall(StringRef name, StringRef specs,
                        onHost ? ATTNRT_KIND_HOST : ATTNRT_KIND_CUDA),
        emitAddressOf(builder, loc, (namePrefix + described.getName()).str())});
   Value zero = emitIntConstant(builder, loc, i32, 0);
-  Value isOk =
-      LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::eq, status, zero);
-  LLVM::CondBrOp::create(builder, loc, isOk, run, ValueRange(), leave,
-                         ValueRange(status));
+  auto leaveUnlessOk = [&](Value status, Block *next) {
+    Value isOk = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::eq,
+                                      status, zero);
+    LLVM::CondBrOp::create(builder, loc, isOk, next, ValueRange(), leave,
+                           ValueRange(status));
+    builder.setInsertionPointToStart(next);
+  };
+  for (unsigned i = 0; i < numArguments; ++i) {
+    auto counts =
+        described.getArgAttrOfType<DenseI64ArrayAttr>(i, argTileCountsAttrName);
+    if (!counts)
+      continue;
+    for (ArrayRef<int64_t> rest = counts; rest.size() >= tileCountFields;
+         rest = rest.drop_front(tileCountFields)) {
+      Block *next;
+      {
+        OpBuilder::InsertionGuard blockGuard(builder);
+        next = builder.createBlock(run);
+      }
+      leaveUnlessOk(status, next);
+      SmallVector<Value> operands = {emitAddressOf(builder, loc, specs),
+                                     arguments,
+                                     emitIntConstant(builder, loc, i32, i)};
+      // Numbers of arguments and dimensions, then the tile and what is added.
+      for (auto [index, field] :
+           llvm::enumerate(rest.take_front(tileCountFields)))
+        operands.push_back(
+            emitIntConstant(builder, loc, index < 3 ? i32 : i64, field));
+      operands.push_back(emitAddressOf(
+          builder, loc, (namePrefix + described.getName()).str()));
+      status = emitRuntimeCall(builder, loc, module, "attnrtCheckTileCount",
+                               operands);
+    }
+  }
+  leaveUnlessOk(status, run);
 
-  builder.setInsertionPointToStart(run);
   SmallVector<Value> operands;
   for (unsigned i = 0; i < numArguments; ++i) {
     Value tensor = emitField(pointer, arguments, i * sizeof(void *));

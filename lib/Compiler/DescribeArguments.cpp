@@ -44,15 +44,22 @@ using ArgumentDim = std::pair<unsigned, unsigned>;
 /// Which sizes of a function's arguments are equal, and what they are called.
 struct SizeClasses {
   llvm::EquivalenceClasses<ArgumentDim> classes;
-  std::map<ArgumentDim, StringRef> names;
+  std::map<ArgumentDim, std::string> names;
 
   void unite(ArrayRef<ArgumentDim> dims, StringRef name) {
     for (ArgumentDim dim : dims) {
       classes.unionSets(dims.front(), dim);
       if (!name.empty())
-        names.try_emplace(dim, name);
+        names.try_emplace(dim, name.str());
     }
   }
+};
+
+/// A size of an argument, the plan of a mask, that is the number of tiles of
+/// `length`, plus `extra`.
+struct TileCount {
+  ArgumentDim dim, length;
+  int64_t tile, extra;
 };
 } // namespace
 
@@ -147,9 +154,73 @@ static void uniteSizes(AttentionOpInterface op, func::FuncOp func,
     else
       llvm::append_range(batches, sequences);
   }
+  if (auto attention = dyn_cast<AttentionOp>(op.getOperation());
+      attention && attention.getPlan())
+    batches.emplace_back(attention.getPlan(), 0);
   unite(batches, "batch", func, sizes);
   unite(queries, "queries", func, sizes);
   unite(keys, "keys", func, sizes);
+}
+
+/// The argument's size that `size` is, if it is one.
+static std::optional<ArgumentDim> resolveSize(Value size, func::FuncOp func) {
+  auto source = size.getDefiningOp<memref::DimOp>();
+  std::optional<int64_t> index =
+      source ? source.getConstantIndex() : std::nullopt;
+  if (!index)
+    return std::nullopt;
+  return resolveDim(source.getSource(), *index, func);
+}
+
+/// Finds the sizes of plans that follow from lengths, and gives them names.
+static SmallVector<TileCount> findTileCounts(func::FuncOp func,
+                                             SizeClasses &sizes) {
+  SmallVector<TileCount> counts;
+  auto add = [&](Value plan, unsigned dim, std::optional<ArgumentDim> length,
+                 int64_t tile, int64_t extra) {
+    BlockArgument argument = getArgument(plan, func);
+    if (!argument || !length ||
+        !cast<MemRefType>(argument.getType()).isDynamicDim(dim))
+      return;
+    ArgumentDim counted(argument.getArgNumber(), dim);
+    counts.push_back({counted, *length, tile, extra});
+    auto named = sizes.names.find(*length);
+    std::string text = named == sizes.names.end() ? "length" : named->second;
+    text = "ceil(" + text + " / " + std::to_string(tile) + ")";
+    if (extra)
+      text += " + " + std::to_string(extra);
+    sizes.names.try_emplace(counted, text);
+  };
+  auto addBoth = [&](Value plan, Attribute schedule,
+                     std::optional<ArgumentDim> queries,
+                     std::optional<ArgumentDim> keys) {
+    auto [queryTile, keyTile] = PlanMaskOp::getTiles(schedule);
+    add(plan, 2, queries, queryTile, 0);
+    add(plan, 3, keys, keyTile, PlanMaskOp::extraEntries);
+  };
+  func.walk([&](AttentionOp op) {
+    if (op.getPlan() && op.getScheduleAttr())
+      addBoth(op.getPlan(), op.getScheduleAttr(),
+              resolveDim(op.getQuery(), 2, func),
+              resolveDim(op.getKey(), 2, func));
+  });
+  func.walk([&](PlanMaskOp op) {
+    std::optional<ArgumentDim> batch = resolveSize(op.getBatch(), func);
+    std::optional<ArgumentDim> queries = resolveSize(op.getQueries(), func);
+    std::optional<ArgumentDim> keys = resolveSize(op.getKeys(), func);
+    if (batch) {
+      sizes.unite(*batch, "batch");
+      if (BlockArgument argument = getArgument(op.getOut(), func))
+        sizes.unite({*batch, {argument.getArgNumber(), 0}}, "batch");
+    }
+    if (queries)
+      sizes.unite(*queries, "queries");
+    if (keys)
+      sizes.unite(*keys, "keys");
+    if (op.getScheduleAttr())
+      addBoth(op.getOut(), op.getScheduleAttr(), queries, keys);
+  });
+  return counts;
 }
 
 /// Unites the sizes that one loop of `op` runs over.
@@ -411,6 +482,9 @@ static SmallVector<std::string> getArgumentNames(func::FuncOp func) {
     }
     if (Value mask = op.getDropoutMask())
       setName(getArgument(mask, func), "dropout_mask");
+    if (auto attention = dyn_cast<AttentionOp>(op.getOperation());
+        attention && attention.getPlan())
+      setName(getArgument(attention.getPlan(), func), "plan");
   });
   func.walk([&](MatmulOp op) {
     setName(getArgument(op.getLhs(), func), "lhs");
@@ -458,6 +532,7 @@ static LogicalResult describe(func::FuncOp func, int64_t stagedAlignment) {
   });
   func.walk([&](linalg::LinalgOp op) { uniteSizes(op, func, sizes); });
   uniteNotedSizes(func, sizes);
+  SmallVector<TileCount> tileCounts = findTileCounts(func, sizes);
 
   // Number the dynamic sizes in the order of arguments. A class with a static
   // size has that size everywhere.
@@ -481,7 +556,7 @@ static LogicalResult describe(func::FuncOp func, int64_t stagedAlignment) {
         numbers.try_emplace(leader, -1 - int64_t(symbols.size()));
     if (isNew) {
       auto given = sizes.names.find(dim);
-      std::string name = given == sizes.names.end() ? "" : given->second.str();
+      std::string name = given == sizes.names.end() ? "" : given->second;
       if (name.empty())
         name = ("size" + Twine(symbols.size())).str();
       std::string unique = name;
@@ -509,6 +584,14 @@ static LogicalResult describe(func::FuncOp func, int64_t stagedAlignment) {
                     builder.getI32IntegerAttr(alignment));
     if (written.contains(argument) || mayBeWritten(argument))
       func.setArgAttr(index, argOutputAttrName, builder.getUnitAttr());
+    SmallVector<int64_t> counts;
+    for (const TileCount &count : tileCounts)
+      if (count.dim.first == index)
+        counts.append({count.dim.second, count.length.first,
+                       count.length.second, count.tile, count.extra});
+    if (!counts.empty())
+      func.setArgAttr(index, argTileCountsAttrName,
+                      builder.getDenseI64ArrayAttr(counts));
   }
   func->setAttr(symbolsAttrName, builder.getArrayAttr(symbols));
   return success();

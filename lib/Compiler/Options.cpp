@@ -75,6 +75,8 @@ std::optional<std::string> attn::setOption(CompilerOptions &options,
     return setText(options.dropout);
   if (name == "mask-budget")
     return expect(!value.getAsInteger(10, options.maskBudget), "a number");
+  if (name == "explicit-plans")
+    return setFlag(options.explicitPlans);
   if (name == "cuda-path")
     return setText(options.toolkit);
   if (name == "ptxas-options")

@@ -16,6 +16,7 @@
 #include "attn/Conversion/Passes.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "attn/Target/Passes.h"
 #include "attn/Target/TargetInfo.h"
 #include "mlir/Conversion/ConvertToLLVM/ToLLVMPass.h"
@@ -54,8 +55,6 @@ void attn::buildSchedulePipeline(OpPassManager &pm,
   pm.addPass(createAttnReassociatePass(reassociate));
   AttnFusePassOptions fuse;
   fuse.target = options.target;
-  // Kernels of GPUs with these regions have not been run.
-  fuse.elements = !options.isGPU();
   pm.addPass(createAttnFusePass(fuse));
   pm.addPass(createAttnCheckRegionsPass());
   pm.addPass(createAttnSimplifyMasksPass());
@@ -68,6 +67,9 @@ void attn::buildSchedulePipeline(OpPassManager &pm,
   choose.target = options.target;
   choose.database = options.database;
   pm.addNestedPass<func::FuncOp>(createChooseSchedulePass(choose));
+  AttnPlanMasksPassOptions plans;
+  plans.outline = options.explicitPlans;
+  pm.addPass(createAttnPlanMasksPass(plans));
 }
 
 void attn::buildBufferizationPipeline(
@@ -94,6 +96,9 @@ void attn::buildTilingPipeline(OpPassManager &pm,
 void attn::buildKernelPipeline(OpPassManager &pm,
                                const TargetPipelineOptions &options) {
   pm.addPass(createAttnApplySchedulesPass());
+  std::unique_ptr<TargetInfo> target = createTargetInfo(options.target);
+  if (target && target->hasEarlyLaunches())
+    pm.addPass(attn_tile::createAttnTileOverlapLaunchesPass());
   AttnLowerOverlapPassOptions lower;
   lower.target = options.target;
   pm.addNestedPass<func::FuncOp>(createAttnLowerOverlapPass(lower));

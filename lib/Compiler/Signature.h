@@ -26,6 +26,9 @@ inline constexpr llvm::StringLiteral argNameAttrName = "attn.name";
 inline constexpr llvm::StringLiteral argDimsAttrName = "attn.dims";
 inline constexpr llvm::StringLiteral argAlignmentAttrName = "attn.alignment";
 inline constexpr llvm::StringLiteral argOutputAttrName = "attn.output";
+inline constexpr llvm::StringLiteral argTileCountsAttrName = "attn.tile_counts";
+/// Numbers in an `attn.tile_counts` for each size.
+inline constexpr size_t tileCountFields = 5;
 /// Attribute of functions.
 inline constexpr llvm::StringLiteral symbolsAttrName = "attn.symbols";
 

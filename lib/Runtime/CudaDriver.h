@@ -29,6 +29,7 @@ using CUcontext = struct CUctx_st *;
 using CUmodule = struct CUmod_st *;
 using CUfunction = struct CUfunc_st *;
 using CUstream = struct CUstream_st *;
+using CUmemoryPool = struct CUmemPoolHandle_st *;
 using CUevent = struct CUevent_st *;
 
 /// The values of the driver's enumerations that are used. Values of the
@@ -62,6 +63,11 @@ enum : int {
   JitErrorLogBufferSize = 6,
 
   LaunchClusterDimension = 4,
+  LaunchProgrammaticStreamSerialization = 6,
+
+  MemAllocationPinned = 1,
+  MemLocationDevice = 1,
+  MemPoolReleaseThreshold = 4,
 
   HostAllocPortable = 1,
   HostAllocDeviceMap = 2,
@@ -81,6 +87,7 @@ struct LaunchAttribute {
     struct {
       unsigned x, y, z;
     } cluster;
+    int programmaticStreamSerializationAllowed;
   } value;
 };
 static_assert(sizeof(LaunchAttribute) == 72, "layout of CUlaunchAttribute");
@@ -95,6 +102,18 @@ struct LaunchConfig {
   unsigned numAttributes;
 };
 static_assert(sizeof(LaunchConfig) == 56, "layout of CUlaunchConfig");
+
+/// CUmemPoolProps.
+struct MemPoolProperties {
+  int allocationType;
+  int handleTypes;
+  int locationType;
+  int locationId;
+  void *securityAttributes;
+  size_t maxSize;
+  unsigned char reserved[56];
+};
+static_assert(sizeof(MemPoolProperties) == 88, "layout of CUmemPoolProps");
 
 /// X(member, symbol, parameters): functions that every driver must have.
 #define ATTNRT_CUDA_FUNCTIONS(X)                                               \
@@ -147,6 +166,11 @@ static_assert(sizeof(LaunchConfig) == 56, "layout of CUlaunchConfig");
   X(exchangeCaptureMode, "cuThreadExchangeStreamCaptureMode", (int *))         \
   X(memAllocAsync, "cuMemAllocAsync", (CUdeviceptr *, size_t, CUstream))       \
   X(memFreeAsync, "cuMemFreeAsync", (CUdeviceptr, CUstream))                   \
+  X(memPoolCreate, "cuMemPoolCreate",                                          \
+    (CUmemoryPool *, const MemPoolProperties *))                               \
+  X(memPoolSetAttribute, "cuMemPoolSetAttribute", (CUmemoryPool, int, void *)) \
+  X(memAllocFromPoolAsync, "cuMemAllocFromPoolAsync",                          \
+    (CUdeviceptr *, size_t, CUmemoryPool, CUstream))                           \
   X(tensorMapEncodeTiled, "cuTensorMapEncodeTiled",                            \
     (void *, int, uint32_t, void *, const uint64_t *, const uint64_t *,        \
      const uint32_t *, const uint32_t *, int, int, int, int))
@@ -183,6 +207,8 @@ struct ContextInfo {
   mutable std::atomic<int32_t *> fault{nullptr};
   /// Streams that run beside those of callers; never freed.
   mutable std::atomic<SideStream *> sides{nullptr};
+  /// What scratch memory comes from; null until some is needed.
+  mutable std::atomic<CUmemoryPool> pool{nullptr};
 };
 
 /// Opens and initialises the driver once. On failure says why.

@@ -259,9 +259,11 @@ static int32_t setLaunchError(const CudaDriver &driver, CUresult result,
   return setCudaError(driver, result, action);
 }
 
-int32_t attnrtLaunchKernel(attnrt_kernel *kernel, int64_t gx, int64_t gy,
-                           int64_t gz, int32_t ctas_per_multiprocessor,
-                           void **params, void *stream) {
+/// Launches a kernel; an early one need not wait for what is before it on the
+/// stream, if device and driver can do that.
+static int32_t launchKernel(attnrt_kernel *kernel, int64_t gx, int64_t gy,
+                            int64_t gz, int32_t ctas_per_multiprocessor,
+                            void **params, void *stream, bool isEarly) {
   if (gx == 0 || gy == 0 || gz == 0)
     return ATTN_OK;
 
@@ -302,7 +304,8 @@ int32_t attnrtLaunchKernel(attnrt_kernel *kernel, int64_t gx, int64_t gy,
     if (int32_t status = loadKernel(*driver, kernel, context, &loaded))
       return status;
 
-  if (cluster == 1) {
+  isEarly = isEarly && driver->launchKernelEx && context->major >= 9;
+  if (cluster == 1 && !isEarly) {
     if (CUresult result = driver->launchKernel(
             loaded->function, gx, gy, gz, kernel->block_size, 1, 1,
             kernel->shared_bytes, static_cast<CUstream>(stream), params,
@@ -316,9 +319,18 @@ int32_t attnrtLaunchKernel(attnrt_kernel *kernel, int64_t gx, int64_t gy,
                           "kernel '%s' needs clusters; the CUDA driver is too "
                           "old for them (11.8 or later is needed)",
                           kernel->name);
-  LaunchAttribute attribute = {};
-  attribute.id = LaunchClusterDimension;
-  attribute.value.cluster = {static_cast<unsigned>(cluster), 1, 1};
+  LaunchAttribute attributes[2] = {};
+  unsigned numAttributes = 0;
+  if (cluster > 1) {
+    LaunchAttribute &attribute = attributes[numAttributes++];
+    attribute.id = LaunchClusterDimension;
+    attribute.value.cluster = {static_cast<unsigned>(cluster), 1, 1};
+  }
+  if (isEarly) {
+    LaunchAttribute &attribute = attributes[numAttributes++];
+    attribute.id = LaunchProgrammaticStreamSerialization;
+    attribute.value.programmaticStreamSerializationAllowed = 1;
+  }
   LaunchConfig config = {};
   config.gridX = gx;
   config.gridY = gy;
@@ -328,10 +340,24 @@ int32_t attnrtLaunchKernel(attnrt_kernel *kernel, int64_t gx, int64_t gy,
   config.blockZ = 1;
   config.sharedBytes = kernel->shared_bytes;
   config.stream = static_cast<CUstream>(stream);
-  config.attributes = &attribute;
-  config.numAttributes = 1;
+  config.attributes = attributes;
+  config.numAttributes = numAttributes;
   if (CUresult result =
           driver->launchKernelEx(&config, loaded->function, params, nullptr))
     return setLaunchError(*driver, result, *kernel, gx, gy, gz);
   return ATTN_OK;
+}
+
+int32_t attnrtLaunchKernel(attnrt_kernel *kernel, int64_t gx, int64_t gy,
+                           int64_t gz, int32_t ctas_per_multiprocessor,
+                           void **params, void *stream) {
+  return launchKernel(kernel, gx, gy, gz, ctas_per_multiprocessor, params,
+                      stream, /*isEarly=*/false);
+}
+
+int32_t attnrtLaunchKernelEarly(attnrt_kernel *kernel, int64_t gx, int64_t gy,
+                                int64_t gz, int32_t ctas_per_multiprocessor,
+                                void **params, void *stream) {
+  return launchKernel(kernel, gx, gy, gz, ctas_per_multiprocessor, params,
+                      stream, /*isEarly=*/true);
 }

@@ -31,8 +31,6 @@ Value LoweredMemRef::getStride(OpBuilder &builder, Location loc,
   int64_t offset;
   bool known = succeeded(type.getStridesAndOffset(strides, offset));
   int64_t stride = known ? strides[dim] : ShapedType::kDynamic;
-  if (dim == type.getRank() - 1 && ShapedType::isDynamic(stride))
-    stride = 1;
   if (ShapedType::isDynamic(stride))
     return values[1 + type.getRank() + dim];
   return arith::ConstantIntOp::create(builder, loc, stride, 64);

@@ -8,11 +8,11 @@
 //
 // How kernels are written in the instructions of sm_90a.
 //
-// A staged tile is cut into blocks of 64 columns of 16-bit values. A block is
-// rows x 128 bytes with the 128-byte swizzle that TMA writes and wgmma reads;
-// blocks follow one another. Columns beyond the tile's are zero. Matrix
-// descriptors: PTX ISA, section on asynchronous warpgroup-level matrix
-// instructions.
+// A staged tile is cut into blocks of 128 bytes of columns, 64 of 16-bit
+// values. A block is rows x 128 bytes with the 128-byte swizzle that TMA writes
+// and wgmma reads; blocks follow one another. Columns beyond the tile's are
+// zero. Matrix descriptors: PTX ISA, section on asynchronous warpgroup-level
+// matrix instructions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +26,7 @@ using namespace mlir;
 using namespace mlir::attn;
 using attn_tile::BufferType;
 
-/// Columns and bytes of a row of one swizzled block.
+/// Columns of 16-bit values and bytes of a row of one swizzled block.
 static constexpr int64_t blockColumns = 64;
 static constexpr int64_t blockRowBytes = 128;
 /// Rows of a staged tile that one warpgroup multiplies, and columns of one
@@ -44,6 +44,7 @@ class SM90aTarget : public TargetInfo {
 public:
   StringRef getName() const override { return "sm_90a"; }
   StringRef getFeatures() const override { return "+ptx90"; }
+  bool hasEarlyLaunches() const override { return true; }
   int64_t getSharedMemoryBytes() const override { return 227 * 1024; }
 
   LogicalResult
@@ -56,7 +57,7 @@ public:
 
   void emitInitBarriers(OpBuilder &builder, Location loc,
                         const StagedTile &stage, const StageThreads &threads,
-                        BufferType type) const override;
+                        BufferType type, bool byThreads) const override;
   void emitInitDone(OpBuilder &builder, Location loc) const override;
   void emitAcquire(OpBuilder &builder, Location loc, const StagedTile &stage,
                    Value parity, BufferType type) const override;
@@ -72,8 +73,11 @@ public:
   void emitClear(OpBuilder &builder, Location loc, const StagedTile &stage,
                  BufferType type, Value firstRow,
                  const ThreadPosition &position) const override;
+  FailureOr<SmallVector<Value>>
+  emitRead(OpBuilder &builder, attn_tile::ReadOp op, const StagedTile &stage,
+           const ThreadPosition &position) const override;
   void emitRelease(OpBuilder &builder, Location loc, const StagedTile &stage,
-                   BufferType type,
+                   BufferType type, bool byThreads,
                    const ThreadPosition &position) const override;
   LogicalResult emitShare(OpBuilder &builder, attn_tile::ShareOp op,
                           ValueRange tile, const StagedTile &stage,
@@ -108,14 +112,20 @@ static bool isRow(BufferType type) {
   return type.getShape()[0] == 1 && type.getElementType().isF32();
 }
 
-/// Threads of which one releases a stage.
-static int64_t getReleasingThreads(BufferType type) {
-  return isRow(type) ? 32 : warpgroupThreads;
+/// Threads of which one releases a stage: what products have read, all threads
+/// of a warpgroup have waited for; what threads read, only those of the warp.
+static int64_t getReleasingThreads(bool byThreads) {
+  return byThreads ? 32 : warpgroupThreads;
 }
 
-/// Number of 64-column blocks of a staged tile.
+/// Columns of a block of a staged tile.
+static int64_t getBlockColumns(BufferType type) {
+  return blockRowBytes * 8 / type.getElementType().getIntOrFloatBitWidth();
+}
+
+/// Number of blocks of a staged tile.
 static int64_t getNumBlocks(BufferType type) {
-  return llvm::divideCeil(type.getShape()[1], blockColumns);
+  return llvm::divideCeil(type.getShape()[1], getBlockColumns(type));
 }
 
 /// Bytes of one block.
@@ -157,8 +167,8 @@ LogicalResult SM90aTarget::verifyStagedTile(
     BufferType type, function_ref<InFlightDiagnostic()> emitError) const {
   if (isRow(type) && type.getShape()[1] % 8 == 0 && type.getShape()[1] <= 256)
     return success();
-  if (!isa<BFloat16Type, Float16Type>(type.getElementType()))
-    return emitError() << "sm_90a stages tiles of bf16 or f16 values (was "
+  if (!isa<BFloat16Type, Float16Type, Float32Type>(type.getElementType()))
+    return emitError() << "sm_90a stages tiles of bf16, f16 or f32 values (was "
                        << type.getElementType() << ")";
   for (int64_t size : type.getShape())
     if (size % 8 != 0 || size > 256)
@@ -183,13 +193,13 @@ int64_t SM90aTarget::getStageBytes(BufferType type) const {
 
 void SM90aTarget::emitInitBarriers(OpBuilder &builder, Location loc,
                                    const StagedTile &stage,
-                                   const StageThreads &threads,
-                                   BufferType type) const {
+                                   const StageThreads &threads, BufferType,
+                                   bool byThreads) const {
   StringRef code = "mbarrier.init.shared::cta.b64 [$0], $1;";
   ptx::emit(builder, loc, code, "r,r",
             {stage.full, ptx::constant(builder, loc, 1)});
   // One thread of each warpgroup, or of each warp, releases.
-  int64_t releases = threads.consumers / getReleasingThreads(type);
+  int64_t releases = threads.consumers / getReleasingThreads(byThreads);
   ptx::emit(builder, loc, code, "r,r",
             {stage.empty, ptx::constant(builder, loc, releases)});
 }
@@ -223,7 +233,7 @@ LogicalResult SM90aTarget::emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
   auto map = dyn_cast<attn_tile::TensorMapType>(op.getSource().getType());
   if (!map)
     return op.emitOpError("must copy through a tensor map on sm_90a");
-  int64_t boxColumns = isRow(type) ? type.getShape()[1] : blockColumns;
+  int64_t boxColumns = isRow(type) ? type.getShape()[1] : getBlockColumns(type);
   if (map.getBox() != ArrayRef<int64_t>{type.getShape()[0], boxColumns})
     return op.emitOpError("tensor map must have the box ")
            << type.getShape()[0] << "x" << boxColumns << " on sm_90a";
@@ -242,9 +252,9 @@ LogicalResult SM90aTarget::emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
     Value address = arith::AddIOp::create(
         builder, loc, stage.address,
         ptx::constant(builder, loc, block * getBlockBytes(type)));
-    Value column = arith::AddIOp::create(
-        builder, loc, indices.back(),
-        ptx::constant(builder, loc, block * blockColumns));
+    Value column =
+        arith::AddIOp::create(builder, loc, indices.back(),
+                              ptx::constant(builder, loc, block * boxColumns));
     SmallVector<Value> operands = {address, source.front(), stage.full, column};
     llvm::append_range(operands, llvm::reverse(indices.drop_back()));
     ptx::emit(builder, loc, code, constraints, operands);
@@ -291,12 +301,11 @@ void SM90aTarget::emitClear(OpBuilder &builder, Location loc,
 }
 
 void SM90aTarget::emitRelease(OpBuilder &builder, Location loc,
-                              const StagedTile &stage, BufferType type,
+                              const StagedTile &stage, BufferType,
+                              bool byThreads,
                               const ThreadPosition &position) const {
-  // What products have read, all threads of a warpgroup have waited for; what
-  // threads read, only those of the warp.
-  int64_t threads = getReleasingThreads(type);
-  if (isRow(type))
+  int64_t threads = getReleasingThreads(byThreads);
+  if (byThreads)
     ptx::emit(builder, loc, "bar.warp.sync 0xffffffff;", "~{memory}");
   Value number = arith::AndIOp::create(
       builder, loc, position.thread, ptx::constant(builder, loc, threads - 1));
@@ -316,6 +325,54 @@ static constexpr int64_t shareBarrier = 8;
 /// also clears rows.
 static constexpr int64_t firstStoreBarrier = 8;
 
+namespace {
+/// Where the lanes of a warp point `stmatrix` and `ldmatrix` to, for four 8x8
+/// matrices of a stage, whose rows start where eight lanes each say: both
+/// halves of the warp's 16 rows, those of number `warp` of the stage, in two
+/// groups of 8 columns.
+class MatrixAddresses {
+public:
+  MatrixAddresses(OpBuilder &builder, Location loc, Value stage,
+                  int64_t blockBytes, Value thread, Value warp)
+      : builder(builder), loc(loc), blockBytes(blockBytes) {
+    Value lane = arith::AndIOp::create(builder, loc, thread, constant(31));
+    Value row = arith::AddIOp::create(
+        builder, loc,
+        arith::ShLIOp::create(builder, loc, warp, constant(4)).getResult(),
+        arith::AndIOp::create(builder, loc, lane, constant(15)).getResult());
+    group = arith::ShRUIOp::create(builder, loc, lane, constant(4));
+    group = arith::XOrIOp::create(
+        builder, loc, group,
+        arith::AndIOp::create(builder, loc, lane, constant(7)).getResult());
+    group = arith::ShLIOp::create(builder, loc, group, constant(4));
+    rowAddress = arith::AddIOp::create(
+        builder, loc, stage,
+        arith::MulIOp::create(builder, loc, row, constant(blockRowBytes))
+            .getResult());
+  }
+
+  /// For the matrices from `column` of the stage on. A group of columns is 16
+  /// bytes, which the swizzle moves by the row.
+  Value get(int64_t column) {
+    Value inBlock = arith::XOrIOp::create(builder, loc, group,
+                                          constant(column % blockColumns * 2));
+    return arith::AddIOp::create(
+        builder, loc, rowAddress,
+        arith::AddIOp::create(builder, loc, inBlock,
+                              constant(column / blockColumns * blockBytes))
+            .getResult());
+  }
+
+private:
+  Value constant(int64_t value) { return ptx::constant(builder, loc, value); }
+
+  OpBuilder &builder;
+  Location loc;
+  int64_t blockBytes;
+  Value group, rowAddress;
+};
+} // namespace
+
 /// Stores `columns` columns of a tile of 16-bit values, from `tileColumn` on,
 /// to those of a stage from `stageColumn` on: the 16 rows of each warp to those
 /// of number `warp` of the stage.
@@ -323,36 +380,10 @@ static void emitStoreMatrices(OpBuilder &builder, Location loc, ValueRange tile,
                               int64_t tileColumn, int64_t columns, Value stage,
                               int64_t stageColumn, int64_t blockBytes,
                               Value thread, Value warp) {
-  auto constant = [&](int64_t value) {
-    return ptx::constant(builder, loc, value);
-  };
-  // `stmatrix` stores four 8x8 matrices, whose rows start where eight lanes
-  // each say: both halves of the warp's 16 rows, in two groups of 8 columns. A
-  // group of columns is 16 bytes, which the swizzle moves by the row.
-  Value lane = arith::AndIOp::create(builder, loc, thread, constant(31));
-  Value row = arith::AddIOp::create(
-      builder, loc,
-      arith::ShLIOp::create(builder, loc, warp, constant(4)).getResult(),
-      arith::AndIOp::create(builder, loc, lane, constant(15)).getResult());
-  Value group = arith::ShRUIOp::create(builder, loc, lane, constant(4));
-  group = arith::XOrIOp::create(
-      builder, loc, group,
-      arith::AndIOp::create(builder, loc, lane, constant(7)).getResult());
-  group = arith::ShLIOp::create(builder, loc, group, constant(4));
-  Value rowAddress = arith::AddIOp::create(
-      builder, loc, stage,
-      arith::MulIOp::create(builder, loc, row, constant(blockRowBytes))
-          .getResult());
+  MatrixAddresses addresses(builder, loc, stage, blockBytes, thread, warp);
   int64_t pairs = tile.size() / 2, first = tileColumn / 8;
   for (int64_t i = 0; i < columns / 8; i += 2) {
-    int64_t column = stageColumn + i * 8;
-    Value inBlock = arith::XOrIOp::create(builder, loc, group,
-                                          constant(column % blockColumns * 2));
-    Value address = arith::AddIOp::create(
-        builder, loc, rowAddress,
-        arith::AddIOp::create(builder, loc, inBlock,
-                              constant(column / blockColumns * blockBytes))
-            .getResult());
+    Value address = addresses.get(stageColumn + i * 8);
     ptx::emit(builder, loc,
               "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], "
               "{$1, $2, $3, $4};",
@@ -360,6 +391,96 @@ static void emitStoreMatrices(OpBuilder &builder, Location loc, ValueRange tile,
               {address, tile[first + i], tile[pairs + first + i],
                tile[first + i + 1], tile[pairs + first + i + 1]});
   }
+}
+
+/// Reads 16-bit values of a stage: the 16 rows of each warp.
+static SmallVector<Value> emitLoadMatrices(OpBuilder &builder, Location loc,
+                                           BufferType type, Value stage,
+                                           Value thread, Value warp) {
+  MatrixAddresses addresses(builder, loc, stage, getBlockBytes(type), thread,
+                            warp);
+  int64_t pairs = type.getShape()[1] / 8;
+  SmallVector<Value> registers(2 * pairs);
+  SmallVector<Type> types(4, builder.getI32Type());
+  for (int64_t i = 0; i < pairs; i += 2) {
+    SmallVector<Value> words = ptx::emitWithResults(
+        builder, loc, types,
+        "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {$0, $1, $2, $3}, [$4];",
+        "=r,=r,=r,=r,r,~{memory}", addresses.get(i * 8));
+    registers[i] = words[0];
+    registers[pairs + i] = words[1];
+    registers[i + 1] = words[2];
+    registers[pairs + i + 1] = words[3];
+  }
+  return registers;
+}
+
+/// Reads f32 values of a stage, pairs of neighbours of two rows of a warp. The
+/// swizzle moves 16 bytes by the row.
+static SmallVector<Value> emitLoadPairs(OpBuilder &builder, Location loc,
+                                        BufferType type, Value stage,
+                                        Value thread, Value warp) {
+  constexpr int64_t rows = 2, rowDistance = 8;
+  auto constant = [&](int64_t value) {
+    return ptx::constant(builder, loc, value);
+  };
+  auto bitsOf = [&](Value value, int64_t mask) -> Value {
+    return arith::AndIOp::create(builder, loc, value, constant(mask));
+  };
+  Value lane = bitsOf(thread, 31);
+  Value rowOfWarp = arith::ShRUIOp::create(builder, loc, lane, constant(2));
+  Value row = arith::AddIOp::create(
+      builder, loc,
+      arith::ShLIOp::create(builder, loc, warp, constant(4)).getResult(),
+      rowOfWarp);
+  Value rowAddress = arith::AddIOp::create(
+      builder, loc, stage,
+      arith::MulIOp::create(builder, loc, row, constant(blockRowBytes))
+          .getResult());
+  Value inRow = arith::XOrIOp::create(
+      builder, loc,
+      arith::ShLIOp::create(builder, loc, bitsOf(lane, 3), constant(3))
+          .getResult(),
+      arith::ShLIOp::create(builder, loc, rowOfWarp, constant(4)).getResult());
+  int64_t columns = type.getShape()[1], perThread = columns / 4;
+  SmallVector<Value> registers(rows * perThread);
+  SmallVector<Type> types(2, builder.getF32Type());
+  for (int64_t group = 0; group < columns / 8; ++group) {
+    int64_t byte = group * 32;
+    Value address = arith::AddIOp::create(
+        builder, loc, rowAddress,
+        arith::XOrIOp::create(builder, loc, inRow,
+                              constant(byte % blockRowBytes))
+            .getResult());
+    for (int64_t r = 0; r < rows; ++r) {
+      int64_t offset = byte / blockRowBytes * getBlockBytes(type) +
+                       r * rowDistance * blockRowBytes;
+      SmallVector<Value> pair = ptx::emitWithResults(
+          builder, loc, types,
+          "ld.shared.v2.f32 {$0, $1}, [$2 + " + std::to_string(offset) + "];",
+          "=f,=f,r,~{memory}", address);
+      llvm::copy(pair, &registers[r * perThread + 2 * group]);
+    }
+  }
+  return registers;
+}
+
+FailureOr<SmallVector<Value>>
+SM90aTarget::emitRead(OpBuilder &builder, attn_tile::ReadOp op,
+                      const StagedTile &stage,
+                      const ThreadPosition &position) const {
+  Location loc = op.getLoc();
+  BufferType type = op.getBuffer().getType();
+  if (type.getShape()[0] * 128 != position.numThreads * warpgroupRows ||
+      type.getShape()[1] % 16 != 0)
+    return op.emitOpError("tile must have 64 rows for each warpgroup, and a "
+                          "multiple of 16 columns, to be read on sm_90a (was ")
+           << op.getTile().getType() << ")";
+  Value warp = arith::ShRUIOp::create(builder, loc, position.thread,
+                                      ptx::constant(builder, loc, 5));
+  auto emitLoads =
+      type.getElementType().isF32() ? emitLoadPairs : emitLoadMatrices;
+  return emitLoads(builder, loc, type, stage.address, position.thread, warp);
 }
 
 LogicalResult SM90aTarget::emitShare(OpBuilder &builder, attn_tile::ShareOp op,
@@ -568,6 +689,9 @@ SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
   int64_t columns = resultType.getDimSize(1);
   int64_t contracted = rhsType.getShape()[op.getTransposeRhs() ? 1 : 0];
   int64_t steps = llvm::divideCeil(contracted, contractStep);
+  if (!isa<BFloat16Type, Float16Type>(rhsType.getElementType()))
+    return op.emitOpError("operands must be bf16 or f16 on sm_90a (were ")
+           << rhsType.getElementType() << ")";
   if (columns % 8 != 0 || columns > 256)
     return op.emitOpError("result columns must be a multiple of 8 and at most "
                           "256 on sm_90a (was ")

@@ -26,6 +26,12 @@ LogicalResult TargetInfo::emitShare(OpBuilder &, attn_tile::ShareOp op,
   return op.emitOpError("cannot share tiles on ") << getName();
 }
 
+FailureOr<SmallVector<Value>>
+TargetInfo::emitRead(OpBuilder &, attn_tile::ReadOp op, const StagedTile &,
+                     const ThreadPosition &) const {
+  return op.emitOpError("cannot read tiles of several rows on ") << getName();
+}
+
 Value TargetInfo::emitTransposeBlock(OpBuilder &builder, Location loc,
                                      Value word) const {
   return ptx::emitWithResults(builder, loc, word.getType(),

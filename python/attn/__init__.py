@@ -9,6 +9,7 @@ and ``attn.draw`` shows it.
 ``attn.torch`` has attention for PyTorch on top of it.
 """
 
+from attn import masks
 from attn.artifact import Artifact
 from attn.builder import Attention
 from attn.compiler import compile, explain
@@ -28,4 +29,5 @@ __all__ = [
     "compile",
     "draw",
     "explain",
+    "masks",
 ]

@@ -121,6 +121,8 @@ class Function:
             )
             for i in range(function.num_args)
         ]
+        #: Names of the sizes that are known at run time: size -1 - n of an argument is number n.
+        self.symbols = [function.symbols[i].decode() for i in range(function.num_symbols)]
         self._function = function
         #: Returns the text of this thread's last error, in the runtime that the
         #: library found.

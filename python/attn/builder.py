@@ -6,15 +6,20 @@
 import dataclasses
 import re
 import textwrap
-from typing import Optional, Tuple
+from typing import Optional, Tuple, Union
+
+from attn.masks import Mask
 
 
 @dataclasses.dataclass(frozen=True)
 class Attention:
     """Attention of a kind; ``mlir`` is its module.
 
-    The module has one function, ``attention(query, key, value, captures...)``,
-    with results ``out`` and, if ``with_lse``, ``lse``. With ``dropout``, an
+    The module has one function, ``attention(query, key, value, reads..., captures...)``,
+    with results ``out`` and, if ``with_lse``, ``lse``. ``mask`` is one of
+    ``attn.masks`` or the text of its attribute, whose operands have the types
+    ``reads``; masks of documents and such are made with these types:
+    ``masks.documents("tensor<?x?xi32>")``. With ``dropout``, an
     attribute such as ``#attn.dropout<p = 0.125, rng = #attn.philox<rounds = 7>>``,
     its last arguments are ``seed`` and ``offset``. Batch and lengths may vary
     from call to call unless they are given. ``score`` and ``keep`` are bodies of regions in MLIR, which
@@ -29,12 +34,14 @@ class Attention:
     key_heads: int
     query_dim: int
     value_dim: Optional[int] = None
-    mask: str = ""
+    mask: Union[str, Mask] = ""
     scale: Optional[float] = None
     score: str = ""
     keep: str = ""
     #: Types of what regions read, such as "tensor<?x?xf32>".
     captures: Tuple[str, ...] = ()
+    #: Types of what a mask given as text reads.
+    reads: Tuple[str, ...] = ()
     with_lse: bool = False
     dropout: str = ""
     batch: Optional[int] = None
@@ -53,14 +60,18 @@ class Attention:
         out = f"tensor<{batch}x{self.query_heads}x{queries}x{value_dim}x{self.dtype}>"
         lse = f"tensor<{batch}x{self.query_heads}x{queries}xf32>"
         results = [out, lse] if self.with_lse else [out]
-        captures = "".join(f", %c{i}: {kind}" for i, kind in enumerate(self.captures))
+        mask, reads = self.mask.attribute() if isinstance(self.mask, Mask) else (self.mask, list(self.reads))
+        captures = "".join(f", %r{i}: {kind}" for i, kind in enumerate(reads))
+        captures += "".join(f", %c{i}: {kind}" for i, kind in enumerate(self.captures))
         state = ", %seed: tensor<i64>, %offset: tensor<i64>" if self.dropout else ""
         inits = ["%out_init", "%lse_init"][: len(results)]
         clauses = []
         if self.scale is not None:
             clauses.append(f"scale({_float(self.scale)})")
-        if self.mask:
-            clauses.append(f"mask({self.mask})")
+        if mask:
+            clauses.append(f"mask({mask})")
+        if reads:
+            clauses.append(f"reads({', '.join(f'%r{i}' for i in range(len(reads)))} : {', '.join(reads)})")
         if self.dropout:
             clauses.append(f"dropout({self.dropout}, %seed, %offset : tensor<i64>, tensor<i64>)")
         if self.score:

@@ -27,6 +27,29 @@ func.func @f(%a: memref<?x4xf32, strided<[?, 1], offset: ?>> {attn.name = "a", a
 // CHECK:         %[[RESULT:.*]] = func.call @f(%[[MEMREF]], %[[STREAM]])
 // CHECK:         llvm.br ^[[LEAVE]](%[[RESULT]] : i32)
 
-// CHECK: llvm.mlir.global private constant @attn_functions() {{.*}} : !llvm.array<1 x struct<(ptr, i32, i32, ptr, ptr, ptr, ptr, ptr)>>
+// Sizes that are numbers of tiles are checked after all others.
+
+// CHECK-LABEL: llvm.func @attn_call_g(
+// CHECK:         %[[STATUS:.*]] = llvm.call @attnrtCheckTensors(
+// CHECK:         llvm.cond_br %{{.*}}, ^[[ROWS:.*]], ^[[LEAVE:.*]](%[[STATUS]] : i32)
+// CHECK:       ^[[ROWS]]:
+// CHECK:         %[[TILE:.*]] = llvm.mlir.constant(16 : i64) : i64
+// CHECK:         %[[EXTRA:.*]] = llvm.mlir.constant(0 : i64) : i64
+// CHECK:         %[[STATUS:.*]] = llvm.call @attnrtCheckTileCount(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[TILE]], %[[EXTRA]], %{{.*}})
+// CHECK:         llvm.cond_br %{{.*}}, ^[[COLUMNS:.*]], ^[[LEAVE]](%[[STATUS]] : i32)
+// CHECK:       ^[[COLUMNS]]:
+// CHECK:         %[[STATUS:.*]] = llvm.call @attnrtCheckTileCount(
+// CHECK:         llvm.cond_br %{{.*}}, ^[[BODY:.*]], ^[[LEAVE]](%[[STATUS]] : i32)
+// CHECK:       ^[[BODY]]:
+// CHECK:         func.call @g(
+func.func @g(%a: memref<?xf32> {attn.name = "a", attn.dims = array<i64: -1>, attn.alignment = 4 : i32},
+             %plan: memref<?x?xi32> {attn.name = "plan", attn.dims = array<i64: -2, -3>, attn.alignment = 4 : i32,
+                                     attn.tile_counts = array<i64: 0, 0, 0, 16, 0, 1, 0, 0, 32, 4>},
+             %stream: !llvm.ptr) -> i32 attributes {attn.symbols = ["n", "rows", "columns"]} {
+  %c0 = llvm.mlir.constant(0 : i32) : i32
+  return %c0 : i32
+}
+
+// CHECK: llvm.mlir.global private constant @attn_functions() {{.*}} : !llvm.array<2 x struct<(ptr, i32, i32, ptr, ptr, ptr, ptr, ptr)>>
 // CHECK: llvm.mlir.global private constant @attn_target("sm_90a\00")
 // CHECK: llvm.mlir.global external constant @attn_artifact() {{.*}} : !llvm.struct<(i32, i32, ptr, ptr, ptr, ptr)>

@@ -159,3 +159,40 @@ func.func @noted(%q: memref<?x4x?x64xf16>, %k: memref<?x4x?x64xf16>,
       outs(%o : memref<?x4x?x64xf16>)
   return
 }
+
+// Sizes of a plan of a mask follow from the lengths, in the function that takes it and in the one that makes it.
+
+#schedule = #attn_tile.sequential<query_tile = 16, key_tile = 32>
+// CHECK-LABEL: func.func @planned(
+// CHECK-SAME:    attn.dims = array<i64: -1, 4, -2, 64>
+// CHECK-SAME:    attn.dims = array<i64: -1, 4, -3, 64>
+// CHECK-SAME:    {attn.alignment = 4 : i32, attn.dims = array<i64: -1, 1, -4, -5>, attn.name = "plan", attn.tile_counts = array<i64: 2, 0, 2, 16, 0, 3, 1, 2, 32, 4>}
+// CHECK-SAME:    attributes {attn.symbols = ["batch", "queries", "keys", "ceil(queries / 16)", "ceil(keys / 32) + 4"]}
+func.func @planned(%q: memref<?x4x?x64xf16>, %k: memref<?x4x?x64xf16>, %plan: memref<?x1x?x?xi32>, %o: memref<?x4x?x64xf16>) {
+  attn.attention ins(%q, %k, %k : memref<?x4x?x64xf16>, memref<?x4x?x64xf16>, memref<?x4x?x64xf16>)
+      outs(%o : memref<?x4x?x64xf16>) plan(%plan : memref<?x1x?x?xi32>) schedule(#schedule)
+  return
+}
+
+// CHECK-LABEL: func.func @plan(
+// CHECK-SAME:    attn.dims = array<i64: -1, 4, -2, 64>
+// CHECK-SAME:    attn.dims = array<i64: -3, 4, 96, 64>
+// CHECK-SAME:    attn.dims = array<i64: -4>
+// CHECK-SAME:    attn.dims = array<i64: -1, 1, -5, 7>
+// CHECK-SAME:    attn.output, attn.tile_counts = array<i64: 2, 0, 2, 16, 0>}
+// CHECK-SAME:    attributes {attn.symbols = ["batch", "queries", "size2", "size3", "ceil(queries / 16)"]}
+func.func @plan(%q: memref<?x4x?x64xf16>, %k: memref<?x4x96x64xf16>, %ids: memref<?xi32>, %plan: memref<?x1x?x7xi32>) {
+  %c0 = arith.constant 0 : index
+  %c2 = arith.constant 2 : index
+  %keys = arith.constant 96 : index
+  %batch = memref.dim %q, %c0 : memref<?x4x?x64xf16>
+  %queries = memref.dim %q, %c2 : memref<?x4x?x64xf16>
+  attn.plan_mask sizes(%batch, %queries, %keys) outs(%plan : memref<?x1x?x7xi32>) schedule(#schedule) keep {
+  ^bb0(%b: index, %h: index, %i: index, %j: index):
+    %x = memref.load %ids[%j] : memref<?xi32>
+    %y = memref.load %ids[%i] : memref<?xi32>
+    %same = arith.cmpi eq, %x, %y : i32
+    attn.yield %same : i1
+  }
+  return
+}

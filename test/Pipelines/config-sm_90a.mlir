@@ -5,7 +5,7 @@
 // What is chosen for one producer and two or three consumer warpgroups.
 
 // CHECK-LABEL: @d64(
-// CHECK: #attn_tile.warp_specialized<query_tile = 192, key_tile = 128, stages = 2, consumers = 3, ping_pong = true, query_stages = 2>
+// CHECK: #attn_tile.warp_specialized<query_tile = 192, key_tile = 128, stages = 2, consumers = 3, ping_pong = true, lazy_rescale = true, delay_rescale = true, query_stages = 2>
 // REMARK: key tile 128 of 16 schedules that fit, estimated {{[0-9]+}} us for 16384 queries
 func.func @d64(%q: memref<?x16x?x64xbf16>, %k: memref<?x16x?x64xbf16>, %v: memref<?x16x?x64xbf16>, %o: memref<?x16x?x64xbf16>) {
   attn.attention ins(%q, %k, %v : memref<?x16x?x64xbf16>, memref<?x16x?x64xbf16>, memref<?x16x?x64xbf16>)
@@ -33,8 +33,8 @@ func.func @d64_causal_static(%q: memref<8x16x4096x64xbf16>, %k: memref<8x16x?x64
 }
 
 // CHECK-LABEL: @d128(
-// CHECK: #attn.by_query_length<bound = 6144, below = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, ping_pong = true, query_stages = 2>
-// CHECK-SAME: from = #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2, ping_pong = true>>
+// CHECK: #attn.by_query_length<bound = 6144, below = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, ping_pong = true, lazy_rescale = true, delay_rescale = true, query_stages = 2>
+// CHECK-SAME: from = #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2, ping_pong = true, lazy_rescale = true, delay_rescale = true>>
 // REMARK: from 6144 queries on key tile 176 of 10 schedules that fit
 func.func @d128(%q: memref<?x16x?x128xf16>, %k: memref<?x16x?x128xf16>, %v: memref<?x16x?x128xf16>, %o: memref<?x16x?x128xf16>) {
   attn.attention ins(%q, %k, %v : memref<?x16x?x128xf16>, memref<?x16x?x128xf16>, memref<?x16x?x128xf16>)
@@ -43,7 +43,7 @@ func.func @d128(%q: memref<?x16x?x128xf16>, %k: memref<?x16x?x128xf16>, %v: memr
 }
 
 // CHECK-LABEL: @d128_causal(
-// CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, ping_pong = true, traversal = paired, query_stages = 2>
+// CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, ping_pong = true, traversal = paired, lazy_rescale = true, delay_rescale = true, query_stages = 2>
 func.func @d128_causal(%q: memref<?x16x?x128xbf16>, %k: memref<?x16x?x128xbf16>, %v: memref<?x16x?x128xbf16>, %o: memref<?x16x?x128xbf16>) {
   attn.attention ins(%q, %k, %v : memref<?x16x?x128xbf16>, memref<?x16x?x128xbf16>, memref<?x16x?x128xbf16>)
       outs(%o : memref<?x16x?x128xbf16>) mask(#attn.causal)
@@ -88,7 +88,7 @@ func.func @d64_dropout(%q: memref<?x16x?x64xbf16>, %o: memref<?x16x?x64xbf16>, %
 
 // Of one query for each head, keys are what there is many of.
 // CHECK-LABEL: @one_query(
-// CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 
+// CHECK: #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, traversal = grid, split_items = 132, l2_promotion = 128, groups = 2>
 func.func @one_query(%q: memref<?x16x1x128xbf16>, %k: memref<?x16x?x128xbf16>, %o: memref<?x16x1x128xbf16>) {
   attn.attention ins(%q, %k, %k : memref<?x16x1x128xbf16>, memref<?x16x?x128xbf16>, memref<?x16x?x128xbf16>)
       outs(%o : memref<?x16x1x128xbf16>)
@@ -108,7 +108,7 @@ func.func @given(%q: memref<?x16x?x64xbf16>, %k: memref<?x16x?x64xbf16>, %v: mem
 // Sequences are walked in the order of their plan, all heads together.
 
 // CHECK-LABEL: @packed(
-// CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, ping_pong = true, traversal = paired, interleave = 0, query_stages = 2>
+// CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, ping_pong = true, traversal = paired, interleave = 0, lazy_rescale = true, delay_rescale = true, query_stages = 2>
 func.func @packed(%q: memref<1x8x?x128xbf16>, %k: memref<1x2x?x128xbf16>, %cu: memref<?xi32>, %o: memref<1x8x?x128xbf16>) {
   attn.attention ins(%q, %k, %k : memref<1x8x?x128xbf16>, memref<1x2x?x128xbf16>, memref<1x2x?x128xbf16>)
       outs(%o : memref<1x8x?x128xbf16>) sequences packed(%cu, %cu : memref<?xi32>, memref<?xi32>) mask(#attn.causal)
@@ -119,7 +119,7 @@ func.func @packed(%q: memref<1x8x?x128xbf16>, %k: memref<1x2x?x128xbf16>, %cu: m
 // all query heads of each: those of windows, also beside global tokens, and
 // those that lists are sorted by.
 // CHECK-LABEL: @window(
-// CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, ping_pong = true, interleave = 32, query_stages = 2>
+// CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, ping_pong = true, interleave = 32, lazy_rescale = true, delay_rescale = true, query_stages = 2>
 func.func @window(%q: memref<1x32x?x128xbf16>, %k: memref<1x8x?x128xbf16>, %o: memref<1x32x?x128xbf16>) {
   attn.attention ins(%q, %k, %k : memref<1x32x?x128xbf16>, memref<1x8x?x128xbf16>, memref<1x8x?x128xbf16>)
       outs(%o : memref<1x32x?x128xbf16>) mask(#attn.sliding_window<left = 1024, right = 0>)
@@ -127,7 +127,7 @@ func.func @window(%q: memref<1x32x?x128xbf16>, %k: memref<1x8x?x128xbf16>, %o: m
 }
 
 // CHECK-LABEL: @global_window(
-// CHECK: ping_pong = true, interleave = 32, query_stages = 2>
+// CHECK: ping_pong = true, interleave = 32, lazy_rescale = true, delay_rescale = true, query_stages = 2>
 func.func @global_window(%q: memref<1x32x?x128xbf16>, %k: memref<1x8x?x128xbf16>, %o: memref<1x32x?x128xbf16>) {
   attn.attention ins(%q, %k, %k : memref<1x32x?x128xbf16>, memref<1x8x?x128xbf16>, memref<1x8x?x128xbf16>)
       outs(%o : memref<1x32x?x128xbf16>) mask(#attn.or<#attn.global_tokens<count = 256>, #attn.sliding_window<left = 1024, right = 1024>>)
@@ -135,7 +135,7 @@ func.func @global_window(%q: memref<1x32x?x128xbf16>, %k: memref<1x8x?x128xbf16>
 }
 
 // CHECK-LABEL: @listed(
-// CHECK: ping_pong = true, interleave = 32, query_stages = 2>
+// CHECK: ping_pong = true, interleave = 32, lazy_rescale = true, delay_rescale = true, query_stages = 2>
 func.func @listed(%q: memref<1x32x?x128xbf16>, %k: memref<1x8x?x128xbf16>, %ids: memref<?xi32>, %o: memref<1x32x?x128xbf16>) {
   attn.attention ins(%q, %k, %k : memref<1x32x?x128xbf16>, memref<1x8x?x128xbf16>, memref<1x8x?x128xbf16>)
       outs(%o : memref<1x32x?x128xbf16>) mask(#attn.causal)
@@ -188,7 +188,7 @@ func.func @listed_by_two_256(%q: tensor<1x32x?x256xbf16>, %k: tensor<1x8x?x256xb
 // What is computed for each key takes a register, for which a smaller tile leaves room.
 
 // CHECK-LABEL: @computed_by_two(
-// CHECK: key_tile = 112, {{.*}}interleave = 32
+// CHECK: key_tile = 96, {{.*}}interleave = 32
 func.func @computed_by_two(%q: tensor<1x32x?x128xbf16>, %k: tensor<1x8x?x128xbf16>, %x: tensor<?xi32>, %y: tensor<?xi32>)
     -> tensor<1x32x?x128xbf16> {
   %0 = attn.attention ins(%q, %k, %k : tensor<1x32x?x128xbf16>, tensor<1x8x?x128xbf16>, tensor<1x8x?x128xbf16>)
@@ -204,4 +204,97 @@ func.func @computed_by_two(%q: tensor<1x32x?x128xbf16>, %k: tensor<1x8x?x128xbf1
         attn.yield %r : i1
       } -> tensor<1x32x?x128xbf16>
   return %0 : tensor<1x32x?x128xbf16>
+}
+
+// A mask that computes from what it reads for each pair leaves no registers for
+// factors of the step before.
+// CHECK-LABEL: @computed_by_pair(
+// CHECK-NOT: delay_rescale
+// CHECK: interleave = 32, query_stages = 2>
+func.func @computed_by_pair(%q: tensor<1x32x?x128xbf16>, %k: tensor<1x8x?x128xbf16>, %x: tensor<?x?xi32>)
+    -> tensor<1x32x?x128xbf16> {
+  %0 = attn.attention ins(%q, %k, %k : tensor<1x32x?x128xbf16>, tensor<1x8x?x128xbf16>, tensor<1x8x?x128xbf16>)
+      outs(%q : tensor<1x32x?x128xbf16>)
+      keep {
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        %bits = arith.constant 32 : index
+        %place = arith.divui %j, %bits : index
+        %word = tensor.extract %x[%i, %place] : tensor<?x?xi32>
+        %bit = arith.remui %j, %bits : index
+        %shift = arith.index_cast %bit : index to i32
+        %shifted = arith.shrui %word, %shift : i32
+        %r = arith.trunci %shifted : i32 to i1
+        attn.yield %r : i1
+      } -> tensor<1x32x?x128xbf16>
+  return %0 : tensor<1x32x?x128xbf16>
+}
+
+// A bias goes through a pipe where bulk copies can bring it, if its place is the
+// same for all pairs of a tile, and it is read once.
+// CHECK-LABEL: @bias(
+// CHECK: #attn_tile.by_alignment<aligned = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, ping_pong = true, score_stages = 2>,
+// CHECK-SAME: otherwise = #attn_tile.warp_specialized<query_tile = 128, key_tile = 112, stages = 2, consumers = 2, ping_pong = true, lazy_rescale = true, delay_rescale = true, query_stages = 2>>
+// REMARK: key tile 128 is bounded by instruction shape
+func.func @bias(%q: tensor<?x16x?x128xbf16>, %bias: tensor<16x1x?x?xbf16>) -> tensor<?x16x?x128xbf16> {
+  %o = attn.attention ins(%q, %q, %q : tensor<?x16x?x128xbf16>, tensor<?x16x?x128xbf16>, tensor<?x16x?x128xbf16>)
+      outs(%q : tensor<?x16x?x128xbf16>)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %zero = arith.constant 0 : index
+        %x = tensor.extract %bias[%h, %zero, %i, %j] : tensor<16x1x?x?xbf16>
+        %y = arith.extf %x : bf16 to f32
+        %r = arith.addf %s, %y : f32
+        attn.yield %r : f32
+      } -> tensor<?x16x?x128xbf16>
+  return %o : tensor<?x16x?x128xbf16>
+}
+
+// f32 takes twice the room.
+// CHECK-LABEL: @wide_bias(
+// CHECK: aligned = #attn_tile.warp_specialized<query_tile = 128, key_tile = 96, stages = 2, consumers = 2, ping_pong = true, score_stages = 2>
+func.func @wide_bias(%q: tensor<?x16x?x128xbf16>, %bias: tensor<?x?xf32>) -> tensor<?x16x?x128xbf16> {
+  %o = attn.attention ins(%q, %q, %q : tensor<?x16x?x128xbf16>, tensor<?x16x?x128xbf16>, tensor<?x16x?x128xbf16>)
+      outs(%q : tensor<?x16x?x128xbf16>)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %x = tensor.extract %bias[%i, %j] : tensor<?x?xf32>
+        %r = arith.addf %s, %x : f32
+        attn.yield %r : f32
+      } -> tensor<?x16x?x128xbf16>
+  return %o : tensor<?x16x?x128xbf16>
+}
+
+// CHECK-LABEL: @twice(
+// CHECK-NOT: by_alignment
+// CHECK: schedule(#attn_tile.warp_specialized<
+func.func @twice(%q: tensor<?x16x?x128xbf16>, %bias: tensor<16x?x?xbf16>) -> tensor<?x16x?x128xbf16> {
+  %o = attn.attention ins(%q, %q, %q : tensor<?x16x?x128xbf16>, tensor<?x16x?x128xbf16>, tensor<?x16x?x128xbf16>)
+      outs(%q : tensor<?x16x?x128xbf16>)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %x = tensor.extract %bias[%h, %i, %j] : tensor<16x?x?xbf16>
+        %y = tensor.extract %bias[%b, %i, %j] : tensor<16x?x?xbf16>
+        %z = arith.mulf %x, %y : bf16
+        %w = arith.extf %z : bf16 to f32
+        %r = arith.addf %s, %w : f32
+        attn.yield %r : f32
+      } -> tensor<?x16x?x128xbf16>
+  return %o : tensor<?x16x?x128xbf16>
+}
+
+// CHECK-LABEL: @computed_place(
+// CHECK-NOT: by_alignment
+// CHECK: schedule(#attn_tile.warp_specialized<
+func.func @computed_place(%q: tensor<?x16x?x128xbf16>, %bias: tensor<?x?x?xbf16>) -> tensor<?x16x?x128xbf16> {
+  %o = attn.attention ins(%q, %q, %q : tensor<?x16x?x128xbf16>, tensor<?x16x?x128xbf16>, tensor<?x16x?x128xbf16>)
+      outs(%q : tensor<?x16x?x128xbf16>)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %d = arith.addi %b, %h : index
+        %x = tensor.extract %bias[%d, %i, %j] : tensor<?x?x?xbf16>
+        %w = arith.extf %x : bf16 to f32
+        %r = arith.addf %s, %w : f32
+        attn.yield %r : f32
+      } -> tensor<?x16x?x128xbf16>
+  return %o : tensor<?x16x?x128xbf16>
 }

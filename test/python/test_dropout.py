@@ -222,12 +222,12 @@ def test_operators_obey_the_rules_of_torch():
     q, k, v = make_inputs()
     rng = torch.tensor([3, 4])
     torch.library.opcheck(
-        torch.ops.attn.attention.default, (q, k, v, [], rng, "", "", "", None, 0.3, False, []),
+        torch.ops.attn.attention.default, (q, k, v, [], rng, "", "", "", None, 0.3, 0, False, []),
         test_utils=("test_schema", "test_faketensor", "test_autograd_registration", "test_aot_dispatch_static"),
     )  # fmt: skip
     for wrong in (None, rng[:1], rng.int()):
         with pytest.raises(attn.AttnError, match="rng must have two numbers of torch.int64 on cpu"):
-            torch.ops.attn.attention(q, k, v, [], wrong, "", "", "", None, 0.3, False, [])
+            torch.ops.attn.attention(q, k, v, [], wrong, "", "", "", None, 0.3, 0, False, [])
 
 
 @pytest.mark.parametrize("p", [-0.1, 1.0, 1.5, float("nan")])

@@ -93,6 +93,11 @@ struct Flags {
       cl::desc("Bytes that a mask of decisions may take (default: an eighth of "
                "the device's memory)"),
       cl::init(-1), cl::value_desc("bytes"), cl::cat(category)};
+  cl::opt<bool> explicitPlans{
+      "explicit-plans",
+      cl::desc("Let callers keep the plans of masks that read tensors: a "
+               "function f takes what f_plan makes"),
+      cl::cat(category)};
   cl::opt<std::string> database{
       "database",
       cl::desc("Measured times to choose schedules by, written by attn-tune"),
@@ -206,6 +211,7 @@ static std::optional<std::string> readOptions(const char *argv0,
   options.database = flags.database;
   options.dropout = flags.dropout;
   options.maskBudget = flags.maskBudget;
+  options.explicitPlans = flags.explicitPlans;
   if (flags.embedPTX.getNumOccurrences() > 0)
     options.embedPTX = flags.embedPTX;
   options.ptxVersion = flags.ptxVersion;

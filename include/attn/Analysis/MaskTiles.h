@@ -15,6 +15,7 @@
 
 #include "attn/Analysis/MaskAnalysis.h"
 #include "attn/Dialect/Attn/IR/AttnInterfaces.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/Region.h"
 
 namespace mlir::attn {
@@ -54,7 +55,8 @@ struct IndexRange {
 };
 
 /// The tiles to visit, each in one range: those in which some pair may be
-/// masked or that reach beyond the length, and those in which none is.
+/// masked or that reach beyond the number of keys, and those in which none is.
+/// Ranges of one kind are in descending order.
 struct TileRanges {
   SmallVector<IndexRange> masked;
   SmallVector<IndexRange> full;
@@ -68,6 +70,38 @@ TileRanges emitTileRanges(OpBuilder &builder, Location loc,
                           const ScoreMask &mask, MaskDim dim, Value first,
                           int64_t tileSize, int64_t walkedSize,
                           std::vector<NotAffine> *notAffine = nullptr);
+
+/// The tiles of ranges as the steps of a loop, those of one range after those
+/// of another.
+class TileWalk {
+public:
+  /// Each range is walked from its last tile to its first one if
+  /// `isDescending`, else the other way round.
+  explicit TileWalk(bool isDescending) : isDescending(isDescending) {}
+
+  /// Adds the tiles of `ranges`, which are in descending order. `firstStep` is
+  /// the number of steps before; returns that of steps with them.
+  Value add(ImplicitLocOpBuilder &b, ArrayRef<IndexRange> ranges,
+            Value firstStep);
+
+  /// Emits the tile that a step visits.
+  Value emitTile(ImplicitLocOpBuilder &b, Value step) const;
+
+  /// Parts between which a step selects.
+  size_t getNumParts() const { return parts.size(); }
+
+private:
+  /// Step `t` of those from `firstStep` on visits tile `base + t`, or
+  /// `base - t` in a descending walk.
+  struct Part {
+    Value firstStep, base;
+  };
+
+  bool isDescending;
+  SmallVector<Part> parts;
+  /// Where the range that was last added ended.
+  Value walkedTo;
+};
 
 /// The positions that one position in dimension `dim` attends in the other one,
 /// as ranges that may overlap, within the length. Absent if they are not known

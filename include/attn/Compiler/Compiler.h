@@ -79,6 +79,9 @@ struct CompilerOptions {
   /// bytes that a mask of them may take: if negative, an eighth of the memory.
   std::string dropout = "in-kernel";
   int64_t maskBudget = -1;
+  /// Whether functions take the plans of masks that read tensors, which
+  /// functions of their own make, as of attn-plan-masks.
+  bool explicitPlans = false;
 
   /// Whether to keep kernels as PTX, to be compiled when they are loaded.
   std::optional<bool> embedPTX;

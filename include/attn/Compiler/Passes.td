@@ -71,11 +71,14 @@ def AttnDescribeArgumentsPass
     | `attn.dims` | argument | a size for each dimension, `-1 - n` for the dynamic size number `n` |
     | `attn.alignment` | argument | bytes that address and strides are multiples of |
     | `attn.output` | argument | it is written |
+    | `attn.tile_counts` | argument | sizes that are numbers of tiles: a dimension, another argument and its dimension, the size of a tile and what is added, for each |
     | `attn.symbols` | function | names of the dynamic sizes |
 
     Dynamic sizes get the same number where an `attn.attention` or a linalg operation
     needs them to be equal, or `attn.equal_sizes` notes it: triples of a dimension, another
-    argument and its dimension, which `attn-expand-masks` attaches and this pass removes. Adds `attn_flops_<name>` to the module, which counts the floating
+    argument and its dimension, which `attn-expand-masks` attaches and this pass removes. A plan
+    of a mask has sizes that follow from the lengths: `ceil(queries / 128)` and
+    `ceil(keys / 128) + 4` are their names. Adds `attn_flops_<name>` to the module, which counts the floating
     point operations of a call.
 
     Arguments must be memrefs whose elements the C ABI knows.
@@ -111,8 +114,8 @@ def AttnCreateEntryPointsPass
   let description = [{
     For each function with described arguments, adds
 
-    - `attn_call_<name>`, which checks its arguments with the runtime, makes
-      memrefs of them and calls the function;
+    - `attn_call_<name>`, which checks its arguments with the runtime, sizes that
+      are numbers of tiles included, makes memrefs of them and calls the function;
     - `attn_reference_<name>`, the same for the function `<name>_reference` if
       the module has it;
 

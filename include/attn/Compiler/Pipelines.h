@@ -39,6 +39,11 @@ struct TargetPipelineOptions
                      "eighth of the device's memory"),
       llvm::cl::init(-1)};
 
+  Option<bool> explicitPlans{
+      *this, "explicit-plans",
+      llvm::cl::desc("Let callers keep the plans of masks that read tensors"),
+      llvm::cl::init(false)};
+
   /// Whether kernels run on a GPU.
   bool isGPU() const { return target != "host"; }
 };

@@ -63,6 +63,8 @@ public:
   virtual StringRef getFeatures() const = 0;
   /// Whether later architectures run code for this one, if it is kept as PTX.
   virtual bool isForwardCompatible() const { return false; }
+  /// Whether a kernel can begin while the one before it runs.
+  virtual bool hasEarlyLaunches() const { return false; }
 
   //===--------------------------------------------------------------------===//
   // Capacities
@@ -92,11 +94,13 @@ public:
   /// Whether one thread of a producer role does all of its work.
   virtual bool isProducerSingleThread() const = 0;
 
-  /// Prepares the barriers of one stage; run by one thread.
+  /// Prepares the barriers of one stage; run by one thread. `byThreads` says
+  /// that threads read the stage themselves, not products.
   virtual void emitInitBarriers(OpBuilder &builder, Location loc,
                                 const StagedTile &stage,
                                 const StageThreads &threads,
-                                attn_tile::BufferType type) const = 0;
+                                attn_tile::BufferType type,
+                                bool byThreads) const = 0;
   /// Makes prepared barriers known to all threads; run by all of them.
   virtual void emitInitDone(OpBuilder &builder, Location loc) const = 0;
 
@@ -122,9 +126,10 @@ public:
                          const StagedTile &stage, attn_tile::BufferType type,
                          Value firstRow,
                          const ThreadPosition &position) const = 0;
-  /// Gives the stage back.
+  /// Gives the stage back, which threads have read themselves or products.
   virtual void emitRelease(OpBuilder &builder, Location loc,
                            const StagedTile &stage, attn_tile::BufferType type,
+                           bool byThreads,
                            const ThreadPosition &position) const = 0;
 
   //===--------------------------------------------------------------------===//
@@ -186,6 +191,15 @@ public:
   /// Sets what each thread of the role may use; `before` is what it has.
   virtual void emitSetRegisters(OpBuilder &builder, Location loc,
                                 int64_t registers, int64_t before) const = 0;
+
+  //===--------------------------------------------------------------------===//
+  // Staged tiles that threads read
+  //===--------------------------------------------------------------------===//
+
+  /// Reads what a thread holds of a full stage with several rows.
+  virtual FailureOr<SmallVector<Value>>
+  emitRead(OpBuilder &builder, attn_tile::ReadOp op, const StagedTile &stage,
+           const ThreadPosition &position) const;
 };
 
 /// Names of all targets that kernels can be lowered to, in a fixed order.

@@ -68,6 +68,27 @@ struct ReturnLowering : public KernelPattern<attn_tile::ReturnOp> {
 };
 } // namespace
 
+namespace {
+/// Operations on what runs before and after the kernel.
+template <typename SourceOp, NVVM::GridDepActionKind action>
+struct LaunchOrderLowering : OpConversionPattern<SourceOp> {
+  LaunchOrderLowering(const TypeConverter &converter, MLIRContext *context,
+                      const TargetInfo &target)
+      : OpConversionPattern<SourceOp>(converter, context), target(target) {}
+
+  LogicalResult
+  matchAndRewrite(SourceOp op, typename SourceOp::Adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    if (!target.hasEarlyLaunches())
+      return op.emitOpError("cannot be on ") << target.getName();
+    rewriter.replaceOpWithNewOp<NVVM::GriddepcontrolOp>(op, action);
+    return success();
+  }
+
+  const TargetInfo &target;
+};
+} // namespace
+
 /// Moves the body of `kernel` to a new function in `gpuModule`, whose
 /// parameters are those of the kernel after conversion.
 static LLVM::LLVMFuncOp createFunction(RewriterBase &rewriter, KernelOp kernel,
@@ -236,6 +257,11 @@ static void populatePatterns(RewritePatternSet &patterns,
                ProgramLowering<NumProgramsOp, NVVM::GridDimXOp,
                                NVVM::GridDimYOp, NVVM::GridDimZOp>>(
       converter, patterns.getContext());
+  patterns
+      .add<LaunchOrderLowering<AllowLaunchesOp,
+                               NVVM::GridDepActionKind::launch_dependents>,
+           LaunchOrderLowering<AwaitLaunchesOp, NVVM::GridDepActionKind::wait>>(
+          converter, patterns.getContext(), context.target);
 }
 
 /// Functions that an instruction computes well enough; see docs/Numerics.md.
@@ -254,10 +280,11 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
 
   KernelContext context(target, kernel.getLayoutAttr());
   DenseSet<Operation *> takingTurns;
-  int64_t warpgroups = 0;
+  int64_t warpgroups = 0, registers = 0;
   for (RoleOp role : kernel.getOps<RoleOp>()) {
     context.firstWarpgroup[role] = warpgroups;
     warpgroups += role.getWarpgroups();
+    registers += role.getWarpgroups() * role.getRegisters() * warpgroupSize;
     int64_t &users = role.getKind() == RoleKind::Producer
                          ? context.stageThreads.producers
                          : context.stageThreads.consumers;
@@ -266,6 +293,9 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
   }
   context.numThreads =
       warpgroups ? warpgroups * warpgroupSize : context.layout.getNumThreads();
+  // As many groups as the registers of their roles suffice for.
+  if (registers)
+    context.groups = std::max<int64_t>(1, target.getRegisters() / registers);
   if (!warpgroups)
     context.stageThreads = {context.numThreads, context.numThreads};
   kernel.walk([&](Operation *op) {
@@ -276,6 +306,15 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
       context.newerProducts[op] = countNewerProducts(op, wait.getPending());
     else if (auto wait = dyn_cast<MmaWaitBeforeOp>(op))
       context.newerProducts[op] = countNewerProducts(op, wait.getPending());
+    auto read = dyn_cast<ReadOp>(op);
+    auto stage = read ? read.getBuffer().getDefiningOp<WaitOp>() : WaitOp();
+    if (!stage)
+      return;
+    if (Operation *pipe = stage.getPipe().getDefiningOp())
+      context.readByThreads.insert(pipe);
+    for (Operation *user : stage.getBuffer().getUsers())
+      if (isa<ReleaseOp>(user))
+        context.readByThreads.insert(user);
   });
 
   // The function goes to a module of its own, to which launches refer.
@@ -297,8 +336,9 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
   function->setAttr(NVVM::NVVMDialect::getReqntidAttrName(),
                     rewriter.getDenseI32ArrayAttr(
                         {static_cast<int32_t>(context.numThreads)}));
-  function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
-                    rewriter.getI32IntegerAttr(1));
+  function->setAttr(
+      NVVM::NVVMDialect::getMinctasmAttrName(),
+      rewriter.getI32IntegerAttr(static_cast<int32_t>(context.groups)));
 
   // The kernel's arguments are casts of the function's parameters, which the
   // conversion takes apart.

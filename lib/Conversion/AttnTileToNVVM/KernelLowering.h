@@ -37,6 +37,8 @@ struct KernelContext {
   attn_tile::ThreadLayoutAttrInterface layout;
   /// Threads of the group.
   int64_t numThreads = 0;
+  /// Groups whose registers a multiprocessor has room for.
+  int64_t groups = 1;
   /// Threads that fill and read stages.
   StageThreads stageThreads = {0, 0};
   /// Index of the thread, its warpgroup and its warp in the group, `i32`; the
@@ -54,6 +56,9 @@ struct KernelContext {
   bool copiesFromStages = false;
   /// Products started after the one that is waited for.
   DenseMap<Operation *, int64_t> newerProducts;
+  /// Pipes whose tiles threads read themselves, by `attn_tile.read`, and where
+  /// their stages are released.
+  DenseSet<Operation *> readByThreads;
 
   /// Whether a register holds two neighbours of a row: an `i32` whose lower
   /// half is the first of them.

@@ -36,9 +36,9 @@ struct CreatePipeLowering : public KernelPattern<CreatePipeOp> {
       for (int64_t i = 0; i < type.getStages(); ++i) {
         Value full = emitAdd(builder, loc, barriers, i * bytes);
         Value empty = emitAdd(builder, loc, barriers, i * bytes + bytes / 2);
-        context.target.emitInitBarriers(builder, loc, {stage, full, empty},
-                                        context.stageThreads,
-                                        type.getBufferType());
+        context.target.emitInitBarriers(
+            builder, loc, {stage, full, empty}, context.stageThreads,
+            type.getBufferType(), context.readByThreads.contains(op));
       }
     });
     rewriter.replaceOpWithMultiple(
@@ -199,7 +199,7 @@ struct ClearLowering : public KernelPattern<ClearOp> {
   }
 };
 
-/// Each thread reads the columns that it has of every row, in pairs.
+/// Of a row, each thread reads the columns that it has of every row, in pairs.
 struct ReadLowering : public KernelPattern<ReadOp> {
   using KernelPattern::KernelPattern;
 
@@ -207,7 +207,17 @@ struct ReadLowering : public KernelPattern<ReadOp> {
   matchAndRewrite(ReadOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Location loc = op.getLoc();
-    auto type = cast<VectorType>(op.getRow().getType());
+    auto type = cast<VectorType>(op.getTile().getType());
+    if (type.getDimSize(0) != 1) {
+      FailureOr<SmallVector<Value>> registers = context.target.emitRead(
+          rewriter, op, getStagedTile(adaptor.getBuffer()),
+          context.getPosition(rewriter, op));
+      if (failed(registers))
+        return failure();
+      rewriter.replaceOpWithMultiple(
+          op, SmallVector<SmallVector<Value>>{std::move(*registers)});
+      return success();
+    }
     Type element = type.getElementType();
     int64_t columns = context.getColumns(type);
     if (columns % 2 != 0)
@@ -247,7 +257,8 @@ struct ReleaseLowering : public KernelPattern<ReleaseOp> {
                   ConversionPatternRewriter &rewriter) const override {
     context.target.emitRelease(
         rewriter, op.getLoc(), getStagedTile(adaptor.getBuffer()),
-        op.getBuffer().getType(), context.getPosition(rewriter, op));
+        op.getBuffer().getType(), context.readByThreads.contains(op),
+        context.getPosition(rewriter, op));
     rewriter.eraseOp(op);
     return success();
   }

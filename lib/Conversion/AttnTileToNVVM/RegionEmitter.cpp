@@ -13,6 +13,7 @@
 
 #include "RegionEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
@@ -171,6 +172,34 @@ RegionEmitter::emitLinear(Operation *op, ArrayRef<Term> operands) {
       .Default([](Operation *) { return std::nullopt; });
 }
 
+/// The f32 of a bf16 that is one of the two in a word: its bits are the upper
+/// half of those of the f32. One instruction, where the assembler has two for
+/// the second one. Null of all others.
+static Value emitExtension(OpBuilder &builder, Operation *op, Value half) {
+  auto extract = half.getDefiningOp<LLVM::ExtractElementOp>();
+  auto pair = extract ? extract.getVector().getDefiningOp<LLVM::BitcastOp>()
+                      : LLVM::BitcastOp();
+  APInt index;
+  if (!isa<arith::ExtFOp>(op) || !op->getResult(0).getType().isF32() ||
+      !half.getType().isBF16() || !pair ||
+      !pair.getArg().getType().isInteger(32) ||
+      !matchPattern(extract.getPosition(), m_ConstantInt(&index)))
+    return nullptr;
+  Location loc = op->getLoc();
+  auto constant = [&](uint32_t value) {
+    return arith::ConstantIntOp::create(builder, loc, builder.getI32Type(),
+                                        static_cast<int32_t>(value));
+  };
+  Value bits =
+      index.isZero()
+          ? arith::ShLIOp::create(builder, loc, pair.getArg(), constant(16))
+                .getResult()
+          : arith::AndIOp::create(builder, loc, pair.getArg(),
+                                  constant(0xffff0000))
+                .getResult();
+  return arith::BitcastOp::create(builder, loc, builder.getF32Type(), bits);
+}
+
 void RegionEmitter::emit(Operation *op, int64_t row, int64_t column) {
   if (op->getNumResults() == 1) {
     SmallVector<Term> operands;
@@ -182,6 +211,11 @@ void RegionEmitter::emit(Operation *op, int64_t row, int64_t column) {
       getTerm(op->getResult(0), row, column) = *term;
       return;
     }
+    if (operands.size() == 1 && operands.front().isPlain())
+      if (Value wide = emitExtension(builder, op, operands.front().base)) {
+        getTerm(op->getResult(0), row, column) = Term{wide};
+        return;
+      }
   }
   IRMapping mapping;
   op->walk([&](Operation *nested) {

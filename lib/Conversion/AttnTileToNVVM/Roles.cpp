@@ -109,8 +109,8 @@ void attn::lowerRoles(LLVM::LLVMFuncOp function, const KernelContext &context,
     return;
   OpBuilder builder(roles.front());
   // The register file is handed out in units of eight registers a thread.
-  int64_t before =
-      llvm::alignDown(context.target.getRegisters() / context.numThreads, 8);
+  int64_t before = llvm::alignDown(
+      context.target.getRegisters() / (context.groups * context.numThreads), 8);
   for (RoleOp role : roles) {
     Location loc = role.getLoc();
     int64_t first = context.firstWarpgroup.lookup(role);

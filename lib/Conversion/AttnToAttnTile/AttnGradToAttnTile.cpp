@@ -43,6 +43,8 @@ private:
   /// Makes an array of f32 with a row of `channels` values for each query (of
   /// one value for none), and rows up to a multiple.
   Value makeRows(int64_t multiple, int64_t channels = 0);
+  /// Makes an array for the random streams of all batch entries and heads.
+  Value makeStreams();
   /// Makes a kernel with the operands that `writer` knows, and launches it.
   attn_tile::KernelOp addKernel(const GradKernelWriter &writer,
                                 ScheduleAttrInterface schedule, StringRef part);
@@ -69,6 +71,19 @@ Value GradLowering::makeRows(int64_t multiple, int64_t channels) {
   if (channels)
     shape.push_back(channels);
   return memref::AllocOp::create(b, MemRefType::get(shape, b.getF32Type()),
+                                 sizes);
+}
+
+Value GradLowering::makeStreams() {
+  TileProgramBuilder b(op.getLoc(), rewriter);
+  auto query = cast<MemRefType>(op.getQuery().getType());
+  constexpr int64_t words = std::tuple_size_v<RngBlock<Value>>;
+  SmallVector<int64_t> shape(query.getShape().take_front(2));
+  shape.push_back(words);
+  SmallVector<Value> sizes;
+  if (query.isDynamicDim(0))
+    sizes.push_back(b.size(op.getQuery(), 0));
+  return memref::AllocOp::create(b, MemRefType::get(shape, b.getI32Type()),
                                  sizes);
 }
 
@@ -130,7 +145,9 @@ LogicalResult GradLowering::lower() {
   dropout.report();
   SetVector<Value> used;
   getUsedValuesDefinedAbove(op->getRegions(), used);
-  dropout.addOperands(used);
+  SetVector<Value> states;
+  dropout.addOperands(states);
+  used.insert_range(states);
   SmallVector<Value> captures;
   for (Value value : used) {
     if (matchPattern(value, m_Constant()))
@@ -147,7 +164,10 @@ LogicalResult GradLowering::lower() {
       multiple =
           std::lcm(multiple, cast<ScheduleAttrInterface>(part).getQueryTile());
   rewriter.setInsertionPoint(op);
-  GradWorkspace workspace{makeRows(multiple), makeRows(multiple), Value()};
+  GradWorkspace workspace{makeRows(multiple), makeRows(multiple), Value(),
+                          Value()};
+  if (dropout.isMade())
+    workspace.streams = makeStreams();
   if (!parts.queries) {
     auto keys = cast<ScheduleAttrInterface>(parts.keys);
     int64_t channels = llvm::alignTo(op.getQueryHeadDim(), headDimMultiple);
@@ -165,12 +185,14 @@ LogicalResult GradLowering::lower() {
       writer.addOperand(operand);
     if (name != "rows" && name != "sums")
       writer.addCaptures(captures);
+    else if (name == "rows" && workspace.streams)
+      writer.addCaptures(states.getArrayRef());
     writeKernel(writer, addKernel(writer, part, name));
   };
   write(parts.rows, "rows",
         {op.getOut(), op.getDout(), op.getLse(), op.getDlse(), op.getIdentity(),
          op.getIdentity() ? op.getValue() : Value(), workspace.exponent,
-         workspace.delta, workspace.sums},
+         workspace.delta, workspace.sums, workspace.streams},
         [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
           writer.writeRows(kernel, workspace);
         });
@@ -199,6 +221,7 @@ LogicalResult GradLowering::lower() {
                                    results.key,
                                    results.value,
                                    results.key ? workspace.sums : Value(),
+                                   workspace.streams,
                                    results.value ? op.getIdentity() : Value(),
                                    listed.lists,
                                    listed.order};
@@ -231,7 +254,8 @@ LogicalResult GradLowering::lower() {
           });
   }
 
-  buffers.append({workspace.exponent, workspace.delta, workspace.sums});
+  buffers.append(
+      {workspace.exponent, workspace.delta, workspace.sums, workspace.streams});
   for (Value buffer : buffers)
     if (buffer)
       memref::DeallocOp::create(rewriter, op.getLoc(), buffer);

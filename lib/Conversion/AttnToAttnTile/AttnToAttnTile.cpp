@@ -23,6 +23,7 @@
 #include "PlanSequences.h"
 #include "TileProgramBuilder.h"
 #include "attn/Conversion/Passes.h"
+#include "attn/Dialect/Attn/IR/ShareKeys.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -299,9 +300,10 @@ KernelWriter::WorkItem KernelWriter::makeItem(ValueRange ids) {
     item.batch = item.sequence = ids[0];
     Value tile = ids[2];
     if (lists) {
-      Value listHead = isMaskedByHead(attention) ? item.head : index(0);
+      Value listHead = getDimSize(lists, 1) != 1 ? item.head : index(0);
       Value ordered = memref::LoadOp::create(
-          b, order, ValueRange{ids[0], listHead, ids[2]});
+          b, order,
+          getOrderPlace(b, b.getLoc(), order, {ids[0], listHead, ids[2]}));
       tile = arith::IndexCastOp::create(b, b.getIndexType(), ordered);
       item.listRow = {ids[0], listHead, tile};
     }
@@ -735,6 +737,30 @@ void KernelWriter::storeTile(const WorkItem &item, Value tile, Value dest,
 // Entry points
 //===----------------------------------------------------------------------===//
 
+/// The tiles that the plan of `attention` tells of, null if it has none.
+static FailureOr<ClassifiedTiles> findPlannedTiles(RewriterBase &rewriter,
+                                                   AttentionOp attention) {
+  Value plan = attention.getPlan();
+  if (!plan)
+    return ClassifiedTiles();
+  int64_t heads = getDimSize(plan, 1);
+  if (heads == 1 && attention.getNumQueryHeads() != 1 &&
+      isMaskedByHead(attention))
+    return attention.emitOpError("masks each head by itself, and its plan is "
+                                 "for all of them");
+  OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPoint(attention);
+  Location loc = attention.getLoc();
+  auto size = [&](Value operand, int64_t dim) {
+    return rewriter.createOrFold<memref::DimOp>(loc, operand, dim);
+  };
+  return getPlannedTiles(rewriter, loc, plan,
+                         {size(attention.getQuery(), 0),
+                          size(attention.getQuery(), 2),
+                          size(attention.getKey(), 2)},
+                         PlanMaskOp::getTiles(attention.getScheduleAttr()));
+}
+
 FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
     RewriterBase &rewriter, AttentionOp attention, SymbolTable &symbols) {
   if (!attention.isBufferized())
@@ -753,6 +779,9 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
       return attention.emitOpError("cannot pack heads: ") << *reason;
     attention = packHeads(rewriter, attention);
   }
+  if (schedule.getSplitItems() > 0)
+    if (std::optional<std::string> reason = whyNotShareKeys(attention))
+      return attention.emitOpError("cannot share keys: ") << *reason;
   if (schedule.getKeyTile() % numPartialSums != 0)
     return attention.emitOpError("key tile must be a multiple of ")
            << numPartialSums << " (was " << schedule.getKeyTile() << ")";
@@ -802,13 +831,18 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
     operands.push_back(identity);
   if (plan)
     operands.push_back(plan);
-  ClassifiedTiles classified;
+  ClassifiedTiles classified, temporary;
   if (needsClassification(attention)) {
-    classified = classifyTiles(rewriter, attention,
-                               {schedule.getQueryTile(), schedule.getKeyTile(),
-                                schedule.getPreparation(), MaskDim::Query,
-                                /*suffix=*/""},
-                               symbols);
+    FailureOr<ClassifiedTiles> planned = findPlannedTiles(rewriter, attention);
+    if (failed(planned))
+      return failure();
+    classified = *planned;
+    if (!classified.lists)
+      classified = temporary = classifyTiles(
+          rewriter, attention,
+          {schedule.getQueryTile(), schedule.getKeyTile(),
+           schedule.getPreparation(), MaskDim::Query, /*suffix=*/""},
+          symbols);
     operands.append({classified.lists, classified.order});
   }
   llvm::append_range(operands, captures);
@@ -824,10 +858,9 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
   KernelWriter(rewriter, attention, kernel, captures, parts.count).write();
 
   rewriter.setInsertionPointAfter(attention);
-  for (Value temporary :
-       {plan, classified.lists, classified.order, parts.out, parts.lse})
-    if (temporary)
-      memref::DeallocOp::create(rewriter, attention.getLoc(), temporary);
+  for (Value buffer : {plan, temporary.lists, temporary.order, parts.buffer})
+    if (buffer)
+      memref::DeallocOp::create(rewriter, attention.getLoc(), buffer);
   rewriter.setInsertionPoint(attention);
   attn_tile::LaunchOp::create(rewriter, attention.getLoc(),
                               SymbolRefAttr::get(kernel), /*grid=*/ValueRange(),
@@ -848,6 +881,7 @@ struct ConvertAttnToAttnTile
     SmallVector<AttentionOp> attentions;
     SmallVector<AttentionGradOp> gradients;
     SmallVector<DropoutMaskOp> masks;
+    SmallVector<PlanMaskOp> plans;
     SmallVector<MaskTableOpInterface> tables;
     SmallVector<MatmulOp> products;
     SmallVector<MapHeadsOp> maps;
@@ -858,6 +892,8 @@ struct ConvertAttnToAttnTile
         gradients.push_back(gradient);
       else if (auto mask = dyn_cast<DropoutMaskOp>(op))
         masks.push_back(mask);
+      else if (auto plan = dyn_cast<PlanMaskOp>(op))
+        plans.push_back(plan);
       else if (auto table = dyn_cast<MaskTableOpInterface>(op))
         tables.push_back(table);
       else if (auto product = dyn_cast<MatmulOp>(op))
@@ -883,6 +919,11 @@ struct ConvertAttnToAttnTile
       SymbolTable &symbols =
           symbolTables.getSymbolTable(SymbolTable::getNearestSymbolTable(mask));
       failedAny |= failed(lowerDropoutMaskToKernel(rewriter, mask, symbols));
+    }
+    for (PlanMaskOp plan : plans) {
+      SymbolTable &symbols =
+          symbolTables.getSymbolTable(SymbolTable::getNearestSymbolTable(plan));
+      failedAny |= failed(lowerPlanMaskToKernels(rewriter, plan, symbols));
     }
     for (MaskTableOpInterface table : tables) {
       SymbolTable &symbols = symbolTables.getSymbolTable(

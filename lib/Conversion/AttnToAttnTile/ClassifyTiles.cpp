@@ -37,6 +37,20 @@ static constexpr int64_t tilesOfItem = 32;
 namespace {
 /// What a tile is.
 enum TileClass : int64_t { Empty = 0, Masked = 1, Full = 2 };
+
+/// What is listed: of the pairs that an operation before which the kernels run
+/// masks.
+struct ListedMask {
+  Operation *user;
+  MaskAttrInterface mask;
+  Region &keep;
+  Value batches, queryLength, keyLength;
+  /// Query heads with lists of their own, and those among them that share a key
+  /// head.
+  int64_t heads, groupSize;
+
+  Location getLoc() const { return user->getLoc(); }
+};
 } // namespace
 
 bool attn::needsClassification(AttentionOpInterface attention) {
@@ -106,26 +120,24 @@ emitCounted(ScalarKernelBuilder &b, PredicateBounds &bounds,
 
 /// Writes the kernel that finds the class of each tile: of arguments `classes`,
 /// the lengths and what the mask captures.
-static void writeClasses(RewriterBase &rewriter, AttentionOpInterface attention,
+static void writeClasses(RewriterBase &rewriter, const ListedMask &listed,
                          attn_tile::KernelOp kernel, const TileListing &listing,
                          ValueRange captures) {
   using arith::CmpIPredicate;
-  ScalarKernelBuilder b(attention.getLoc(), rewriter);
+  ScalarKernelBuilder b(listed.getLoc(), rewriter);
   Block *entry = &kernel.getBody().front();
   b.setInsertionPointToEnd(entry);
   Value classes = entry->getArgument(0);
   Value queryLength = entry->getArgument(1), keyLength = entry->getArgument(2);
   IRMapping captured;
   captured.map(captures, entry->getArguments().drop_front(3));
-  Region &region = attention.getKeepRegion();
-  visitUsedValuesDefinedAbove(region, [&](OpOperand *use) {
+  visitUsedValuesDefinedAbove(listed.keep, [&](OpOperand *use) {
     if (!captured.contains(use->get()))
       b.clone(*use->get().getDefiningOp(), captured);
   });
 
-  PredicateBlock predicate(attention.getLoc(),
-                           {attention.getMaskAttr(), &attention.getKeepRegion(),
-                            Value(), Value(), queryLength, keyLength});
+  PredicateBlock predicate(listed.getLoc(), {listed.mask, &listed.keep, Value(),
+                                             Value(), queryLength, keyLength});
   PredicateBounds bounds(b, predicate);
   // Where a thread can find the class of a tile alone, a work item has several.
   bool isSerial = bounds.isSerial();
@@ -180,10 +192,10 @@ static void writeClasses(RewriterBase &rewriter, AttentionOpInterface attention,
 
 /// Writes the kernel that lists the tiles of each row, of arguments `classes`
 /// and `lists`.
-static void writeLists(RewriterBase &rewriter, AttentionOpInterface attention,
+static void writeLists(RewriterBase &rewriter, const ListedMask &listed,
                        attn_tile::KernelOp kernel, MaskDim rows) {
   using arith::CmpIPredicate;
-  ScalarKernelBuilder b(attention.getLoc(), rewriter);
+  ScalarKernelBuilder b(listed.getLoc(), rewriter);
   Block *entry = &kernel.getBody().front();
   b.setInsertionPointToEnd(entry);
   Value classes = entry->getArgument(0), lists = entry->getArgument(1);
@@ -199,9 +211,8 @@ static void writeLists(RewriterBase &rewriter, AttentionOpInterface attention,
   bool isOfQueries = rows == MaskDim::Query;
   // Tiles of a row of keys are those of all heads of the group.
   Value ofHead = b.size(classes, isOfQueries ? 3 : 2), tiles = ofHead;
-  bool isOfGroup = !isOfQueries && isMaskedByHead(attention) &&
-                   attention.getGroupSize() != 1;
-  Value group = b.constant(isOfGroup ? attention.getGroupSize() : 1);
+  bool isOfGroup = !isOfQueries && listed.groupSize != 1;
+  Value group = b.constant(isOfGroup ? listed.groupSize : 1);
   if (isOfGroup)
     tiles = b.mul(ofHead, group);
   auto loadClass = [&](Value tile) {
@@ -243,13 +254,21 @@ static void writeLists(RewriterBase &rewriter, AttentionOpInterface attention,
   b.each(b.toIndex(isNone), [&](Value) { store(zero, lastColumn); });
 }
 
+SmallVector<Value> attn::getOrderPlace(OpBuilder &builder, Location loc,
+                                       Value order, ValueRange indices) {
+  SmallVector<Value> place(indices);
+  if (cast<MemRefType>(order.getType()).getRank() > 3)
+    place.push_back(arith::ConstantIndexOp::create(builder, loc, 0));
+  return place;
+}
+
 /// Writes the kernel that puts the rows of tiles in the order of their lengths,
 /// of arguments `lists` and `order`: the place of a row is the number of those
 /// that come before it.
-static void writeOrder(RewriterBase &rewriter, AttentionOpInterface attention,
+static void writeOrder(RewriterBase &rewriter, Location loc,
                        attn_tile::KernelOp kernel) {
   using arith::CmpIPredicate;
-  ScalarKernelBuilder b(attention.getLoc(), rewriter);
+  ScalarKernelBuilder b(loc, rewriter);
   Block *entry = &kernel.getBody().front();
   b.setInsertionPointToEnd(entry);
   Value lists = entry->getArgument(0), order = entry->getArgument(1);
@@ -275,9 +294,47 @@ static void writeOrder(RewriterBase &rewriter, AttentionOpInterface attention,
     Value isBefore = arith::OrIOp::create(b, isShorter, isTie);
     attn_tile::YieldOp::create(b, b.toIndex(isBefore));
   }
-  b.each(one, [&](Value) {
-    b.storeIndex(ids[2], order, {ids[0], ids[1], before.getResult(0)});
-  });
+  SmallVector<Value> place =
+      getOrderPlace(b, loc, order, {ids[0], ids[1], before.getResult(0)});
+  b.each(one, [&](Value) { b.storeIndex(ids[2], order, place); });
+}
+
+/// Writes the kernels, and their launches before the user.
+static void listTiles(RewriterBase &rewriter, const ListedMask &listed,
+                      const TileListing &listing, const ClassifiedTiles &tiles,
+                      SymbolTable &symbols) {
+  OpBuilder::InsertionGuard guard(rewriter);
+  ScalarKernelBuilder b(listed.getLoc(), rewriter);
+  b.setInsertionPoint(listed.user);
+  Value queryTiles = b.tiles(listed.queryLength, listing.queryTile);
+  Value keyTiles = b.tiles(listed.keyLength, listing.keyTile);
+  int64_t dynamic = ShapedType::kDynamic;
+  Value classes = memref::AllocOp::create(
+      b,
+      MemRefType::get({dynamic, listed.heads, dynamic, dynamic},
+                      b.getI32Type()),
+      ValueRange{listed.batches, queryTiles, keyTiles});
+
+  SmallVector<Value> operands = {classes, listed.queryLength, listed.keyLength};
+  SetVector<Value> used;
+  getUsedValuesDefinedAbove(listed.keep, used);
+  SmallVector<Value> captures;
+  for (Value value : used)
+    if (!matchPattern(value, m_Constant()))
+      captures.push_back(value);
+  llvm::append_range(operands, captures);
+  auto createKernel = [&](StringRef name, ValueRange operands) {
+    return createScalarKernel(rewriter, listed.user, listing.schedule, symbols,
+                              (name + listing.suffix).str(), operands);
+  };
+  writeClasses(rewriter, listed, createKernel("_classes", operands), listing,
+               captures);
+  writeLists(rewriter, listed, createKernel("_lists", {classes, tiles.lists}),
+             listing.rows);
+  writeOrder(rewriter, listed.getLoc(),
+             createKernel("_order", {tiles.lists, tiles.order}));
+  b.setInsertionPoint(listed.user);
+  memref::DeallocOp::create(b, classes);
 }
 
 ClassifiedTiles attn::classifyTiles(RewriterBase &rewriter,
@@ -287,50 +344,92 @@ ClassifiedTiles attn::classifyTiles(RewriterBase &rewriter,
   OpBuilder::InsertionGuard guard(rewriter);
   ScalarKernelBuilder b(attention.getLoc(), rewriter);
   b.setInsertionPoint(attention);
-  Value batches = b.size(attention.getQuery(), 0);
-  Value queryLength = b.size(attention.getQuery(), 2);
-  Value keyLength = b.size(attention.getKey(), 2);
-  Value queryTiles = b.tiles(queryLength, listing.queryTile);
-  Value keyTiles = b.tiles(keyLength, listing.keyTile);
   bool isOfQueries = listing.rows == MaskDim::Query;
   bool isByHead = isMaskedByHead(attention);
-  int64_t heads = isByHead ? attention.getNumQueryHeads() : 1;
-  int64_t listHeads =
-      isByHead && !isOfQueries ? attention.getNumKeyHeads() : heads;
-  auto makeArray = [&](int64_t heads, SmallVector<Value> sizes) -> Value {
+  ListedMask listed{attention,
+                    attention.getMaskAttr(),
+                    attention.getKeepRegion(),
+                    b.size(attention.getQuery(), 0),
+                    b.size(attention.getQuery(), 2),
+                    b.size(attention.getKey(), 2),
+                    isByHead ? attention.getNumQueryHeads() : 1,
+                    isByHead ? attention.getGroupSize() : 1};
+  Value rows = b.tiles(listed.queryLength, listing.queryTile);
+  Value columns = b.tiles(listed.keyLength, listing.keyTile);
+  if (!isOfQueries) {
+    std::swap(rows, columns);
+    if (listed.groupSize != 1)
+      columns = b.mul(columns, b.constant(listed.groupSize));
+  }
+  int64_t heads = isOfQueries ? listed.heads : listed.heads / listed.groupSize;
+  auto makeArray = [&](ValueRange sizes) -> Value {
     SmallVector<int64_t> shape(sizes.size() + 1, ShapedType::kDynamic);
     shape[1] = heads;
     return memref::AllocOp::create(b, MemRefType::get(shape, b.getI32Type()),
                                    sizes);
   };
-  Value classes = makeArray(heads, {batches, queryTiles, keyTiles});
-  Value rows = isOfQueries ? queryTiles : keyTiles;
-  Value columns = isOfQueries ? keyTiles : queryTiles;
-  if (heads != listHeads)
-    columns = b.mul(columns, b.constant(heads / listHeads));
   // The two counts, and one entry even if there is no tile.
   columns = b.add(columns, b.constant(3));
-  Value lists = makeArray(listHeads, {batches, rows, columns});
-  Value order = makeArray(listHeads, {batches, rows});
+  ClassifiedTiles tiles;
+  tiles.lists = makeArray({listed.batches, rows, columns});
+  tiles.order = makeArray({listed.batches, rows});
+  listTiles(rewriter, listed, listing, tiles, symbols);
+  return tiles;
+}
 
-  SmallVector<Value> operands = {classes, queryLength, keyLength};
-  SetVector<Value> used;
-  getUsedValuesDefinedAbove(attention.getKeepRegion(), used);
-  SmallVector<Value> captures;
-  for (Value value : used)
-    if (!matchPattern(value, m_Constant()))
-      captures.push_back(value);
-  llvm::append_range(operands, captures);
-  auto createKernel = [&](StringRef name, ValueRange operands) {
-    return createScalarKernel(rewriter, attention, listing.schedule, symbols,
-                              (name + listing.suffix).str(), operands);
-  };
-  writeClasses(rewriter, attention, createKernel("_classes", operands), listing,
-               captures);
-  writeLists(rewriter, attention, createKernel("_lists", {classes, lists}),
-             listing.rows);
-  writeOrder(rewriter, attention, createKernel("_order", {lists, order}));
-  b.setInsertionPoint(attention);
-  memref::DeallocOp::create(b, classes);
-  return {lists, order};
+ClassifiedTiles attn::getPlannedTiles(OpBuilder &builder, Location loc,
+                                      Value plan, const PlannedLengths &lengths,
+                                      std::pair<int64_t, int64_t> tiles) {
+  ScalarKernelBuilder b(loc, builder);
+  Value rows = b.tiles(lengths.queries, tiles.first);
+  Value keyTiles = b.tiles(lengths.keys, tiles.second);
+  // The order is in the first entry of each row, its list in the others.
+  Value columns = b.add(keyTiles, b.constant(PlanMaskOp::extraEntries - 1));
+  auto type = cast<MemRefType>(plan.getType());
+  OpFoldResult one = b.getIndexAttr(1);
+  SmallVector<OpFoldResult> offsets(4, b.getIndexAttr(0)), strides(4, one);
+  SmallVector<OpFoldResult> sizes = {
+      lengths.batches, b.getIndexAttr(type.getDimSize(1)), rows, one};
+  // Innermost strides of what kernels read are 1, so that the dimension stays.
+  ClassifiedTiles parts;
+  parts.order = memref::SubViewOp::create(b, plan, offsets, sizes, strides);
+  // Not static: kernels get the address of the first element.
+  offsets.back() = b.constant(1);
+  sizes.back() = columns;
+  parts.lists = memref::SubViewOp::create(b, plan, offsets, sizes, strides);
+  return parts;
+}
+
+LogicalResult attn::lowerPlanMaskToKernels(RewriterBase &rewriter,
+                                           PlanMaskOp op,
+                                           SymbolTable &symbols) {
+  if (!op.isBufferized())
+    return op.emitOpError("must be bufferised");
+  auto schedule =
+      dyn_cast_if_present<ScheduleAttrInterface>(op.getScheduleAttr());
+  if (!schedule)
+    return op.emitOpError(op.getScheduleAttr()
+                              ? "has a choice of schedules, which "
+                                "attn-dispatch-schedules must resolve"
+                              : "needs a schedule");
+  OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPoint(op);
+  ListedMask listed{op,
+                    op.getMaskAttr(),
+                    op.getKeepRegion(),
+                    op.getBatch(),
+                    op.getQueries(),
+                    op.getKeys(),
+                    getDimSize(op.getOut(), 1),
+                    /*groupSize=*/1};
+  std::pair<int64_t, int64_t> tiles = PlanMaskOp::getTiles(schedule);
+  ClassifiedTiles parts =
+      getPlannedTiles(rewriter, op.getLoc(), op.getOut(),
+                      {op.getBatch(), op.getQueries(), op.getKeys()}, tiles);
+  listTiles(rewriter, listed,
+            {tiles.first, tiles.second, schedule.getPreparation(),
+             MaskDim::Query, /*suffix=*/""},
+            parts, symbols);
+  rewriter.eraseOp(op);
+  return success();
 }

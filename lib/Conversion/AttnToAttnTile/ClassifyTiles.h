@@ -29,6 +29,36 @@ bool needsClassification(AttentionOpInterface attention);
 /// Whether what it masks depends on the head.
 bool isMaskedByHead(AttentionOpInterface attention);
 
+/// What is known of the tiles of an attention: for each batch entry and head
+/// (one, if masks do not depend on it)
+struct ClassifiedTiles {
+  /// a list for each row of tiles, as `attn_tile.key_tiles` takes it,
+  Value lists;
+  /// and the rows, those with short lists first. In a plan it has one more
+  /// dimension, of size 1.
+  Value order;
+};
+
+/// The place in `order` of the item at `indices`: batch entry, head and number.
+SmallVector<Value> getOrderPlace(OpBuilder &builder, Location loc, Value order,
+                                 ValueRange indices);
+
+/// The lengths that a plan of a mask is for.
+struct PlannedLengths {
+  Value batches, queries, keys;
+};
+
+/// The parts of a plan that kernels with tiles of `tiles` queries and keys read
+/// (see `attn.plan_mask`), as views of `plan`, a memref.
+ClassifiedTiles getPlannedTiles(OpBuilder &builder, Location loc, Value plan,
+                                const PlannedLengths &lengths,
+                                std::pair<int64_t, int64_t> tiles);
+
+/// Writes the kernels that make a plan, and their launches, in the place of
+/// `op`.
+LogicalResult lowerPlanMaskToKernels(RewriterBase &rewriter, PlanMaskOp op,
+                                     SymbolTable &symbols);
+
 /// Which lists are wanted.
 struct TileListing {
   int64_t queryTile, keyTile;
@@ -38,15 +68,6 @@ struct TileListing {
   MaskDim rows;
   /// Added to the names of kernels.
   std::string suffix;
-};
-
-/// What is known of the tiles of an attention: for each batch entry and head
-/// (one, if masks do not depend on it)
-struct ClassifiedTiles {
-  /// a list for each row of tiles, as `attn_tile.key_tiles` takes it,
-  Value lists;
-  /// and the rows, those with short lists first.
-  Value order;
 };
 
 /// Writes the kernels that classify the tiles of `attention`, and their

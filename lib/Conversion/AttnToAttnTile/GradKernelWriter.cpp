@@ -122,11 +122,21 @@ Value GradKernelWriter::emitWeights(const ScoreTile &tile, Value scores,
 }
 
 Value GradKernelWriter::emitScoreGrad(const ScoreTile &tile, Value raw,
-                                      Value weights, Value weightGrad,
-                                      Value delta, bool addsCaptures) {
+                                      Value weights, Value kept,
+                                      Value weightGrad, Value delta,
+                                      bool addsCaptures) {
   Value deltas = b.broadcast(delta, tile.shape);
-  Value centred = arith::SubFOp::create(b, weightGrad, deltas);
-  Value grad = arith::MulFOp::create(b, weights, centred);
+  Value grad;
+  if (dropout) {
+    // kept * weightGrad - weights * delta: the second product need not wait for
+    // the gradients of weights, and these are not cleared.
+    Value common = arith::MulFOp::create(b, weights, deltas);
+    grad = math::FmaOp::create(b, b.extend(kept), weightGrad,
+                               arith::NegFOp::create(b, common));
+  } else {
+    Value centred = arith::SubFOp::create(b, weightGrad, deltas);
+    grad = arith::MulFOp::create(b, weights, centred);
+  }
   if (op.getScoreRegion().empty())
     return grad;
   if (dropout)

@@ -27,6 +27,7 @@
 #include "ClassifyTiles.h"
 #include "KernelDropout.h"
 #include "TileProgramBuilder.h"
+#include "attn/Analysis/MaskTiles.h"
 
 namespace mlir::attn {
 
@@ -39,6 +40,9 @@ struct GradWorkspace {
   /// Sums of the gradients of queries, as packed tiles; null if these have a
   /// kernel of their own.
   Value sums;
+  /// The random streams of batch entries and heads; null if no decisions are
+  /// made.
+  Value streams;
 };
 
 /// Prepares the `score_grad` region of `op` for kernels that add up gradients
@@ -80,17 +84,17 @@ private:
   };
   /// The tiles of queries that a work item of keys visits.
   struct QueryTiles {
-    /// The row of the list that names them, if there is one, and the number of
-    /// tiles in it that are masked: the first ones. Else they are `count` tiles
-    /// from `first` on.
+    /// The row of the list that names them, if there is one; else, what follows
+    /// from the mask.
     Value list;
     SmallVector<Value> row;
-    Value masked;
-    Value first, count;
-    /// Tiles in which all pairs are kept; null if that is all of them.
-    Value fullBegin, fullEnd;
-    /// Whether some keys do not exist.
-    Value isPartial;
+    std::optional<TileWalk> walk;
+    /// The walk over those that are not masked.
+    TileWalk fullWalk{/*isDescending=*/false};
+    /// How many there are, and how many of them are masked: the first ones.
+    Value count, masked;
+    /// Whether none is known to have no masked pair.
+    bool areAllMasked = false;
   };
 
   void begin(attn_tile::KernelOp kernel);
@@ -112,35 +116,36 @@ private:
     Type element = getElementTypeOrSelf(other.getType());
     return element.isF32() ? b.extend(tile) : b.round(tile, element);
   }
+  /// Which steps of a loop have pairs to mask: the first ones, for some.
+  enum class MaskedSteps { None, Some, All };
   /// A step of a work item of keys, and a part of it.
   struct KeyStep {
     Value batch, head, firstKey, firstQuery, step;
     /// Of the streams of what the loop walks over.
     Value length;
-    /// The place among the tiles, and the tile.
-    Value turn, tileOfQueries;
+    /// The place among the tiles.
+    Value turn;
+    MaskedSteps masks;
     int64_t part;
   };
 
-  QueryTiles emitQueryTiles(Value firstKey);
+  QueryTiles emitQueryTiles(Value batch, Value keyHead, Value firstKey);
   QueryTiles emitListedTiles(Value list, ArrayRef<Value> row);
-  /// The tile of queries at a place among `tiles`.
-  Value emitTileAt(const QueryTiles &tiles, Value turn);
+  /// The tile of queries at a place among `tiles`, or among those that are not
+  /// masked.
+  Value emitTileAt(const QueryTiles &tiles, Value turn, bool isFull);
   Value loadIndex(Value memref, ValueRange indices) {
     Value entry = memref::LoadOp::create(b, memref, indices);
     return arith::IndexCastOp::create(b, b.getIndexType(), entry);
   }
   /// Emits what a part of a tile of queries adds to the gradients of keys and
   /// values, which are `carried`, and returns the gradients of its scores, if
-  /// those of keys are wanted. `source` is that of the decisions of dropout.
+  /// those of keys are wanted.
   Value emitKeyPart(const KeyStep &step, const GradWorkspace &workspace,
                     const Gradients &results, Value keys, Value values,
-                    const QueryTiles &tiles,
-                    const KernelDropout::Source &source,
-                    SmallVectorImpl<Value> &carried);
+                    const QueryTiles &tiles, SmallVectorImpl<Value> &carried);
   /// The tile whose columns are those of `tiles`, in order.
   Value joinColumns(ArrayRef<Value> tiles);
-  Value emitIsCut(const QueryTiles &tiles, const KeyStep &step);
   /// The scores before the score region, scaled if there is one.
   Value emitRawScores(Value product);
   Value emitScores(const ScoreTile &tile, Value raw);
@@ -155,11 +160,12 @@ private:
     return dropout.emitDecisions(b, source, tile.firstQuery, tile.firstKey,
                                  tile.shape, tile.transposed);
   }
-  /// The gradient of what `emitRawScores` gives, times `getGradFactor`. Dropped
-  /// elements of `weightGrad` are zero. Gradients of captures are added up
-  /// along with it if `addsCaptures`.
+  /// The gradient of what `emitRawScores` gives, times `getGradFactor`, where
+  /// `kept` are the weights without those that dropout drops, as products have
+  /// them. Gradients of captures are added up along with it if `addsCaptures`.
   Value emitScoreGrad(const ScoreTile &tile, Value raw, Value weights,
-                      Value weightGrad, Value delta, bool addsCaptures);
+                      Value kept, Value weightGrad, Value delta,
+                      bool addsCaptures);
   /// Adds what the pairs of a tile that `counts` contribute to the gradients of
   /// captures. `grad` is the gradient of what the score region yields.
   void emitCaptureGrads(const ScoreTile &tile, Value raw, Value grad,

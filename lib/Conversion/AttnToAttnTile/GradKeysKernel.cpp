@@ -18,48 +18,32 @@
 using namespace mlir;
 using namespace mlir::attn;
 
-GradKernelWriter::QueryTiles GradKernelWriter::emitQueryTiles(Value firstKey) {
-  Value zero = b.index(0), one = b.index(1);
-  Value endKey = arith::AddIOp::create(b, firstKey, b.index(keyTile));
+GradKernelWriter::QueryTiles
+GradKernelWriter::emitQueryTiles(Value batch, Value keyHead, Value firstKey) {
+  ScoreMask mask{op.getMaskAttr(), /*keep=*/nullptr, batch,
+                 keyHead,          queryLength,      keyLength};
+  // What depends on the head is not the same for those that share keys.
+  Region keep;
+  bool knowsKeep = op.getKeepRegion().empty() || op.getGroupSize() == 1 ||
+                   !isMaskedByHead(op);
+  if (!op.getKeepRegion().empty() && knowsKeep) {
+    cloneKeepRegion(keep);
+    mask.keep = &keep;
+  }
+  TileRanges ranges = emitTileRanges(b, b.getLoc(), mask, MaskDim::Key,
+                                     firstKey, keyTile, queryTile);
   QueryTiles tiles;
-  tiles.isPartial =
+  tiles.walk = TileWalk(/*isDescending=*/false);
+  tiles.masked = tiles.walk->add(b, ranges.masked, b.index(0));
+  tiles.count = tiles.walk->add(b, ranges.full, tiles.masked);
+  tiles.fullWalk.add(b, ranges.full, b.index(0));
+  tiles.areAllMasked = !knowsKeep || ranges.full.empty();
+  // Keys that do not exist are masked.
+  Value endKey = arith::AddIOp::create(b, firstKey, b.index(keyTile));
+  Value isPartial =
       arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, endKey, keyLength);
-  QueryBounds range{};
-  if (MaskAttrInterface mask = op.getMaskAttr()) {
-    Value end = arith::MinSIOp::create(b, endKey, keyLength);
-    Value last = arith::SubIOp::create(b, end, one);
-    range = mask.emitQueryRange(b, b.getLoc(),
-                                {firstKey, last, queryLength, keyLength});
-    // Bounds are only good for ranges that are not empty.
-    for (Value *bound :
-         {&range.begin, &range.fullBegin, &range.fullEnd, &range.end})
-      if (*bound) {
-        Value low = arith::MaxSIOp::create(b, *bound, zero);
-        *bound = arith::MinSIOp::create(b, low, queryLength);
-      }
-  }
-  auto floorTile = [&](Value query) -> Value {
-    return arith::DivUIOp::create(b, query, b.index(queryTile));
-  };
-  Value endTile = b.countTiles(range.end ? range.end : queryLength, queryTile);
-  tiles.first = range.begin ? floorTile(range.begin) : zero;
-  tiles.count = endTile;
-  if (range.begin)
-    tiles.count = arith::MaxSIOp::create(
-        b, arith::SubIOp::create(b, endTile, tiles.first).getResult(), zero);
-
-  Value fullBegin = range.fullBegin ? range.fullBegin : range.begin;
-  if (fullBegin)
-    tiles.fullBegin = b.countTiles(fullBegin, queryTile);
-  // Queries that do not exist have no weights, so a tile that the query length
-  // cuts is full as well.
-  Value fullEnd = range.fullEnd ? range.fullEnd : range.end;
-  if (fullEnd) {
-    Value isAll = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, fullEnd,
-                                        queryLength);
-    tiles.fullEnd = arith::SelectOp::create(
-        b, isAll, b.countTiles(fullEnd, queryTile), floorTile(fullEnd));
-  }
+  tiles.masked =
+      arith::SelectOp::create(b, isPartial, tiles.count, tiles.masked);
   return tiles;
 }
 
@@ -76,39 +60,22 @@ GradKernelWriter::emitListedTiles(Value list, ArrayRef<Value> row) {
   return tiles;
 }
 
-Value GradKernelWriter::emitTileAt(const QueryTiles &tiles, Value turn) {
+Value GradKernelWriter::emitTileAt(const QueryTiles &tiles, Value turn,
+                                   bool isFull) {
   if (!tiles.list)
-    return arith::AddIOp::create(b, tiles.first, turn);
+    return (isFull ? tiles.fullWalk : *tiles.walk).emitTile(b, turn);
   // The masked ones follow the two counts, the others end the row.
-  Value isMasked =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::slt, turn, tiles.masked);
-  Value last = arith::SubIOp::create(b, b.size(tiles.list, 3), b.index(1));
-  Value full = arith::SubIOp::create(b, turn, tiles.masked);
-  Value column = arith::SelectOp::create(
-      b, isMasked, arith::AddIOp::create(b, turn, b.index(2)).getResult(),
-      arith::SubIOp::create(b, last, full).getResult());
+  Value column;
+  if (isFull)
+    column = arith::SubIOp::create(
+        b,
+        arith::SubIOp::create(b, b.size(tiles.list, 3), b.index(1)).getResult(),
+        turn);
+  else
+    column = arith::AddIOp::create(b, turn, b.index(2));
   SmallVector<Value> indices(tiles.row);
   indices.push_back(column);
   return loadIndex(tiles.list, indices);
-}
-
-Value GradKernelWriter::emitIsCut(const QueryTiles &tiles,
-                                  const KeyStep &step) {
-  if (tiles.list)
-    return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, step.turn,
-                                 tiles.masked);
-  Value cut = tiles.isPartial, tile = step.tileOfQueries;
-  if (tiles.fullBegin)
-    cut =
-        arith::OrIOp::create(b, cut,
-                             arith::CmpIOp::create(b, arith::CmpIPredicate::slt,
-                                                   tile, tiles.fullBegin));
-  if (tiles.fullEnd)
-    cut =
-        arith::OrIOp::create(b, cut,
-                             arith::CmpIOp::create(b, arith::CmpIPredicate::sge,
-                                                   tile, tiles.fullEnd));
-  return cut;
 }
 
 Value GradKernelWriter::joinColumns(ArrayRef<Value> tiles) {
@@ -133,7 +100,6 @@ Value GradKernelWriter::emitKeyPart(const KeyStep &step,
                                     const GradWorkspace &workspace,
                                     const Gradients &results, Value keys,
                                     Value values, const QueryTiles &tiles,
-                                    const KernelDropout::Source &source,
                                     SmallVectorImpl<Value> &carried) {
   int64_t rows = queryTile / queryParts;
   Value zero = b.index(0);
@@ -160,17 +126,38 @@ Value GradKernelWriter::emitKeyPart(const KeyStep &step,
   Value queries = loadStaged(get(op.getQuery()),
                              cast<VectorType>(keys.getType()).getDimSize(1));
   Value none = b.splat(at.shape, 0);
-  Value product = b.contract(keys, queries, none, ContractForm::TransposedRhs);
+  // What masked steps of their own leave out is added to the scores, so that it
+  // is found out before registers have the results of products.
+  bool addsMask = step.masks == MaskedSteps::All && !mapsScores;
+  Value product =
+      b.contract(keys, queries, addsMask ? emitMask(at, none) : none,
+                 ContractForm::TransposedRhs);
   Value douts = loadStaged(get(op.getDout()), padHeadDim(op.getValue()));
   Value weightGrad;
   if (results.key)
     weightGrad = b.contract(matchElements(values, douts), douts, none,
                             ContractForm::TransposedRhs);
 
+  // What decisions take runs beside the products. In registers a stream, and
+  // what can be computed from it alone, would take those of tiles.
+  Value decisions = emitDecisions(
+      at, workspace.streams
+              ? dropout.emitLoadStream(b, step.batch, step.head,
+                                       get(workspace.streams))
+              : dropout.emitSource(b, captured, step.batch, step.head));
   Value raw = emitRawScores(product);
   Value scores = emitScores(at, raw);
-  if (op.getKeepRegion().empty() || tiles.list) {
-    auto ifOp = scf::IfOp::create(b, scores.getType(), emitIsCut(tiles, step),
+  switch (step.masks) {
+  case MaskedSteps::None:
+    break;
+  case MaskedSteps::All:
+    if (!addsMask)
+      scores = emitMask(at, scores);
+    break;
+  case MaskedSteps::Some: {
+    Value isMasked = arith::CmpIOp::create(b, arith::CmpIPredicate::slt,
+                                           step.turn, tiles.masked);
+    auto ifOp = scf::IfOp::create(b, scores.getType(), isMasked,
                                   /*withElseRegion=*/true);
     OpBuilder::InsertionGuard ifGuard(b);
     b.setInsertionPointToStart(ifOp.thenBlock());
@@ -178,24 +165,20 @@ Value GradKernelWriter::emitKeyPart(const KeyStep &step,
     b.setInsertionPointToStart(ifOp.elseBlock());
     scf::YieldOp::create(b, scores);
     scores = ifOp.getResult(0);
-  } else {
-    scores = emitMask(at, scores);
+    break;
   }
-  Value decisions = emitDecisions(at, source);
+  }
   Value weights = emitWeights(at, scores, exponent);
 
-  if (results.value) {
-    Value kept = dropout.emitDrop(b, matchElements(weights, douts), decisions,
-                                  /*areWeights=*/true);
+  Value kept = dropout.emitDrop(b, matchElements(weights, douts), decisions,
+                                /*areWeights=*/true);
+  if (results.value)
     carried.back() =
         b.contract(kept, douts, carried.back(), ContractForm::Plain);
-  }
   if (!results.key)
     return Value();
   Value delta = loadRow(workspace.delta);
-  weightGrad = dropout.emitDrop(b, weightGrad, decisions,
-                                /*areWeights=*/false);
-  Value grad = emitScoreGrad(at, raw, weights, weightGrad, delta,
+  Value grad = emitScoreGrad(at, raw, weights, kept, weightGrad, delta,
                              /*addsCaptures=*/true);
   grad = matchElements(grad, queries);
   // The products of a warpgroup's own tiles come first: they run while it waits
@@ -240,56 +223,54 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
   QueryTiles tiles =
       listed.lists
           ? emitListedTiles(get(listed.lists), {ids[0], listHead, tileOfKeys})
-          : emitQueryTiles(firstKey);
-  Value total = tiles.count;
+          : emitQueryTiles(ids[0], ids[1], firstKey);
   // Lists that depend on the head hold the tiles of the group.
-  if (group != 1 && !isListedByHead)
-    total = arith::MulIOp::create(b, tiles.count, b.index(group));
+  bool isOncePerHead = group != 1 && !isListedByHead;
+  auto emitSteps = [&](Value tilesOfHead) -> Value {
+    if (!isOncePerHead)
+      return tilesOfHead;
+    return arith::MulIOp::create(b, tilesOfHead, b.index(group));
+  };
+  Value total = emitSteps(tiles.count);
   Value length = total;
   if (queryParts != 1)
     length = arith::MulIOp::create(b, total, b.index(queryParts));
 
-  KernelDropout::Source source;
-  if (group == 1)
-    source = dropout.emitSource(b, captured, ids[0], ids[1]);
-  SmallVector<Value> inits;
-  if (results.key)
-    inits.push_back(b.splat({keyTile, keyChannels}, 0));
-  if (results.value)
-    inits.push_back(b.splat({keyTile, valueChannels}, 0));
-  auto loop = scf::ForOp::create(b, zero, total, one, inits);
-  {
+  // Emits the loop over `count` tiles of each head, which are full ones if no
+  // steps are masked. Steps before it are counted along.
+  auto emitLoop = [&](Value firstStep, Value end, Value count,
+                      MaskedSteps masks, ValueRange inits) {
+    auto loop = scf::ForOp::create(b, firstStep, end, one, inits);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
     Value step = loop.getInductionVar(), head = ids[1], turn = step;
-    Value tileOfQueries, member;
-    if (isListedByHead && group != 1) {
-      Value entry = emitTileAt(tiles, turn);
-      Value ofHead = b.countTiles(queryLength, queryTile);
-      member = arith::DivUIOp::create(b, entry, ofHead);
-      tileOfQueries = arith::RemUIOp::create(b, entry, ofHead);
-    } else if (group != 1) {
-      member = arith::DivUIOp::create(b, step, tiles.count);
+    if (firstStep != zero)
+      turn = arith::SubIOp::create(b, step, firstStep);
+    Value member;
+    if (isOncePerHead) {
+      member = arith::DivUIOp::create(b, turn, count);
       turn = arith::SubIOp::create(
-          b, step, arith::MulIOp::create(b, member, tiles.count).getResult());
+          b, turn, arith::MulIOp::create(b, member, count).getResult());
     }
-    if (!tileOfQueries)
-      tileOfQueries = emitTileAt(tiles, turn);
+    Value tileOfQueries = emitTileAt(tiles, turn, masks == MaskedSteps::None);
+    if (isListedByHead && group != 1) {
+      Value ofHead = b.countTiles(queryLength, queryTile);
+      member = arith::DivUIOp::create(b, tileOfQueries, ofHead);
+      tileOfQueries = arith::RemUIOp::create(b, tileOfQueries, ofHead);
+    }
     if (member) {
       head = arith::AddIOp::create(
           b, arith::MulIOp::create(b, head, b.index(group)).getResult(),
           member);
-      source = dropout.emitSource(b, captured, ids[0], head);
     }
     Value firstQuery =
         arith::MulIOp::create(b, tileOfQueries, b.index(queryTile));
     ValueRange carried = loop.getRegionIterArgs();
     SmallVector<Value> next(carried), grads;
     for (int64_t part = 0; part < queryParts; ++part) {
-      Value grad =
-          emitKeyPart({ids[0], head, firstKey, firstQuery, step, length, turn,
-                       tileOfQueries, part},
-                      workspace, results, keys, values, tiles, source, next);
+      Value grad = emitKeyPart(
+          {ids[0], head, firstKey, firstQuery, step, length, turn, masks, part},
+          workspace, results, keys, values, tiles, next);
       if (results.key)
         grads.push_back(grad);
     }
@@ -306,6 +287,30 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
           ValueRange{ids[0], head, firstQuery, zero});
     }
     scf::YieldOp::create(b, next);
+    return loop;
+  };
+  SmallVector<Value> inits;
+  if (results.key)
+    inits.push_back(b.splat({keyTile, keyChannels}, 0));
+  if (results.value)
+    inits.push_back(b.splat({keyTile, valueChannels}, 0));
+  // What a region computes takes registers, and so does each range, of which
+  // steps that need no mask make better use.
+  constexpr size_t maxPartsOfLoop = 3;
+  bool hasRegion = !op.getKeepRegion().empty();
+  bool isPeeled =
+      !tiles.areAllMasked &&
+      (hasRegion || (tiles.walk && tiles.walk->getNumParts() > maxPartsOfLoop));
+  scf::ForOp loop;
+  if (!isPeeled) {
+    bool isByRegion = tiles.areAllMasked && hasRegion;
+    loop = emitLoop(zero, total, tiles.count,
+                    isByRegion ? MaskedSteps::All : MaskedSteps::Some, inits);
+  } else {
+    Value masked = emitSteps(tiles.masked);
+    loop = emitLoop(zero, masked, tiles.masked, MaskedSteps::All, inits);
+    Value full = arith::SubIOp::create(b, tiles.count, tiles.masked);
+    loop = emitLoop(masked, total, full, MaskedSteps::None, loop.getResults());
   }
   SmallVector<Value> indices = {ids[0], ids[1], firstKey, zero};
   if (results.key)

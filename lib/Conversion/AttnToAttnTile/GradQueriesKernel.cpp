@@ -84,13 +84,13 @@ void GradKernelWriter::writeQueries(attn_tile::KernelOp kernel,
     Value values = loadStaged(value, valueChannels);
     Value weightGrad = b.contract(douts, matchElements(values, douts), none,
                                   ContractForm::TransposedRhs);
+    Value decisions = emitDecisions(at, source);
     Value raw = emitRawScores(product);
     Value scores = emitMask(at, emitScores(at, raw));
-    Value decisions = emitDecisions(at, source);
     Value weights = emitWeights(at, scores, exponent);
-    weightGrad = dropout.emitDrop(b, weightGrad, decisions,
-                                  /*areWeights=*/false);
-    Value grad = emitScoreGrad(at, raw, weights, weightGrad, delta,
+    Value kept = dropout.emitDrop(b, matchElements(weights, keys), decisions,
+                                  /*areWeights=*/true);
+    Value grad = emitScoreGrad(at, raw, weights, kept, weightGrad, delta,
                                /*addsCaptures=*/false);
     Value sum = b.contract(matchElements(grad, keys), keys,
                            loop.getRegionIterArg(0), ContractForm::Plain);

@@ -97,6 +97,11 @@ void GradKernelWriter::writeRows(attn_tile::KernelOp kernel,
   };
   storeRows(exponent, lowest, exponents);
   storeRows(delta, b.splat(queryTile, 0), deltas);
+  if (workspace.streams)
+    dropout.emitStoreStream(
+        b, captured, ids[0], ids[1],
+        arith::CmpIOp::create(b, arith::CmpIPredicate::eq, ids[2], zero),
+        get(workspace.streams));
   if (!workspace.sums)
     return;
   Value sums = get(workspace.sums);

@@ -13,6 +13,7 @@
 
 #include "KernelDropout.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/Remarks.h"
@@ -69,6 +70,38 @@ KernelDropout::Source KernelDropout::emitSource(OpBuilder &builder,
   llvm::append_range(
       source.stream,
       dropout.emitStream(builder, op->getLoc(), seed, offset, batch, head));
+  return source;
+}
+
+void KernelDropout::emitStoreStream(OpBuilder &builder,
+                                    const IRMapping &captured, Value batch,
+                                    Value head, Value isFirst,
+                                    Value streams) const {
+  ImplicitLocOpBuilder b(op->getLoc(), builder);
+  Source source = emitSource(b, captured, batch, head);
+  Value zero = arith::ConstantIndexOp::create(b, 0);
+  Value one = arith::ConstantIndexOp::create(b, 1);
+  auto each = attn_tile::EachOp::create(
+      b, arith::SelectOp::create(b, isFirst, one, zero).getResult());
+  b.createBlock(&each.getBody(), {}, b.getIndexType(), b.getLoc());
+  for (auto [i, word] : llvm::enumerate(source.stream)) {
+    Value at = arith::ConstantIndexOp::create(b, i);
+    memref::StoreOp::create(b, word, streams, ValueRange{batch, head, at});
+  }
+  attn_tile::YieldOp::create(b, ValueRange());
+}
+
+KernelDropout::Source KernelDropout::emitLoadStream(OpBuilder &builder,
+                                                    Value batch, Value head,
+                                                    Value streams) const {
+  ImplicitLocOpBuilder b(op->getLoc(), builder);
+  Source source;
+  auto type = cast<MemRefType>(streams.getType());
+  for (int64_t i = 0; i < type.getDimSize(2); ++i) {
+    Value at = arith::ConstantIndexOp::create(b, i);
+    source.stream.push_back(
+        memref::LoadOp::create(b, streams, ValueRange{batch, head, at}));
+  }
   return source;
 }
 

@@ -48,6 +48,17 @@ public:
   Source emitSource(OpBuilder &builder, const IRMapping &captured, Value batch,
                     Value head) const;
 
+  /// Whether decisions are made of random numbers.
+  bool isMade() const { return op.getDropoutAttr() != nullptr; }
+
+  /// Emits what stores the random stream of a batch entry and head in `streams`
+  /// if `isFirst`, and what reads it from there.
+  void emitStoreStream(OpBuilder &builder, const IRMapping &captured,
+                       Value batch, Value head, Value isFirst,
+                       Value streams) const;
+  Source emitLoadStream(OpBuilder &builder, Value batch, Value head,
+                        Value streams) const;
+
   /// Emits the decisions of a tile of `shape`, rows of which are keys if it is
   /// transposed. Null if there is no dropout.
   Value emitDecisions(OpBuilder &builder, const Source &source,

@@ -40,10 +40,7 @@ KeyParts attn::emitKeyParts(RewriterBase &rewriter, AttentionOp attention,
                             Value plan) {
   ScheduleAttrInterface schedule = attention.getChosenSchedule();
   int64_t wanted = schedule.getSplitItems();
-  // What the identity adds would have to be added once, and an epilogue is for
-  // what all shares give together.
-  if (wanted == 0 || attention.getIdentity() ||
-      !attention.getEpilogue().empty())
+  if (wanted == 0)
     return {};
   OpBuilder::InsertionGuard guard(rewriter);
   ScalarKernelBuilder b(attention.getLoc(), rewriter);
@@ -69,38 +66,49 @@ KeyParts attn::emitKeyParts(RewriterBase &rewriter, AttentionOp attention,
   if (isConstantIntValue(count, 1))
     return {};
 
-  auto allocate = [&](Value like) -> Value {
-    auto type = cast<MemRefType>(like.getType());
-    SmallVector<int64_t> shape(type.getShape());
-    SmallVector<Value> sizes;
-    for (int64_t dim = 0; dim < type.getRank(); ++dim) {
-      Value size = b.size(like, dim);
-      if (dim == 0)
-        size = mul(size, count);
-      std::optional<int64_t> constant = getConstantIntValue(size);
-      shape[dim] = constant.value_or(ShapedType::kDynamic);
-      if (!constant)
-        sizes.push_back(size);
-    }
-    return memref::AllocOp::create(b, MemRefType::get(shape, b.getF32Type()),
-                                   sizes);
-  };
+  // Both in one buffer: getting memory takes time on the stream.
+  SmallVector<Value> sizes;
+  for (int64_t dim = 0; dim < 4; ++dim)
+    sizes.push_back(b.size(attention.getOut(), dim));
+  sizes[0] = mul(sizes[0], count);
+  Value numRows = mul(mul(sizes[0], sizes[1]), sizes[2]);
+  Value numElements = mul(numRows, sizes[3]);
+  Value total = b.createOrFold<arith::AddIOp>(numElements, numRows);
   KeyParts parts;
   parts.count = count;
-  parts.out = allocate(attention.getOut());
-  Value lse = attention.getLse();
-  if (lse) {
-    parts.lse = allocate(lse);
-    return parts;
-  }
-  // As `out`, without channels.
-  auto type = cast<MemRefType>(parts.out.getType());
-  SmallVector<Value> sizes;
-  for (int64_t dim = 0; dim < 3; ++dim)
-    if (type.isDynamicDim(dim))
-      sizes.push_back(b.size(parts.out, dim));
-  parts.lse = memref::AllocOp::create(
-      b, MemRefType::get(type.getShape().drop_back(), b.getF32Type()), sizes);
+  SmallVector<Value> dynamicTotal;
+  std::optional<int64_t> constantTotal = getConstantIntValue(total);
+  if (!constantTotal)
+    dynamicTotal.push_back(total);
+  parts.buffer = memref::AllocOp::create(
+      b,
+      MemRefType::get(constantTotal.value_or(ShapedType::kDynamic),
+                      b.getF32Type()),
+      dynamicTotal);
+  auto makeView = [&](ArrayRef<Value> shape, Value offset) -> Value {
+    SmallVector<OpFoldResult> strides(shape.size());
+    Value stride = one;
+    for (int64_t dim = int64_t(shape.size()) - 1; dim >= 0; --dim) {
+      strides[dim] = getAsOpFoldResult(stride);
+      stride = mul(stride, shape[dim]);
+    }
+    SmallVector<OpFoldResult> extents = getAsOpFoldResult(ValueRange(shape));
+    auto toStatic = [](ArrayRef<OpFoldResult> values) {
+      return llvm::map_to_vector(values, [](OpFoldResult value) {
+        return getConstantIntValue(value).value_or(ShapedType::kDynamic);
+      });
+    };
+    OpFoldResult first = getAsOpFoldResult(offset);
+    auto layout = StridedLayoutAttr::get(
+        b.getContext(),
+        getConstantIntValue(first).value_or(ShapedType::kDynamic),
+        toStatic(strides));
+    auto type = MemRefType::get(toStatic(extents), b.getF32Type(), layout);
+    return memref::ReinterpretCastOp::create(b, type, parts.buffer, first,
+                                             extents, strides);
+  };
+  parts.out = makeView(sizes, b.constant(0));
+  parts.lse = makeView(ArrayRef(sizes).drop_back(), numElements);
   return parts;
 }
 

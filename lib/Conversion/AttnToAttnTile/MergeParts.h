@@ -28,6 +28,8 @@ struct KeyParts {
   /// f32, of the shapes of `out` and `lse` of the attention, but with as many
   /// more batch entries: entry `b` of share `p` is entry `p * B + b`.
   Value out, lse;
+  /// What holds both.
+  Value buffer;
 
   explicit operator bool() const { return count != nullptr; }
 };

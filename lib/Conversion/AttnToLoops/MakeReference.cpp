@@ -47,6 +47,23 @@ static Value getFilled(Operation *op) {
   return fill.output();
 }
 
+/// Whether `op` makes plans of masks, or the memory of plans: references do not
+/// need them.
+static bool isOfPlan(Operation *op) {
+  Value buffer;
+  if (auto plan = dyn_cast<PlanMaskOp>(op))
+    return plan.getOut().getDefiningOp<memref::AllocOp>();
+  if (auto alloc = dyn_cast<memref::AllocOp>(op))
+    buffer = alloc;
+  else if (auto dealloc = dyn_cast<memref::DeallocOp>(op))
+    buffer = dealloc.getMemref();
+  return buffer && llvm::all_of(buffer.getUses(), [](OpOperand &use) {
+           auto attention = dyn_cast<AttentionOp>(use.getOwner());
+           return isa<PlanMaskOp, memref::DeallocOp>(use.getOwner()) ||
+                  (attention && attention.getPlan() == use.get());
+         });
+}
+
 /// Checks that `function` is straight-line code of attention and fills that
 /// write arguments which only later attention reads. Adds these arguments to
 /// `outputs`. Emits a remark and fails if it is not.
@@ -57,6 +74,8 @@ static LogicalResult findOutputs(func::FuncOp function,
   if (function.getNumResults() != 0)
     return function.emitRemark("no reference for a function with results");
   for (Operation &op : function.front().without_terminator()) {
+    if (isOfPlan(&op))
+      continue;
     SmallVector<Value> written;
     if (auto attention = dyn_cast<AttentionOpInterface>(op)) {
       if (!attention.isBufferized())
@@ -142,7 +161,7 @@ makeReference(func::FuncOp function,
                                         builder.getF64Type(), element);
       linalg::FillOp::create(builder, op.getLoc(), element,
                              mapping.lookup(filled));
-    } else {
+    } else if (!isOfPlan(&op)) {
       builder.clone(op, mapping);
     }
   }

@@ -42,9 +42,6 @@ static constexpr int64_t tensorMapAlignment = 64;
 /// The attribute of functions that attn-describe-arguments has described.
 static constexpr StringLiteral describedAttrName = "attn.symbols";
 
-/// L2 promotion that suits tiles which other groups read soon.
-static constexpr int32_t tensorMapL2Promotion = 256;
-
 //===----------------------------------------------------------------------===//
 // Kernels
 //===----------------------------------------------------------------------===//
@@ -358,7 +355,9 @@ LogicalResult FunctionConverter::convertLaunch(attn_tile::LaunchOp op) {
     return op.emitOpError("stream must be given by 'attn_tile.fork_stream' in "
                           "this function");
   arguments.append({params, on});
-  emitCheck(loc, emitRuntimeCall(builder, loc, module, "attnrtLaunchKernel",
+  emitCheck(loc, emitRuntimeCall(builder, loc, module,
+                                 op.getEarly() ? "attnrtLaunchKernelEarly"
+                                               : "attnrtLaunchKernel",
                                  arguments));
   op.erase();
   return success();
@@ -406,7 +405,8 @@ FunctionConverter::convertTensorMap(attn_tile::MakeTensorMapOp op) {
       emitArray(loc, i64, strides),
       emitArray(loc, i32, box),
       emitIntConstant(builder, loc, i32, swizzle),
-      emitIntConstant(builder, loc, i32, tensorMapL2Promotion)};
+      emitIntConstant(builder, loc, i32,
+                      static_cast<int64_t>(op.getL2Promotion()))};
   emitCheck(loc, emitRuntimeCall(builder, loc, module, "attnrtEncodeTensorMap",
                                  arguments));
   tensorMaps[op.getMap()] = map;

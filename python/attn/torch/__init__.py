@@ -10,10 +10,21 @@ graphs of ``torch.export``. Kernels are compiled when they are first needed, for
 GPU, or the host.
 """
 
-from attn.torch.flex import Traced, flex_attention, trace
+from attn.torch.flex import Traced, flex_attention, plan_mask, trace
 from attn.torch.importer import from_export
 from attn.torch.kernels import compile_for
 from attn.torch.packed import sdpa_packed
+from attn.torch.plans import MaskPlan
 from attn.torch.sdpa import sdpa
 
-__all__ = ["Traced", "compile_for", "flex_attention", "from_export", "sdpa", "sdpa_packed", "trace"]
+__all__ = [
+    "MaskPlan",
+    "Traced",
+    "compile_for",
+    "flex_attention",
+    "from_export",
+    "plan_mask",
+    "sdpa",
+    "sdpa_packed",
+    "trace",
+]

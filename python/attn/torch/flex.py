@@ -14,8 +14,10 @@ from torch.nn.attention.flex_attention import AuxOutput, AuxRequest, BlockMask
 from torch.overrides import TorchFunctionMode
 
 from attn.errors import AttnError, UnsupportedError, warn_once
+from attn.masks import Mask
 from attn.torch.kernels import Kind
-from attn.torch.ops import attend
+from attn.torch.ops import attend, make_mask_plan
+from attn.torch.plans import MaskPlan
 from attn.trace import BOOL, F32, INDEX, Row, Scalar, Tracer
 
 ScoreMod = Callable[[Any, Any, Any, Any, Any], Any]
@@ -232,39 +234,26 @@ def _find_mask(block_mask: Union[BlockMask, MaskMod, None], query: Tensor, key: 
     return block_mask.mask_mod
 
 
-def flex_attention(
+def _check_reads(reads: List[Any]) -> None:
+    for read in reads:
+        if not isinstance(read, Tensor) or read.dtype != torch.int32:
+            kind = read.dtype if isinstance(read, Tensor) else type(read).__name__
+            raise AttnError(f"block_mask reads a {kind}; give the mask tensors of torch.int32")
+
+
+def _prepare(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    score_mod: Union[ScoreMod, Traced, None] = None,
-    block_mask: Union[BlockMask, MaskMod, None] = None,
-    scale: Optional[float] = None,
-    enable_gqa: bool = False,
-    return_lse: bool = False,
-    kernel_options: Optional[Mapping[str, Any]] = None,
-    *,
-    return_aux: Optional[AuxRequest] = None,
-    dropout_p: float = 0.0,
-) -> Union[Tensor, Tuple[Tensor, Tensor], Tuple[Tensor, AuxOutput]]:
-    """Computes what ``torch.nn.attention.flex_attention.flex_attention`` does.
-
-    ``score_mod`` and ``mask_mod`` are traced: what depends on the position goes
-    into the kernel, reads of captured tensors included. In the place of both,
-    ``score_mod`` may be what ``trace`` made of them. ``block_mask`` may be a
-    ``mask_mod`` itself; of a ``BlockMask`` only the ``mask_mod`` is used, since the
-    compiler finds out which blocks it leaves out. Dropout, which torch's function
-    does not have, is that of ``sdpa``.
-    """
+    score_mod: Union[ScoreMod, Traced, None],
+    block_mask: Union[BlockMask, Mask, MaskMod, None],
+    scale: Optional[float],
+    enable_gqa: bool,
+    dropout_p: float,
+) -> Tuple[Tensor, Tensor, List[Tensor], Kind]:
+    """Key and value for each batch entry, what functions read, and what they do."""
     if not 0.0 <= dropout_p < 1.0:
         raise AttnError(f"dropout_p is {dropout_p}; it must be at least 0 and less than 1")
-    if kernel_options:
-        warn_once(
-            "kernel options", f"kernel_options are those of other kernels and ignored: {', '.join(kernel_options)}"
-        )
-    if return_aux is not None and return_lse:
-        raise AttnError("return_lse and return_aux exclude each other; use return_aux=AuxRequest(lse=True)")
-    if return_aux is not None and return_aux.max_scores:
-        raise UnsupportedError("return_aux asks for max_scores, which kernels do not compute; ask for lse alone")
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if tensor.dim() != 4:
             raise AttnError(f"{name} has {tensor.dim()} dimensions; it needs 4: batch, heads, positions and channels")
@@ -278,10 +267,82 @@ def flex_attention(
         if block_mask is not None:
             raise AttnError("score_mod has been traced, so that block_mask must be None; trace both with one another")
         score, keep, captures = score_mod
+        return key, value, captures, Kind(score=score, keep=keep, scale=scale, dropout_p=dropout_p)
+    mask: str = ""
+    reads: List[Tensor] = []
+    mask_mod = None
+    if isinstance(block_mask, Mask):
+        mask, reads = block_mask.attribute()
+        _check_reads(reads)
     else:
-        score, keep, captures = _trace(score_mod, _find_mask(block_mask, query, key))
+        mask_mod = _find_mask(block_mask, query, key)
+    score, keep, captures = _trace(score_mod, mask_mod)
+    return key, value, [*reads, *captures], Kind(mask, score, keep, scale, dropout_p, len(reads))
+
+
+def plan_mask(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score_mod: Union[ScoreMod, Traced, None] = None,
+    block_mask: Union[BlockMask, Mask, MaskMod, None] = None,
+    scale: Optional[float] = None,
+    enable_gqa: bool = False,
+    *,
+    dropout_p: float = 0.0,
+) -> MaskPlan:
+    """Finds out which tiles a mask that reads tensors keeps, once for many calls of
+    ``flex_attention`` with such arguments: those of a model's layers, for one.
+
+    Of query, key and value it looks at all but the contents. Call it where gradients
+    are on if they are on in the calls, so that kernels are the same.
+    """
+    key, value, captures, kind = _prepare(query, key, value, score_mod, block_mask, scale, enable_gqa, dropout_p)
+    return make_mask_plan(query, key, value, captures, kind, with_lse=False)
+
+
+def flex_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score_mod: Union[ScoreMod, Traced, None] = None,
+    block_mask: Union[BlockMask, Mask, MaskMod, None] = None,
+    scale: Optional[float] = None,
+    enable_gqa: bool = False,
+    return_lse: bool = False,
+    kernel_options: Optional[Mapping[str, Any]] = None,
+    *,
+    return_aux: Optional[AuxRequest] = None,
+    dropout_p: float = 0.0,
+    plan: Optional[MaskPlan] = None,
+) -> Union[Tensor, Tuple[Tensor, Tensor], Tuple[Tensor, AuxOutput]]:
+    """Computes what ``torch.nn.attention.flex_attention.flex_attention`` does.
+
+    ``score_mod`` and ``mask_mod`` are traced: what depends on the position goes
+    into the kernel, reads of captured tensors included. In the place of both,
+    ``score_mod`` may be what ``trace`` made of them. ``block_mask`` may be a
+    ``mask_mod`` itself, or one of ``attn.masks``; of a ``BlockMask`` only the ``mask_mod`` is used, since the
+    compiler finds out which blocks it leaves out. Dropout, which torch's function
+    does not have, is that of ``sdpa``.
+
+    If data decides which blocks these are, each call finds them out first. Calls with
+    one ``BlockMask`` do so once, as long as torch changes none of the tensors that it
+    reads. ``plan`` is what ``plan_mask`` has found out; compilers of torch ignore it.
+    """
+    if kernel_options:
+        warn_once(
+            "kernel options", f"kernel_options are those of other kernels and ignored: {', '.join(kernel_options)}"
+        )
+    if return_aux is not None and return_lse:
+        raise AttnError("return_lse and return_aux exclude each other; use return_aux=AuxRequest(lse=True)")
+    if return_aux is not None and return_aux.max_scores:
+        raise UnsupportedError("return_aux asks for max_scores, which kernels do not compute; ask for lse alone")
+    key, value, captures, kind = _prepare(query, key, value, score_mod, block_mask, scale, enable_gqa, dropout_p)
     with_lse = return_lse or (return_aux is not None and return_aux.lse)
-    out, lse = attend(query, key, value, captures, Kind(score=score, keep=keep, scale=scale, dropout_p=dropout_p), with_lse)
+    if plan is not None and not isinstance(plan, MaskPlan):
+        raise AttnError(f"plan is a {type(plan).__name__}; pass what plan_mask returns")
+    mask_plan = block_mask if plan is None and isinstance(block_mask, BlockMask) else plan
+    out, lse = attend(query, key, value, captures, kind, with_lse, mask_plan)
     if return_aux is not None:
         return out, AuxOutput(lse=lse if with_lse else None)
     return (out, cast(Tensor, lse)) if return_lse else out

@@ -11,6 +11,7 @@ so that a later call only fills in addresses.
 import contextlib
 import ctypes
 import functools
+import re
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
@@ -44,6 +45,8 @@ class Kind(NamedTuple):
     keep: str = ""
     scale: Optional[float] = None
     dropout_p: float = 0.0
+    #: How many of the captured tensors, the first ones, ``mask`` reads.
+    reads: int = 0
 
 
 class Mode(NamedTuple):
@@ -53,6 +56,8 @@ class Mode(NamedTuple):
     #: Numbers of the captures whose gradients are wanted beside those of query,
     #: key and value; None if no gradients are.
     gradients: Optional[Tuple[int, ...]] = None
+    #: Whether which tiles the mask keeps is given by its plan.
+    planned: bool = False
 
 
 def describe(tensor: Tensor) -> Tuple:
@@ -252,20 +257,32 @@ class Binding:
         return outputs
 
 
+class Functions(NamedTuple):
+    """Compiled functions: of these, the latter two need not be there."""
+
+    forward: Function
+    backward: Optional[Function] = None
+    #: Makes the plan of the mask.
+    plan: Optional[Function] = None
+
+
 @functools.lru_cache(maxsize=None)
-def find_functions(description: Attention, target: str, gradients: Optional[Tuple[int, ...]]) -> Tuple[Function, ...]:
-    """The compiled function, or with gradients the one forward and the one
-    backward."""
+def find_functions(
+    description: Attention, target: str, gradients: Optional[Tuple[int, ...]], planned: bool
+) -> Functions:
+    """The compiled functions, the one backward with gradients alone."""
     name = description.NAME
+    options = {"explicit_plans": True} if planned else None
     if gradients is None:
-        return (compile(description, target=target)[name],)
+        artifact = compile(description, target=target, options=options)
+        return Functions(artifact[name], plan=artifact.functions.get(f"{name}_plan"))
     wanted = ",".join(str(argument) for argument in (0, 1, 2, *(3 + capture for capture in gradients)))
     passes = (
         f"attn-differentiate{{function={name} arguments={wanted}}},"
         f"symbol-privatize{{exclude={name}_fwd,{name}_bwd}},symbol-dce"
     )
     try:
-        artifact = compile(description, target=target, passes=passes)
+        artifact = compile(description, target=target, passes=passes, options=options)
     except CompileError as error:
         if not gradients:
             raise
@@ -273,7 +290,27 @@ def find_functions(description: Attention, target: str, gradients: Optional[Tupl
             f"gradients of captured tensors and of attn_mask cannot be computed here ({error}); call .detach() on them "
             "if they are not wanted"
         ) from error
-    return artifact[f"{name}_fwd"], artifact[f"{name}_bwd"]
+    return Functions(artifact[f"{name}_fwd"], artifact[f"{name}_bwd"], artifact.functions.get(f"{name}_fwd_plan"))
+
+
+def _plan_layout(function: Function, query: Tensor, key: Tensor) -> Layout:
+    """What a function that makes a plan writes: its sizes are numbers of tiles."""
+    lengths = {"batch": query.shape[0], "queries": query.shape[2], "keys": key.shape[2]}
+
+    def measure(dim: int) -> int:
+        if dim >= 0:
+            return dim
+        name = function.symbols[-1 - dim]
+        tiles = re.fullmatch(r"ceil\((\w+) / (\d+)\)(?: \+ (\d+))?", name)
+        if tiles is None:
+            return lengths[name]
+        return -(-lengths[tiles[1]] // int(tiles[2])) + int(tiles[3] or 0)
+
+    shape = tuple(measure(dim) for dim in function.args[-1][2])
+    strides = [1] * len(shape)
+    for dim in reversed(range(len(shape) - 1)):
+        strides[dim] = strides[dim + 1] * max(shape[dim + 1], 1)
+    return Layout(shape, tuple(strides), torch.int32, query.device)
 
 
 # What plans compile for apart from the device of their tensors.
@@ -316,24 +353,51 @@ class Plan:
             scale=kind.scale,
             score=kind.score,
             keep=kind.keep,
-            captures=tuple(capture_type(tensor) for tensor in captures),
+            captures=tuple(capture_type(tensor) for tensor in captures[kind.reads :]),
+            reads=tuple(capture_type(tensor) for tensor in captures[: kind.reads]),
             with_lse=mode.with_lse,
             dropout=dropout_attribute(kind.dropout_p) if kind.dropout_p else "",
+            # As in decoding, which has kernels of its own.
+            queries=1 if query.shape[2] == 1 and mode.gradients is None else None,
         )
         for target in _further_targets:
-            find_functions(description, target, mode.gradients)
+            find_functions(description, target, mode.gradients, mode.planned)
         self._has_dropout = kind.dropout_p != 0
         inputs = (query, key, value, *captures)
         if self._has_dropout:
             inputs += (query.new_empty((), dtype=torch.int64),) * 2
-        function, *self._backward = find_functions(description, find_target(query.device), mode.gradients)
-        self._run = Binding(function, inputs, output_layouts(query, value, self.with_lse))
+        functions = find_functions(description, find_target(query.device), mode.gradients, mode.planned)
+        self._backward = functions.backward
+        #: Layout of the plan of the mask, and the numbers of queries and keys of its tiles. None if there is none:
+        #: the mask does not read tensors, or not at places that depend on the position.
+        self.mask_layout: Optional[Layout] = None
+        self.mask_tiles: Tuple[str, ...] = ()
+        if functions.plan is not None:
+            self.mask_layout = _plan_layout(functions.plan, query, key)
+            self.mask_tiles = tuple(re.findall(r"/ (\d+)", " ".join(functions.plan.symbols)))
+            self._plan_mask = Binding(functions.plan, inputs, [self.mask_layout])
+            inputs += (self.mask_layout.make(),)
+        self._run = Binding(functions.forward, inputs, output_layouts(query, value, self.with_lse))
         self._gradients: Dict[Tuple, Binding] = {}
 
-    def run(self, tensors: Sequence[Tensor]) -> List[Tensor]:
+    def run(self, tensors: Sequence[Tensor], mask_plan: Optional[Tensor] = None) -> List[Tensor]:
         """The output and perhaps its log-sum-exp. ``tensors`` are query, key, value,
-        captures and, with dropout, seed and offset in one tensor."""
-        return self._run((*tensors[:-1], *tensors[-1].unbind()) if self._has_dropout else tensors)
+        captures and, with dropout, seed and offset in one tensor. A plan with a
+        ``mask_layout`` takes what ``plan_mask`` has made."""
+        if self._has_dropout:
+            tensors = (*tensors[:-1], *tensors[-1].unbind())
+        return self._run(tensors if mask_plan is None else (*tensors, mask_plan))
+
+    def plan_mask(self, captures: Sequence[Tensor], out: Optional[Tensor] = None) -> Tensor:
+        """Finds out which tiles the mask keeps, into ``out`` if it is given."""
+        if out is None:
+            assert self.mask_layout is not None
+            out = self.mask_layout.make()
+        if out.numel():
+            # Of query, key, value, seed and offset nothing but the sizes is read: any memory will do.
+            state = (out, out) if self._has_dropout else ()
+            self._plan_mask((out, out, out, *captures, *state), [out])
+        return out
 
     def run_backward(
         self,
@@ -361,7 +425,8 @@ class Plan:
                 made = [gradient_layout(tensor) for tensor in wanted]
             else:
                 made = [Layout(tuple(t.shape), t.stride(), t.dtype, t.device) for t in gradients]
-            binding = Binding(self._backward[0], inputs, made)
+            assert self._backward is not None
+            binding = Binding(self._backward, inputs, made)
             self._gradients[layouts] = binding
         return binding(inputs, gradients)
 

@@ -7,19 +7,20 @@ Compilers of torch keep them as they are. A plain call in eager mode does the
 same work without the dispatcher.
 """
 
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
 
 from attn.errors import AttnError, UnsupportedError
 from attn.torch.kernels import Kind, Mode, Plan, check_tensors, get_plan, gradient_layout, output_layouts
+from attn.torch.plans import MaskPlan, find_tensor, reads_tensors
 
 _library = torch.library.Library("attn", "DEF")
 # With dropout, seed and offset of its random numbers are the two numbers of `rng`.
 _parameters = (
     "Tensor query, Tensor key, Tensor value, Tensor[] captures, Tensor? rng, str mask, str score, str keep, "
-    "float? scale, float dropout_p, bool with_lse"
+    "float? scale, float dropout_p, int reads, bool with_lse"
 )
 _library.define(f"attention({_parameters}, int[]? gradients) -> (Tensor, Tensor)")
 _library.define(
@@ -27,7 +28,7 @@ _library.define(
 )
 
 
-def _find_plan(query, key, value, captures, rng, mask, score, keep, scale, dropout_p, with_lse, gradients):
+def _find_plan(query, key, value, captures, rng, mask, score, keep, scale, dropout_p, reads, with_lse, gradients):
     """The plan of an operator's arguments, and the tensors it runs on."""
     tensors = (query, key, value, *captures)
     if dropout_p != 0:
@@ -35,7 +36,7 @@ def _find_plan(query, key, value, captures, rng, mask, score, keep, scale, dropo
             raise AttnError(f"rng must have two numbers of torch.int64 on {query.device}: seed and offset of dropout")
         tensors += (rng,)
     mode = Mode(with_lse, None if gradients is None else tuple(gradients))
-    return get_plan(Kind(mask, score, keep, scale, dropout_p), mode, query, key, value, captures), tensors
+    return get_plan(Kind(mask, score, keep, scale, dropout_p, reads), mode, query, key, value, captures), tensors
 
 
 def _run(query, *arguments):
@@ -56,7 +57,7 @@ for _device in ("CPU", "CUDA"):
 
 
 @torch.library.register_fake("attn::attention", lib=_library)
-def _(query, key, value, captures, rng, mask, score, keep, scale, dropout_p, with_lse, gradients):
+def _(query, key, value, captures, rng, mask, score, keep, scale, dropout_p, reads, with_lse, gradients):
     check_tensors(query, key, value, captures)
     has_lse = with_lse or gradients is not None
     outputs = [layout.make() for layout in output_layouts(query, value, has_lse)]
@@ -64,7 +65,7 @@ def _(query, key, value, captures, rng, mask, score, keep, scale, dropout_p, wit
 
 
 @torch.library.register_fake("attn::attention_backward", lib=_library)
-def _(query, key, value, captures, rng, mask, score, keep, scale, dropout_p, with_lse, gradients, *results):
+def _(query, key, value, captures, rng, mask, score, keep, scale, dropout_p, reads, with_lse, gradients, *results):
     wanted = [query, key, value, *(captures[i] for i in gradients)]
     return [gradient_layout(tensor).make() for tensor in wanted]
 
@@ -101,13 +102,13 @@ def _backward(ctx: Any, dout: Optional[Tensor], dlse: Optional[Tensor]) -> Tuple
     by_capture: List[Optional[Tensor]] = [None] * len(captures)
     for number, gradient in zip(gradients, dcaptures):
         by_capture[number] = gradient
-    return dquery, dkey, dvalue, by_capture, *[None] * 7, [None] * len(gradients)
+    return dquery, dkey, dvalue, by_capture, *[None] * 8, [None] * len(gradients)
 
 
 torch.library.register_autograd("attn::attention", _backward, setup_context=_setup_context, lib=_library)
 
 
-def _differentiate(plan: Plan, tensors: Sequence[Tensor], *results: Optional[Tensor]) -> Tuple:
+def _differentiate(plan: "AnyPlan", tensors: Sequence[Tensor], *results: Optional[Tensor]) -> Tuple:
     """Gradients for the arguments of the functions below."""
     refuse_second_derivatives()
     gradients = plan.run_backward(tensors, *results)
@@ -124,7 +125,7 @@ class _Attention(torch.autograd.Function):
     """The same in eager mode, for the output alone: each output takes time."""
 
     @staticmethod
-    def forward(ctx: Any, plan: Plan, *tensors: Tensor) -> Tensor:
+    def forward(ctx: Any, plan: "AnyPlan", *tensors: Tensor) -> Tensor:
         out, ctx.lse = plan.run(tensors)
         ctx.plan = plan
         ctx.save_for_backward(*tensors, out)
@@ -140,7 +141,7 @@ class _AttentionWithLse(torch.autograd.Function):
     """The output and the log-sum-exp, both of which have gradients."""
 
     @staticmethod
-    def forward(ctx: Any, plan: Plan, *tensors: Tensor) -> Tuple[Tensor, Tensor]:
+    def forward(ctx: Any, plan: "AnyPlan", *tensors: Tensor) -> Tuple[Tensor, Tensor]:
         out, lse = plan.run(tensors)
         ctx.plan = plan
         ctx.set_materialize_grads(False)
@@ -173,30 +174,92 @@ def draw_state(device: torch.device) -> Tensor:
     return torch.randint(2**63 - 1, (2,), dtype=torch.int64, device=device)
 
 
-def run_plan(plan: Plan, tensors: Tuple[Tensor, ...], needs_gradient: bool) -> Tensor:
+class _PlannedCall:
+    """A plan with that of its mask, in the place of a plan."""
+
+    def __init__(self, plan: Plan, mask_plan: Tensor):
+        self.mode = plan.mode
+        self.run_backward = plan.run_backward
+        self._plan = plan
+        self._mask_plan = mask_plan
+
+    def run(self, tensors: Sequence[Tensor]) -> List[Tensor]:
+        return self._plan.run(tensors, self._mask_plan)
+
+
+AnyPlan = Union[Plan, _PlannedCall]
+
+
+def _mask_sizes(query: Tensor, key: Tensor) -> Tuple[int, ...]:
+    return (query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+
+
+def _find_gradients(tensors: Sequence[Tensor], captures: Sequence[Tensor]) -> Optional[Tuple[int, ...]]:
+    """Numbers of the captures with gradients, or None if nothing has one."""
+    if not torch.is_grad_enabled() or not any([tensor.requires_grad for tensor in (*tensors, *captures)]):
+        return None
+    return tuple([i for i, capture in enumerate(captures) if capture.requires_grad])
+
+
+def make_mask_plan(
+    query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor], kind: Kind, with_lse: bool
+) -> MaskPlan:
+    """The plan of a mask for calls of ``attend`` with these arguments."""
+    if not is_plain(query, key, value, *captures):
+        raise UnsupportedError("plan_mask needs tensors with memory; call it outside of torch.compile and torch.export")
+    gradients = _find_gradients((query, key, value), captures)
+    plan = get_plan(kind, Mode(with_lse, gradients, planned=True), query, key, value, captures)
+    if plan.mask_layout is None:
+        raise AttnError(
+            "the mask reads no tensor at places that depend on the position, so that kernels know which tiles it "
+            "keeps: leave the plan out"
+        )
+    return MaskPlan(plan, kind, _mask_sizes(query, key), captures)
+
+
+def _choose_plan(
+    mode: Mode, query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor], kind: Kind, mask_plan: Any
+) -> AnyPlan:
+    """The plan of a call whose mask has a plan, or a ``BlockMask`` that plans belong to."""
+    plan = get_plan(kind, mode._replace(planned=True), query, key, value, captures)
+    sizes = _mask_sizes(query, key)
+    if isinstance(mask_plan, MaskPlan):
+        mask_plan.check(plan, kind, sizes, captures)
+        return _PlannedCall(plan, mask_plan.tensor)
+    if plan.mask_layout is None:
+        return plan
+    return _PlannedCall(plan, find_tensor(mask_plan, plan, kind, sizes, captures))
+
+
+def run_plan(plan: AnyPlan, tensors: Tuple[Tensor, ...], needs_gradient: bool) -> Tensor:
     """The output alone, for tensors that ``is_plain``."""
     return _Attention.apply(plan, *tensors) if needs_gradient else plan.run(tensors)[0]
 
 
 def attend(
-    query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor], kind: Kind, with_lse: bool
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    captures: Sequence[Tensor],
+    kind: Kind,
+    with_lse: bool,
+    mask_plan: Any = None,
 ) -> Tuple[Tensor, Optional[Tensor]]:
-    """Attention by the shortest way, with gradients if they are wanted."""
-    needs_gradient = torch.is_grad_enabled() and (
-        query.requires_grad
-        or key.requires_grad
-        or value.requires_grad
-        or any([capture.requires_grad for capture in captures])
-    )
-    gradients = None
-    if needs_gradient:
-        gradients = tuple([i for i, capture in enumerate(captures) if capture.requires_grad])
+    """Attention by the shortest way, with gradients if they are wanted. ``mask_plan``
+    is that of the mask, or the ``BlockMask`` that it may be kept for."""
+    gradients = _find_gradients((query, key, value), captures)
     rng = draw_state(query.device) if kind.dropout_p else None
     if is_plain(query, key, value, *captures):
-        plan = get_plan(kind, Mode(with_lse, gradients), query, key, value, captures)
+        mode = Mode(with_lse, gradients)
+        plan: AnyPlan
+        if mask_plan is None or not (reads_tensors(kind) or isinstance(mask_plan, MaskPlan)):
+            plan = get_plan(kind, mode, query, key, value, captures)
+        else:
+            plan = _choose_plan(mode, query, key, value, captures, kind, mask_plan)
         tensors = (query, key, value, *captures)
         if rng is not None:
             tensors += (rng,)
+        needs_gradient = gradients is not None
         if with_lse:
             return _AttentionWithLse.apply(plan, *tensors) if needs_gradient else tuple(plan.run(tensors))
         return run_plan(plan, tensors, needs_gradient), None

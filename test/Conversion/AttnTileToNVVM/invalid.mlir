@@ -163,3 +163,30 @@ attn_tile.kernel @scatter_add_table(%t: memref<64x16xf32>, %dest: memref<?xf32>,
   }
   attn_tile.return
 }
+
+// -----
+
+attn_tile.kernel @read_of_wrong_rows() attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %p = attn_tile.create_pipe : !attn_tile.pipe<128x64xbf16, stages = 1>
+  %b = attn_tile.wait %p[%c0] : !attn_tile.pipe<128x64xbf16, stages = 1>
+  // expected-error @below {{'attn_tile.read' op tile must have 64 rows for each warpgroup, and a multiple of 16 columns, to be read on sm_90a (was 'vector<128x64xbf16>')}}
+  // expected-error @below {{failed to legalize}}
+  %r = attn_tile.read %b : !attn_tile.buffer<128x64xbf16> -> vector<128x64xbf16>
+  attn_tile.release %b : !attn_tile.buffer<128x64xbf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @product_of_f32(%x: memref<64x16xf32>) attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
+  %a = attn_tile.wait %p[%c0] : !attn_tile.pipe<64x16xf32, stages = 1>
+  // expected-error @below {{'attn_tile.mma_start' op operands must be bf16 or f16 on sm_90a (were 'f32')}}
+  // expected-error @below {{failed to legalize}}
+  %s = attn_tile.mma_start %a, %a transpose_rhs : !attn_tile.buffer<64x16xf32>, !attn_tile.buffer<64x16xf32> -> !attn_tile.pending<vector<64x64xf32>>
+  %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<64x64xf32>>
+  attn_tile.release %a : !attn_tile.buffer<64x16xf32>
+  attn_tile.return
+}

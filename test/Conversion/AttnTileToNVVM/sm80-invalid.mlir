@@ -81,3 +81,34 @@ attn_tile.kernel @store_through(%m: memref<?x64xbf16>)
   attn_tile.store_through %p, %t to %m[%c0, %c0] : !attn_tile.pipe<64x64xbf16, stages = 1>, vector<64x64xbf16> to memref<?x64xbf16>
   attn_tile.return
 }
+
+// -----
+
+attn_tile.kernel @read_of_rows() attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 1>
+  %b = attn_tile.wait %p[%c0] : !attn_tile.pipe<64x64xbf16, stages = 1>
+  // expected-error @below {{'attn_tile.read' op cannot read tiles of several rows on sm_80}}
+  // expected-error @below {{failed to legalize}}
+  %r = attn_tile.read %b : !attn_tile.buffer<64x64xbf16> -> vector<64x64xbf16>
+  attn_tile.release %b : !attn_tile.buffer<64x64xbf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @early() attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  // expected-error @below {{'attn_tile.allow_launches' op cannot be on sm_80}}
+  // expected-error @below {{failed to legalize}}
+  attn_tile.allow_launches
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @late() attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  // expected-error @below {{'attn_tile.await_launches' op cannot be on sm_80}}
+  // expected-error @below {{failed to legalize}}
+  attn_tile.await_launches
+  attn_tile.return
+}

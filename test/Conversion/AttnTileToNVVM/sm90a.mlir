@@ -237,7 +237,7 @@ attn_tile.kernel @map_functions(%out: memref<64x8xf32>, %n: index, %v: f32)
 // CHECK-LABEL: llvm.func @load
 attn_tile.kernel @load(%bias: memref<4x?x?xbf16>, %rows: memref<?xf32>, %out: memref<64x8xf32>, %b: index, %i: index, %j: index)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
-  // CHECK:         scf.if %{{.*}} -> (i32, i32) {
+  // CHECK:         %[[PAIRS:.*]]:2 = scf.if %{{.*}} -> (i32, i32) {
   // CHECK-COUNT-2:   llvm.load %{{.*}} {alignment = 4 : i64} : !llvm.ptr<1> -> i32
   // CHECK:         } else {
   // CHECK-COUNT-4:   llvm.load %{{.*}} {alignment = 2 : i64} : !llvm.ptr<1> -> bf16
@@ -245,7 +245,12 @@ attn_tile.kernel @load(%bias: memref<4x?x?xbf16>, %rows: memref<?xf32>, %out: me
   // CHECK:         scf.if %{{.*}} -> (f32) {
   // CHECK:           llvm.load %{{.*}} {alignment = 4 : i64} : !llvm.ptr<1> -> f32
   // CHECK:         scf.if %{{.*}} -> (f32) {
-  // CHECK-COUNT-4: arith.extf %{{.*}} : bf16 to f32
+  // The bits of a bf16 are the upper half of those of the f32.
+  // CHECK:         %[[FIRST:.*]] = arith.shli %[[PAIRS]]#0, %{{.*}} : i32
+  // CHECK-NEXT:    arith.bitcast %[[FIRST]] : i32 to f32
+  // CHECK:         %[[SECOND:.*]] = arith.andi %[[PAIRS]]#0, %{{.*}} : i32
+  // CHECK-NEXT:    arith.bitcast %[[SECOND]] : i32 to f32
+  // CHECK-NOT:     arith.extf
   %c0 = arith.constant 0 : index
   %x = arith.constant dense<1.0> : vector<64x8xf32>
   %t = attn_tile.load %bias[%b, %i, %j] unaligned : memref<4x?x?xbf16> -> vector<64x8xbf16>
@@ -671,6 +676,60 @@ attn_tile.kernel @row(%map: !attn_tile.tensor_map<2, 1x32xf32>, %out: memref<128
 
 // -----
 
+// Tiles that threads read: four matrices of 16-bit values at once, whose rows the
+// swizzle moves, or pairs of f32 values of two rows. Blocks of f32 values have 32
+// columns.
+
+// CHECK-LABEL: llvm.func @tiles
+// CHECK:         %[[WARPS:.*]] = llvm.mlir.constant(8 : i32) : i32
+// CHECK-NEXT:    "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r" %{{.*}}, %[[WARPS]]
+// CHECK:         llvm.mlir.constant(32768 : i32) : i32
+// CHECK-NEXT:    "mbarrier.arrive.expect_tx.shared::cta.b64
+// CHECK-COUNT-2: cp.async.bulk.tensor.2d
+// CHECK:         llvm.mlir.constant(32768 : i32) : i32
+// CHECK-NEXT:    "mbarrier.arrive.expect_tx.shared::cta.b64
+// CHECK-COUNT-2: cp.async.bulk.tensor.2d
+// CHECK-NOT:     cp.async.bulk.tensor
+// CHECK-COUNT-5: "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {$0, $1, $2, $3}, [$4];", "=r,=r,=r,=r,r,~{memory}"
+// CHECK-NOT:     ldmatrix
+// CHECK:         "bar.warp.sync 0xffffffff;"
+// CHECK:         "ld.shared.v2.f32 {$0, $1}, [$2 + 0];", "=f,=f,r,~{memory}"
+// CHECK:         "ld.shared.v2.f32 {$0, $1}, [$2 + 1024];"
+// CHECK-COUNT-6: "ld.shared.v2.f32 {$0, $1}, [$2 + {{0|1024}}];"
+// CHECK:         "ld.shared.v2.f32 {$0, $1}, [$2 + 16384];"
+// CHECK:         "ld.shared.v2.f32 {$0, $1}, [$2 + 17408];"
+// CHECK-COUNT-2: "ld.shared.v2.f32
+// CHECK-NOT:     "ld.shared.v2.f32
+// CHECK:         "bar.warp.sync 0xffffffff;"
+attn_tile.kernel @tiles(%map0: !attn_tile.tensor_map<2, 128x64xbf16>, %map1: !attn_tile.tensor_map<2, 128x32xf32>,
+                        %out0: memref<128x80xbf16>, %out1: memref<128x48xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 8>} {
+  %p0 = attn_tile.create_pipe : !attn_tile.pipe<128x80xbf16, stages = 2>
+  %p1 = attn_tile.create_pipe : !attn_tile.pipe<128x48xf32, stages = 1>
+  %c0 = arith.constant 0 : index
+  attn_tile.role producer warpgroups(1) registers(24) {
+    %a0 = attn_tile.acquire %p0[%c0] : !attn_tile.pipe<128x80xbf16, stages = 2>
+    attn_tile.copy %map0[%c0, %c0] to %a0 : !attn_tile.tensor_map<2, 128x64xbf16> to !attn_tile.buffer<128x80xbf16>
+    attn_tile.commit %a0 : !attn_tile.buffer<128x80xbf16>
+    %a1 = attn_tile.acquire %p1[%c0] : !attn_tile.pipe<128x48xf32, stages = 1>
+    attn_tile.copy %map1[%c0, %c0] to %a1 : !attn_tile.tensor_map<2, 128x32xf32> to !attn_tile.buffer<128x48xf32>
+    attn_tile.commit %a1 : !attn_tile.buffer<128x48xf32>
+  }
+  attn_tile.role consumer warpgroups(2) registers(240) {
+    %b0 = attn_tile.wait %p0[%c0] : !attn_tile.pipe<128x80xbf16, stages = 2>
+    %r0 = attn_tile.read %b0 : !attn_tile.buffer<128x80xbf16> -> vector<128x80xbf16>
+    attn_tile.release %b0 : !attn_tile.buffer<128x80xbf16>
+    attn_tile.store %r0, %out0[%c0, %c0] : vector<128x80xbf16>, memref<128x80xbf16>
+    %b1 = attn_tile.wait %p1[%c0] : !attn_tile.pipe<128x48xf32, stages = 1>
+    %r1 = attn_tile.read %b1 : !attn_tile.buffer<128x48xf32> -> vector<128x48xf32>
+    attn_tile.release %b1 : !attn_tile.buffer<128x48xf32>
+    attn_tile.store %r1, %out1[%c0, %c0] : vector<128x48xf32>, memref<128x48xf32>
+  }
+  attn_tile.return
+}
+
+// -----
+
 // With one stage, the tile before must have been read.
 
 // CHECK-LABEL: llvm.func @share_one_stage
@@ -863,5 +922,16 @@ attn_tile.kernel @scatter_elements(%t: memref<64x16xf32>, %dest: memref<?x?xf32>
   ^bb0(%b: index, %h: index, %i: index, %j: index):
     attn_tile.yield %i, %j : index, index
   }
+  attn_tile.return
+}
+
+// -----
+
+// CHECK-LABEL: llvm.func @order()
+// CHECK:         nvvm.griddepcontrol wait
+// CHECK:         nvvm.griddepcontrol launch_dependents
+attn_tile.kernel @order() attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  attn_tile.await_launches
+  attn_tile.allow_launches
   attn_tile.return
 }

@@ -32,22 +32,32 @@ func.func @forward(%q: memref<?x4x?x64xbf16>, %o: memref<?x4x?x64xbf16>, %seed: 
 
 // -----
 
-// Where heads share keys, the head follows from the step. Gradients of scores
-// have a factor of 0.875, which delta has already and what is stored loses.
+// Where heads share keys, the head follows from the step. Steps read the stream
+// of their head, which the first kernel has stored. Gradients of scores
+// have a factor of 0.875, which delta has already and what is stored loses. The
+// gradients of weights are not cleared: they meet the weights that are kept.
 
 // CHECK-LABEL: attn_tile.kernel @backward_grad_rows_kernel(
-// CHECK:         arith.constant dense<8.750000e-01> : vector<32xf32>
+// CHECK:         scf.forall (%[[B:.*]], %[[H:.*]], %[[T:.*]]) in
+// CHECK:           arith.constant dense<8.750000e-01> : vector<32xf32>
+// CHECK:           %[[FIRST:.*]] = arith.cmpi eq, %[[T]], %{{.*}} : index
+// CHECK:           %[[COUNT:.*]] = arith.select %[[FIRST]], %{{.*}}, %{{.*}} : index
+// CHECK:           attn_tile.each to(%[[COUNT]])
+// CHECK-COUNT-4:     memref.store %{{.*}}, %{{.*}}[%[[B]], %[[H]], %{{.*}}] : memref<?x4x4xi32>
 // CHECK-LABEL: attn_tile.kernel @backward_grad_keys_kernel(
 // CHECK:         scf.for
+// CHECK:           vector.contract {{.*}} : vector<64x64xbf16>, vector<32x64xbf16> into vector<64x32xf32>
 // CHECK:           %[[GRAD:.*]] = vector.contract {{.*}} : vector<64x64xbf16>, vector<32x64xbf16> into vector<64x32xf32>
+// CHECK-COUNT-4:   memref.load {{.*}} : memref<?x4x4xi32>
 // CHECK:           %[[D:.*]] = attn_tile.make_decisions {{.*}} : <64x32, transposed>
 // CHECK:           %[[WEIGHTS:.*]] = math.exp2
 // CHECK:           %[[NARROW:.*]] = arith.truncf %[[WEIGHTS]] : vector<64x32xf32> to vector<64x32xbf16>
 // CHECK:           %[[KEPT:.*]] = attn_tile.dropout %[[NARROW]] by %[[D]] weights
 // CHECK:           vector.contract {{.*}} %[[KEPT]]
-// CHECK:           %[[DROPPED:.*]] = attn_tile.dropout %{{.*}} by %[[D]] : vector<64x32xf32>
-// CHECK:           %[[CENTRED:.*]] = arith.subf %[[DROPPED]], %{{.*}}
-// CHECK:           arith.mulf %[[WEIGHTS]], %[[CENTRED]]
+// CHECK:           %[[COMMON:.*]] = arith.mulf %[[WEIGHTS]], %{{.*}} : vector<64x32xf32>
+// CHECK:           %[[WIDE:.*]] = arith.extf %[[KEPT]] : vector<64x32xbf16> to vector<64x32xf32>
+// CHECK:           %[[NEGATED:.*]] = arith.negf %[[COMMON]]
+// CHECK:           math.fma %[[WIDE]], %[[GRAD]], %[[NEGATED]]
 // CHECK:         arith.constant dense<0.142857149> : vector<64x64xf32>
 // CHECK-LABEL: attn_tile.kernel @backward_grad_queries_kernel(
 // CHECK:           attn_tile.make_decisions {{.*}} by(<p = 1.250000e-01, rng = #attn.arx>) : <32x64>

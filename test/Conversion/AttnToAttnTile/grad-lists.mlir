@@ -26,9 +26,12 @@
 // CHECK:             %[[ENTRY:.*]] = arith.index_cast %[[WORD]]
 // CHECK:             arith.divui %[[ENTRY]]
 // CHECK:             arith.remui %[[ENTRY]]
-// CHECK:             scf.if
-// CHECK:               attn_tile.mask
-// CHECK:             } else {
+// CHECK:             %[[MASK:.*]] = attn_tile.mask %cst
+// CHECK:             vector.contract {{.*}} %[[MASK]]
+// CHECK:           scf.for
+// CHECK:             %[[FULL:.*]] = memref.load %[[LISTS]]
+// CHECK-NOT:         attn_tile.mask
+// CHECK:             scf.yield
 // CHECK-LABEL: attn_tile.kernel @heads_lists_queries(
 // CHECK-LABEL: attn_tile.kernel @heads_grad_queries_kernel
 // CHECK:           attn_tile.key_tiles {{.*}} listed(%{{.*}}[%{{.*}}] : memref<?x8x?x?xi32>)
@@ -54,17 +57,27 @@ func.func @heads(%q: memref<?x8x?x64xf32>, %k: memref<?x2x?x64xf32>, %lse: memre
 
 // -----
 
-// Lists that all heads share are walked over once for each of them.
+// Lists that all heads share are walked over once for each of them: the masked tiles of all heads, then the full ones.
 
 #tile = #attn_tile.sequential<query_tile = 32, key_tile = 64>
 
 // CHECK-LABEL: attn_tile.kernel @shared_grad_keys_kernel
 // CHECK-SAME:      %[[LISTS:[a-z0-9]+]]: memref<?x1x?x?xi32>
-// CHECK:           %[[WORD:.*]] = memref.load %[[LISTS]][%{{.*}}, %c0, %{{.*}}, %c1]
-// CHECK:           %[[COUNT:.*]] = arith.index_cast %[[WORD]]
+// CHECK:           %[[WORD:.*]] = memref.load %[[LISTS]][%{{.*}}, %c0, %{{.*}}, %c0]
+// CHECK:           %[[MASKED:.*]] = arith.index_cast %[[WORD]]
+// CHECK:           %[[WORD1:.*]] = memref.load %[[LISTS]][%{{.*}}, %c0, %{{.*}}, %c1]
+// CHECK:           %[[COUNT:.*]] = arith.index_cast %[[WORD1]]
 // CHECK:           %[[TOTAL:.*]] = arith.muli %[[COUNT]], %c4
-// CHECK:           scf.for %[[STEP:.*]] = %c0 to %[[TOTAL]]
-// CHECK:             %[[MEMBER:.*]] = arith.divui %[[STEP]], %[[COUNT]]
+// CHECK:           %[[ALL_MASKED:.*]] = arith.muli %[[MASKED]], %c4
+// CHECK:           scf.for %[[STEP:.*]] = %c0 to %[[ALL_MASKED]]
+// CHECK:             arith.divui %[[STEP]], %[[MASKED]]
+// CHECK:             attn_tile.mask
+// CHECK:           %[[FULL:.*]] = arith.subi %[[COUNT]], %[[MASKED]]
+// CHECK:           scf.for %[[LATE:.*]] = %[[ALL_MASKED]] to %[[TOTAL]]
+// CHECK:             %[[TURN:.*]] = arith.subi %[[LATE]], %[[ALL_MASKED]]
+// CHECK:             arith.divui %[[TURN]], %[[FULL]]
+// CHECK-NOT:         attn_tile.mask
+// CHECK:             attn_tile.add_packed
 func.func @shared(%q: memref<?x8x?x64xf32>, %k: memref<?x2x?x64xf32>, %lse: memref<?x8x?xf32>, %ids: memref<?xi32>) {
   attn.attention_grad ins(%q, %k, %k, %q, %lse, %q : memref<?x8x?x64xf32>, memref<?x2x?x64xf32>,
           memref<?x2x?x64xf32>, memref<?x8x?x64xf32>, memref<?x8x?xf32>, memref<?x8x?x64xf32>)

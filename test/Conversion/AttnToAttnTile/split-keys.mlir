@@ -2,7 +2,7 @@
 
 // Eight work items are wanted, and there are two: each becomes four, with a share of the keys.
 // CHECK-LABEL: attn_tile.kernel @shared_kernel(
-// CHECK-SAME:    %[[Q:.*]]: memref<1x2x16x64xf32>, %{{.*}}: memref<1x2x256x64xf32>, %{{.*}}: memref<1x2x256x64xf32>, %[[O:.*]]: memref<4x2x16x64xf32>, %[[LSE:.*]]: memref<4x2x16xf32>)
+// CHECK-SAME:    %[[Q:.*]]: memref<1x2x16x64xf32>, %{{.*}}: memref<1x2x256x64xf32>, %{{.*}}: memref<1x2x256x64xf32>, %[[O:.*]]: memref<4x2x16x64xf32, strided<[2048, 1024, 64, 1]>>, %[[LSE:.*]]: memref<4x2x16xf32, strided<[32, 16, 1], offset: 8192>>)
 // CHECK-DAG:     %[[N:.*]] = arith.constant 4 : index
 // CHECK-DAG:     %[[ITEMS:.*]] = arith.constant 8 : index
 // CHECK:         scf.forall (%[[B:.*]], %[[HP:.*]], %{{.*}}) in (%{{.*}}, %[[ITEMS]], %{{.*}})
@@ -15,19 +15,19 @@
 // CHECK:           vector.broadcast %[[ADDEND]]
 // CHECK:           attn_tile.store %{{.*}}, %[[LSE]][%[[ENTRY]], %[[H]], %{{.*}}]
 // CHECK-LABEL: attn_tile.kernel @shared_merge(
-// CHECK-SAME:    %[[O:.*]]: memref<4x2x16x64xf32>, %[[LSE:.*]]: memref<4x2x16xf32>, %[[OUT:.*]]: memref<1x2x16x64xf32>)
+// CHECK-SAME:    %[[O:.*]]: memref<4x2x16x64xf32, strided<[2048, 1024, 64, 1]>>, %[[LSE:.*]]: memref<4x2x16xf32, strided<[32, 16, 1], offset: 8192>>, %[[OUT:.*]]: memref<1x2x16x64xf32>)
 // CHECK:         scf.forall
 // CHECK:           attn_tile.each
 // CHECK-COUNT-4:     memref.load %[[LSE]]
 // CHECK-NOT:       memref.load %[[LSE]]
 // CHECK:           memref.store %{{.*}}, %[[OUT]]
 // CHECK-LABEL: func @shared(
-// CHECK-DAG:     %[[PO:.*]] = memref.alloc() : memref<4x2x16x64xf32>
-// CHECK-DAG:     %[[PL:.*]] = memref.alloc() : memref<4x2x16xf32>
+// CHECK:         %[[PARTS:.*]] = memref.alloc() : memref<8320xf32>
+// CHECK-DAG:     %[[PO:.*]] = memref.reinterpret_cast %[[PARTS]] to offset: [0], sizes: [4, 2, 16, 64]
+// CHECK-DAG:     %[[PL:.*]] = memref.reinterpret_cast %[[PARTS]] to offset: [8192], sizes: [4, 2, 16]
 // CHECK:         attn_tile.launch @shared_kernel{{.*}}(%{{.*}}, %{{.*}}, %{{.*}}, %[[PO]], %[[PL]]
 // CHECK-NEXT:    attn_tile.launch @shared_merge{{.*}}(%[[PO]], %[[PL]], %{{.*}}
-// CHECK-DAG:     memref.dealloc %[[PO]]
-// CHECK-DAG:     memref.dealloc %[[PL]]
+// CHECK:         memref.dealloc %[[PARTS]]
 func.func @shared(%q: memref<1x2x16x64xf32>, %k: memref<1x2x256x64xf32>, %o: memref<1x2x16x64xf32>) {
   attn.attention ins(%q, %k, %k : memref<1x2x16x64xf32>, memref<1x2x256x64xf32>, memref<1x2x256x64xf32>)
       outs(%o : memref<1x2x16x64xf32>)

@@ -160,3 +160,22 @@ func.func @streams(%n: index) {
   attn_tile.join_stream %side
   return
 }
+
+// -----
+
+// A kernel that may begin early, and a map with its promotion.
+
+gpu.binary @k_module [#gpu.object<#nvvm.target<chip = "sm_90a">, kernels = <[
+    #gpu.kernel_metadata<"k", !llvm.func<void (ptr)>, metadata = {
+        attn_tile.block_size = 384 : i32, attn_tile.shared_bytes = 1024 : i32}>]>,
+    bin = "cubin">]
+
+// CHECK-LABEL: func.func @early(
+// CHECK:         %[[BYTES:.*]] = llvm.mlir.constant(64 : i32) : i32
+// CHECK:         llvm.call @attnrtEncodeTensorMap({{.*}}, %[[BYTES]])
+// CHECK:         llvm.call @attnrtLaunchKernelEarly(
+func.func @early(%m: memref<?x32xf32>, %n: index) {
+  %map = attn_tile.make_tensor_map %m {l2_promotion = 64 : i64} : memref<?x32xf32> -> !attn_tile.tensor_map<2, 32x32xf32>
+  attn_tile.launch @k_module::@k early grid(%n, %n, %n) args(%map : !attn_tile.tensor_map<2, 32x32xf32>)
+  return
+}

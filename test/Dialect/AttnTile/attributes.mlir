@@ -29,7 +29,10 @@ func.func private @enums() attributes {
 // CHECK-SAME:    s2 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2, ping_pong = true>,
 // CHECK-SAME:    s3 = #attn_tile.warp_specialized<query_tile = 64, key_tile = 16, stages = 1, consumers = 1, traversal = grid>,
 // CHECK-SAME:    s4 = #attn_tile.warp_specialized<query_tile = 192, key_tile = 256, stages = 1, consumers = 3, traversal = paired, interleave = 0>,
-// CHECK-SAME:    s5 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, interleave = 8, lazy_rescale = true>}
+// CHECK-SAME:    s5 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, interleave = 8, lazy_rescale = true>,
+// CHECK-SAME:    s6 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, delay_rescale = true>,
+// CHECK-SAME:    s7 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, score_stages = 2>,
+// CHECK-SAME:    s8 = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, split_items = 132, pack_heads = true, l2_promotion = 128, groups = 2>}
 func.func private @warp_specialized() attributes {
   s0 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2>,
   s1 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2,
@@ -41,17 +44,26 @@ func.func private @warp_specialized() attributes {
   s4 = #attn_tile.warp_specialized<query_tile = 192, key_tile = 256, stages = 1, consumers = 3,
       traversal = paired, interleave = 0>,
   s5 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2,
-      interleave = 8, lazy_rescale = true>
+      interleave = 8, lazy_rescale = true, delay_rescale = false>,
+  s6 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2,
+      delay_rescale = true>,
+  s7 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, score_stages = 2>,
+  s8 = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1,
+      split_items = 132, pack_heads = true, l2_promotion = 128, groups = 2>
 }
 
 // -----
 
 // CHECK-LABEL: func private @other_schedules() attributes {
 // CHECK-SAME:    s0 = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 4>,
-// CHECK-SAME:    s1 = #attn_tile.sequential<query_tile = 1, key_tile = 8>}
+// CHECK-SAME:    s1 = #attn_tile.sequential<query_tile = 1, key_tile = 8>,
+// CHECK-SAME:    s2 = #attn_tile.by_alignment<aligned = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 4>, otherwise = #attn_tile.sequential<query_tile = 1, key_tile = 8>>}
 func.func private @other_schedules() attributes {
   s0 = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 4>,
-  s1 = #attn_tile.sequential<query_tile = 1, key_tile = 8>
+  s1 = #attn_tile.sequential<query_tile = 1, key_tile = 8>,
+  s2 = #attn_tile.by_alignment<
+      aligned = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 4>,
+      otherwise = #attn_tile.sequential<query_tile = 1, key_tile = 8>>
 }
 
 // -----
@@ -106,6 +118,13 @@ func.func private @key_tile_limit() attributes {
 func.func private @consumers_limit() attributes {
   // expected-error @below {{'consumers' must be at most 3 (was 4)}}
   s = #attn_tile.warp_specialized<query_tile = 256, key_tile = 64, stages = 2, consumers = 4>
+}
+
+// -----
+
+func.func private @score_stages() attributes {
+  // expected-error @below {{'score_stages' must not be negative (was -1)}}
+  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, score_stages = -1>
 }
 
 // -----
@@ -396,3 +415,17 @@ func.func private @a() attributes {a = #attn_tile.matmul_sequential<row_tile = 1
 
 // expected-error @below {{'depth_tile' must be positive (was 0)}}
 func.func private @a() attributes {a = #attn_tile.matmul_sequential<row_tile = 1, column_tile = 1, depth_tile = 0>}
+
+// -----
+
+func.func private @l2_promotion() attributes {
+  // expected-error @below {{'l2_promotion' must be 0, 64, 128 or 256 (was 512)}}
+  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, l2_promotion = 512>
+}
+
+// -----
+
+func.func private @groups() attributes {
+  // expected-error @below {{'groups' must be at most 2 (was 3)}}
+  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, groups = 3>
+}

@@ -672,19 +672,9 @@ attn_tile.kernel @copy_after_commit(%p: !attn_tile.pipe<64x64xbf16, stages = 2>,
 
 // -----
 
-attn_tile.kernel @read_rows(%p: !attn_tile.pipe<64x64xf32, stages = 2>, %t: index) {
-  %a = attn_tile.wait %p[%t] : !attn_tile.pipe<64x64xf32, stages = 2>
-  // expected-error @below {{'attn_tile.read' op buffer must have one row (was '!attn_tile.buffer<64x64xf32>')}}
-  %r = attn_tile.read %a : !attn_tile.buffer<64x64xf32> -> vector<64x64xf32>
-  attn_tile.release %a : !attn_tile.buffer<64x64xf32>
-  attn_tile.return
-}
-
-// -----
-
-attn_tile.kernel @read_other_row(%p: !attn_tile.pipe<1x64xf32, stages = 2>, %t: index) {
+attn_tile.kernel @read_other_tile(%p: !attn_tile.pipe<1x64xf32, stages = 2>, %t: index) {
   %a = attn_tile.wait %p[%t] : !attn_tile.pipe<1x64xf32, stages = 2>
-  // expected-error @below {{'attn_tile.read' op row must be what the buffer holds (expected 'vector<1x64xf32>', found 'vector<1x32xf32>')}}
+  // expected-error @below {{'attn_tile.read' op tile must be what the buffer holds (expected 'vector<1x64xf32>', found 'vector<1x32xf32>')}}
   %r = attn_tile.read %a : !attn_tile.buffer<1x64xf32> -> vector<1x32xf32>
   attn_tile.release %a : !attn_tile.buffer<1x64xf32>
   attn_tile.return
@@ -1394,4 +1384,12 @@ attn_tile.kernel @acc_in_flight(%p: !attn_tile.pending<vector<64x32xf32>>) {
   // expected-error @below {{'attn_tile.mma_start' op accumulator must be 'vector<64x64xf32>' (was 'vector<64x32xf32>')}}
   %0 = "attn_tile.mma_start"(%b, %b, %p) : (!attn_tile.buffer<64x64xbf16>, !attn_tile.buffer<64x64xbf16>, !attn_tile.pending<vector<64x32xf32>>) -> !attn_tile.pending<vector<64x64xf32>>
   attn_tile.return
+}
+
+// -----
+
+func.func @promotion(%m: memref<?x64xbf16>) {
+  // expected-error @below {{'attn_tile.make_tensor_map' op attribute 'l2_promotion' failed to satisfy constraint: 64-bit signless integer attribute whose value is 0, 64, 128 or 256}}
+  %map = attn_tile.make_tensor_map %m {l2_promotion = 32 : i64} : memref<?x64xbf16> -> !attn_tile.tensor_map<2, 64x64xbf16>
+  return
 }

@@ -42,11 +42,13 @@ attn_tile.kernel @two_arguments(%a: memref<?xf32>, %n: index) {
 // CHECK-NEXT:    attn_tile.launch @two_arguments args(%[[A]], %[[N]] : memref<?xf32>, index){{$}}
 // CHECK-NEXT:    attn_tile.launch @two_arguments grid(%[[N]], %[[N]], %[[N]]) args(%[[A]], %[[N]] : memref<?xf32>, index){{$}}
 // CHECK-NEXT:    attn_tile.launch @empty grid(%[[N]], %[[N]], %[[N]]) groups_per_multiprocessor(2) args(){{$}}
+// CHECK-NEXT:    attn_tile.launch @empty early grid(%[[N]], %[[N]], %[[N]]) args(){{$}}
 func.func @launch(%a: memref<?xf32>, %n: index) {
   attn_tile.launch @empty args()
   attn_tile.launch @two_arguments args(%a, %n : memref<?xf32>, index)
   attn_tile.launch @two_arguments grid(%n, %n, %n) args(%a, %n : memref<?xf32>, index)
   attn_tile.launch @empty grid(%n, %n, %n) groups_per_multiprocessor(2) args()
+  attn_tile.launch @empty early grid(%n, %n, %n) args()
   return
 }
 
@@ -621,5 +623,16 @@ attn_tile.kernel @reduce_f32(%n: index, %x: f32, %out: memref<1xf32>) {
   }
   %c0 = arith.constant 0 : index
   memref.store %s, %out[%c0] : memref<1xf32>
+  attn_tile.return
+}
+
+// -----
+
+// CHECK-LABEL: attn_tile.kernel @order(
+// CHECK-NEXT:    attn_tile.await_launches
+// CHECK-NEXT:    attn_tile.allow_launches
+attn_tile.kernel @order() {
+  attn_tile.await_launches
+  attn_tile.allow_launches
   attn_tile.return
 }

@@ -142,6 +142,7 @@ CAPTURES = {
     "bias16": "tensor<1xHEADSx?x?xbf16>",
     "table": "tensor<HEADSx401xf32>",
     "docs": "tensor<?x?xi32>",
+    "starts": "tensor<?x?xi32>",
     "temperature": "tensor<HEADSxf32>",
     "buckets": "tensor<HEADSx32xf32>",
     "classes": "tensor<?x?x?xi32>",
@@ -279,6 +280,26 @@ KEEPS = {
         %r = arith.cmpi eq, %x, %y : i32""",
         lambda b, i, j, c: c["docs"][b, i] == c["docs"][b, j],
     ),
+    # Blocks of documents, each attends itself and those before it: computed from
+    # what is read at a key.
+    "doc_blocks": (
+        ("docs", "starts"),
+        """%x = tensor.extract %docs[%b, %i] : tensor<?x?xi32>
+        %y = tensor.extract %docs[%b, %j] : tensor<?x?xi32>
+        %same = arith.cmpi eq, %x, %y : i32
+        %size = arith.constant 96 : index
+        %si = tensor.extract %starts[%b, %i] : tensor<?x?xi32>
+        %sj = tensor.extract %starts[%b, %j] : tensor<?x?xi32>
+        %fi = arith.index_cast %si : i32 to index
+        %fj = arith.index_cast %sj : i32 to index
+        %pi = arith.subi %i, %fi : index
+        %pj = arith.subi %j, %fj : index
+        %bi = arith.divui %pi, %size : index
+        %bj = arith.divui %pj, %size : index
+        %before = arith.cmpi uge, %bi, %bj : index
+        %r = arith.andi %same, %before : i1""",
+        lambda b, i, j, c: (c["docs"][b, i] == c["docs"][b, j]) & ((i - c["starts"][b, i]) // 96 >= (j - c["starts"][b, j]) // 96),
+    ),
     # Queries are nodes of a tree behind a prefix: each attends its ancestors,
     # itself and the prefix.
     "tree": (
@@ -370,6 +391,15 @@ class Variant:
     # Consumers, key tile, stages, ping-pong, traversal, interleave; none leaves
     # the choice to the compiler.
     schedule: Optional[Tuple[int, int, int, bool, str, int]] = None
+    # Work items among which keys are shared, of schedules that are given.
+    split: int = 0
+    # Whether the query heads of a key head are rows of a tile; there is one query then.
+    pack: bool = False
+
+    @property
+    def length(self) -> str:
+        """The number of queries in types."""
+        return "1" if self.pack else "?"
 
     @property
     def out_dtype(self) -> str:
@@ -410,6 +440,7 @@ class Variant:
         if self.schedule:
             consumers, tile, stages, ping_pong, traversal, interleave = self.schedule
             parts.append(f"c{consumers}_k{tile}_s{stages}_{'turns' if ping_pong else 'free'}_{traversal}{interleave}")
+        parts += [f"split{self.split}" if self.split else "", "pack" if self.pack else ""]
         return "_".join(filter(None, parts))
 
     @property
@@ -418,18 +449,20 @@ class Variant:
         if not self.schedule:
             return []
         consumers, tile, stages, ping_pong, traversal, interleave = self.schedule
+        groups = 2 if self.pack and max(self.qk_dim, self.v_dim) <= 128 else 1
         return [
             f"--schedule=#attn_tile.warp_specialized<query_tile = {64 * consumers}, key_tile = {tile},"
             f" stages = {stages}, consumers = {consumers}, ping_pong = {str(ping_pong).lower()},"
-            f" traversal = {traversal}, interleave = {interleave}>"
+            f" traversal = {traversal}, interleave = {interleave}, split_items = {self.split},"
+            f" pack_heads = {str(self.pack).lower()}, l2_promotion = {128 if self.pack else 256}, groups = {groups}>"
         ]
 
     def mlir(self) -> str:
-        q = f"tensor<?x{self.heads}x?x{self.qk_dim}x{self.dtype}>"
+        q = f"tensor<?x{self.heads}x{self.length}x{self.qk_dim}x{self.dtype}>"
         k = f"tensor<?x{self.kv_heads}x?x{self.qk_dim}x{self.dtype}>"
         v = f"tensor<?x{self.kv_heads}x?x{self.v_dim}x{self.dtype}>"
-        o = f"tensor<?x{self.heads}x?x{self.v_dim}x{self.out_dtype}>"
-        lse = f"tensor<?x{self.heads}x?xf32>"
+        o = f"tensor<?x{self.heads}x{self.length}x{self.v_dim}x{self.out_dtype}>"
+        lse = f"tensor<?x{self.heads}x{self.length}xf32>"
         types = dict(CAPTURES)
         if self.data:
             types.update(zip(self.reads, DATA_MASKS[self.data].types(self.heads, "tensor")))
@@ -465,10 +498,11 @@ class Variant:
         attn.yield %r : i1
       }}"""
         outs, types, results, returned = "%out", o, "%res", "%res"
-        empty = f"%out = tensor.empty(%batch, %length) : {o}"
+        sizes = "%batch" if self.pack else "%batch, %length"
+        empty = f"%out = tensor.empty({sizes}) : {o}"
         if self.lse:
             outs, types, results, returned = "%out, %lse", f"{o}, {lse}", "%res:2", "%res#0, %res#1"
-            empty += f"\n  %lse = tensor.empty(%batch, %length) : {lse}"
+            empty += f"\n  %lse = tensor.empty({sizes}) : {lse}"
         text = f"""func.func @{self.name}(%query: {q}, %key: {k}, %value: {v}{captures}) -> ({types}) {{
   %c0 = arith.constant 0 : index
   %c2 = arith.constant 2 : index
@@ -547,13 +581,14 @@ VARIANTS = [
     variant(96, mask="blocks_before"),
     variant(128, mask="not_or", heads=(8, 2)),
     variant(64, mask="local_blocks"),
-    # It walks five ranges, for which sm_80 has too few registers yet: of one schedule.
-    variant(128, mask="global_window", dtype="f16", schedule=(2, 128, 2, True, "persistent", 1)),
+    variant(128, mask="global_window", dtype="f16"),
     # Regions that keep pairs.
     variant(128, keep="strides"),
     variant(128, keep="docs"),
     variant(64, keep="docs", mask="causal", dtype="f16"),
     variant(256, keep="docs", mask="window_both", heads=(6, 1)),
+    variant(128, keep="doc_blocks", heads=(8, 2)),
+    variant(160, keep="doc_blocks"),
     variant(128, keep="tree", heads=(8, 2)),
     variant(64, keep="tree", dtype="f16"),
     variant(128, keep="blocks"),
@@ -643,9 +678,33 @@ SCHEDULED = [
     ]
 ]
 
+# Few queries; more shares than a multiprocessor has, than there are tiles, and fewer.
+STREAM = (1, 64, 2, False, "grid", 1)
+SHARED = [
+    variant(128, heads=(8, 2), schedule=STREAM, split=132, pack=True),
+    variant(128, heads=(8, 1), mask="causal", schedule=STREAM, split=1000, pack=True),
+    variant(64, heads=(4, 4), dtype="f16", mask="causal", schedule=(1, 128, 3, False, "persistent", 1), split=132, pack=True),
+    variant(128, heads=(8, 2), schedule=STREAM, pack=True),
+    variant(128, heads=(8, 2), mask="window", schedule=STREAM, split=20, pack=True, lse=False),
+    variant(256, heads=(6, 1), keep="docs", schedule=STREAM, split=100, pack=True),
+    variant(128, heads=(8, 2), score="alibi", mask="causal", schedule=STREAM, split=132, pack=True),
+    variant(128, heads=(8, 2), score="softcap", sinks=True, schedule=STREAM, split=132),
+    variant(64, heads=(8, 2), score="bias16", dtype="f16", schedule=STREAM, split=50, pack=True, out="f32"),
+    variant(128, heads=(4, 4), mask="causal", schedule=STREAM, split=132),
+    variant(128, heads=(8, 2), mask="causal", schedule=STREAM, split=1000),
+    variant(64, heads=(8, 1), dtype="f16", schedule=STREAM, split=40),
+    variant(128, heads=(5, 3), head_map=(2, 2, 0, 2, 2), schedule=STREAM, split=132),
+    variant(192, 128, mask="window_both", schedule=STREAM, split=132),
+    variant(72, 40, out="f32", keep="docs", mask="causal", schedule=STREAM, split=60),
+    variant(128, heads=(8, 2), mask="causal", dropout=Dropout(0.1, "arx", 6), schedule=STREAM, split=132),
+    variant(128, mask="nothing", schedule=STREAM, split=132),
+    variant(128, mask="causal", schedule=(2, 128, 2, True, "paired", 1), split=132),
+    variant(128, schedule=(2, 176, 2, True, "persistent", 1), split=132),
+]
+
 LARGE_KEYS = variant(128, heads=(8, 8))
 LARGE_BIAS = variant(64, heads=(8, 8), score="bias")
-ALL = VARIANTS + SCHEDULED + [LARGE_KEYS, LARGE_BIAS]
+ALL = VARIANTS + SCHEDULED + SHARED + [LARGE_KEYS, LARGE_BIAS]
 
 # ---------------------------------------------------------------------------
 # Compiling
@@ -749,6 +808,13 @@ def make_cases(per_variant, per_schedule):
                 keys = queries
             names = list(LAYOUTS)
             layouts = ("bhsd",) * 5 if n == 1 else tuple(rng.choice(names) for _ in range(5))
+            cases.append(Case(v, rng.randint(1, 3), queries, keys, layouts, seed=len(cases)))
+    # Decoding, with less keys than queries, too, and none.
+    for v in SHARED:
+        for n, keys in enumerate((1, 0, 65, 257, 1000, 4097, 9001)):
+            # NumPy takes too long to make decisions of dropout for more.
+            queries = 1 if v.pack else (1, 3, 16, 2, 7, 16, 16 if v.dropout else 200)[n]
+            layouts = tuple(rng.choice(list(LAYOUTS)) for _ in range(5))
             cases.append(Case(v, rng.randint(1, 3), queries, keys, layouts, seed=len(cases)))
     large = dict(sampled=True, guard=1 << 20)
     cases += [
@@ -867,6 +933,10 @@ def make_capture(torch, case, name, generator):
     elif name == "blocks":
         shape = (-(-case.queries // 48), -(-case.keys // 48))
         values = (torch.rand(shape, generator=generator, device="cuda") < 0.3).to(torch.int8)
+    elif name == "starts":
+        # Of documents of 250 tokens.
+        positions = torch.arange(max(case.queries, case.keys), device="cuda", dtype=torch.int32)
+        values = (positions // 250 * 250).repeat(case.batch, 1)
     elif name == "temperature":
         values = torch.rand(case.variant.heads, device="cuda", generator=generator) * 2 + 0.3
     elif name == "buckets":

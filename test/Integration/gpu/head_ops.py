@@ -8,10 +8,8 @@
 # ===----------------------------------------------------------------------===#
 """Compares attention with rotated, normalised and gated heads on a GPU with f64.
 
-    head_ops.py --compile build/bin/attn-compile --artifacts DIR
+    head_ops.py --compile build/bin/attn-compile --artifacts DIR [--target sm_80]
     head_ops.py --artifacts DIR --runtime libattn_runtime.so
-
-attn-opt beside the compiler fuses first: the pipeline for GPUs does not yet.
 """
 
 import argparse
@@ -36,9 +34,7 @@ def compile_artifacts(args):
         path = os.path.join(args.artifacts, str(variant))
         with open(path + ".mlir", "w") as file:
             file.write(variant.module())
-        fuse = os.path.join(os.path.dirname(args.compile), "attn-opt")
-        subprocess.run([fuse, path + ".mlir", "--attn-fuse=target=sm_90a", "-o", path + ".fused.mlir"], check=True)
-        subprocess.run([args.compile, path + ".fused.mlir", "-o", path + ".so", "--target=sm_90a", "--fail-on-spills"],
+        subprocess.run([args.compile, path + ".mlir", "-o", path + ".so", f"--target={args.target}", "--fail-on-spills"],
                        check=True)
 
 
@@ -63,6 +59,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--artifacts", required=True, help="directory of compiled artifacts")
     parser.add_argument("--compile", metavar="ATTN_COMPILE", help="compile the artifacts with this compiler and stop")
+    parser.add_argument("--target", default="sm_90a", help="target of the compiler")
     parser.add_argument("--runtime", default="libattn_runtime.so", help="the runtime library")
     args = parser.parse_args()
     if args.compile:

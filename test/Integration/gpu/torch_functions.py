@@ -22,7 +22,8 @@ import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "python"))
 import torch  # noqa: E402
-from attn.torch import flex_attention, kernels, sdpa  # noqa: E402
+from attn import masks  # noqa: E402
+from attn.torch import flex_attention, kernels, plan_mask, sdpa  # noqa: E402
 
 torch.manual_seed(0)
 HEADS, LONGEST = 4, 512
@@ -53,20 +54,27 @@ def bind(make, captures):
 
 
 class Case:
-    """One call. ``mask`` is the shape and dtype of an attn_mask."""
+    """One call. ``mask`` is the shape and dtype of an attn_mask, ``learned`` the captured tensor that gets a gradient,
+    too."""
 
     def __init__(self, queries=200, keys=200, dim=64, key_heads=HEADS, dtype=torch.bfloat16, gradients=True, **options):
         self.queries, self.keys, self.dim, self.key_heads = queries, keys, dim, key_heads
         self.dtype, self.gradients = dtype, gradients
         self.views = options.pop("views", False)
+        self.learned = options.pop("learned", None)
         self.mask = options.pop("mask", None)
         self.score, self.keep = options.pop("score", None), options.pop("keep", None)
+        # Whether documents are those of attn.masks, and whether the mask has a plan.
+        self.named, self.planned = options.pop("named", False), options.pop("planned", False)
         self.options = options
         self.name = ", ".join(
             [f"{queries}x{keys}x{dim}", str(dtype)[6:], f"{HEADS}/{key_heads} heads"]
             + [str(part) for part in (self.mask, self.score, self.keep) if part]
             + [f"{name}={value}" for name, value in options.items()]
             + ["views"] * self.views
+            + [f"gradient of {self.learned}"] * bool(self.learned)
+            + ["named"] * self.named
+            + ["planned"] * self.planned
         )
 
     def make(self, device):
@@ -82,6 +90,8 @@ class Case:
             shape, dtype = self.mask
             mask = torch.randn(shape, generator=generator)
             captures["mask"] = (mask > 0 if dtype is torch.bool else mask.to(dtype)).to(device)
+        if self.learned:
+            captures[self.learned] = captures[self.learned].detach().requires_grad_()
         return tensors, captures
 
     def call(self, tensors, captures):
@@ -89,6 +99,11 @@ class Case:
         if self.score or self.keep:
             score = bind(SCORES[self.score], captures) if self.score else None
             keep = bind(MASKS[self.keep], captures) if self.keep else None
+            if self.named:
+                ids = captures["documents"]
+                keep = masks.documents(ids[:, : self.queries], ids[:, : self.keys])
+            if self.planned:
+                options["plan"] = plan_mask(*tensors, score, keep, **options)
             return flex_attention(*tensors, score, keep, **options)
         return sdpa(*tensors, attn_mask=captures.get("mask"), **options)
 
@@ -135,6 +150,14 @@ CASES = [
     Case(keep="documents"),
     Case(300, 300, score="alibi", keep="documents"),
     Case(keep="lengths"),
+    Case(mask=((1, 4, 200, 200), BF16), learned="mask"),
+    Case(199, 201, 128, mask=((2, 1, 1, 201), torch.float32), learned="mask"),
+    Case(300, 300, 128, score="bias", keep="causal", learned="bias"),
+    Case(200, 150, key_heads=2, score="alibi", dtype=F16, learned="slopes"),
+    Case(keep="documents", planned=True),
+    Case(300, 300, 128, key_heads=2, score="alibi", keep="documents", planned=True),
+    Case(300, 400, 128, keep="documents", named=True),
+    Case(400, 300, 128, keep="documents", named=True, planned=True, gradients=False),
 ]
 
 
@@ -147,6 +170,7 @@ def gradients(out, tensors):
 def check(case, device):
     """The largest share of its bound that an error takes."""
     tensors, captures = case.make(device)
+    learned = [*tensors, captures[case.learned]] if case.learned else tensors
     results = []
     for call in (
         lambda: case.call(tensors, captures),
@@ -154,7 +178,7 @@ def check(case, device):
         lambda: case.compute(tensors, captures, case.dtype),
     ):
         out = call()
-        results.append((out, *gradients(out, tensors)) if case.gradients else (out,))
+        results.append((out, *gradients(out, learned)) if case.gradients else (out,))
     shares = []
     for actual, exact, peer in zip(*results):
         exact = exact.double()
@@ -166,7 +190,9 @@ def check(case, device):
 def prepare(target):
     """Has all kernels compiled, by calls that compute nothing on the host."""
     kernels.find_target = lambda device: target
-    kernels.Binding.__call__ = lambda self, inputs: [layout.make() for layout in self._layouts]
+    kernels.Binding.__call__ = lambda self, inputs, outputs=None: (
+        [self._allocate(*layout) for layout in self._outputs] if outputs is None else outputs
+    )
     failures = 0
     for case in CASES:
         try:

@@ -255,6 +255,20 @@ VARIANTS = [
     Variant("bf16", 64, parts="keys", tile=(32, 64), identity="f32", keep="docs"),
     Variant("f32", 32, score="softcap", hq=4, hkv=1, identity="f32", dropout=Dropout(0.3, "arx", 6)),
     Variant("f32", 32, mask="nothing", identity="f16"),
+    # Tiles of queries that are several ranges, of which some are masked.
+    Variant("f32", 16, mask="prefix_lm", tile=(16, 24), hq=4, hkv=2, parts="keys"),
+    Variant("f32", 16, mask="dilated", tile=(8, 16)),
+    Variant("f32", 16, mask="block_diagonal", tile=(16, 16), parts="keys"),
+    Variant("f32", 16, mask="block_causal", tile=(8, 40), hq=4, hkv=1, dlse=True),
+    Variant("bf16", 32, mask="local_blocks", tile=(16, 32), parts="keys"),
+    Variant("f32", 16, mask="chunked", tile=(16, 32), hq=4, hkv=2, parts="keys queries values"),
+    Variant("f32", 16, mask="global_window", tile=(8, 16), hq=6, hkv=2, parts="keys"),
+    Variant("f32", 16, mask="blocks_before", tile=(16, 16)),
+    Variant("f32", 16, mask="not_or", tile=(8, 8), parts="keys"),
+    Variant("f32", 16, mask="not_window", tile=(8, 16), hq=4, hkv=2),
+    Variant("f32", 16, mask="upper", tile=(24, 16), parts="keys"),
+    Variant("f32", 16, keep="named", tile=(8, 16), hq=4, hkv=2, parts="keys"),
+    Variant("f32", 16, keep="affine", mask="causal", tile=(16, 16), dlse=True),
 ]
 
 
@@ -396,6 +410,14 @@ def run(variant, library, shape, rng):
     empty = np.isneginf(lse)
     if (results[0][empty] != 0).any():
         return "dq of a row with nothing to attend is not 0"
+    # Keys that no query attends, of a tile that none does or of any other.
+    bi, h, i, j = np.ogrid[: shape.b, : variant.hq, : shape.sq, : shape.skv]
+    keep = variant.keeps(bi, h, i, j, (shape.sq, shape.skv), captures, reads)
+    attended = np.broadcast_to(keep, (shape.b, variant.hq, shape.sq, shape.skv)).any(2)
+    attended = attended.reshape(shape.b, variant.hkv, group, shape.skv).any(2)
+    for name, result in zip(names[1:3], results[1:3]):
+        if identity is None and (result[~attended] != 0).any():
+            return f"{name} of a key that no query attends is not 0"
     return None
 
 

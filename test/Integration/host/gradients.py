@@ -384,6 +384,14 @@ GRAPHS = [
   %r = attn.attention ins(%q, %k, %v : tensor<2x4x6x3xf32>, tensor<2x2x4x3xf32>, tensor<2x2x4x3xf32>)
       outs(%e : tensor<2x4x6x3xf32>) identity(%u : tensor<4xf32>) mask(#attn.causal) -> tensor<2x4x6x3xf32>""",
           lambda q, k, v, u: identity_attention(q, k, v, u)),
+    # Groups of 2, 0 and 1 heads, not in order; the last entry is not valid and stands for the last key head.
+    Graph("head_map", {"q": (2, 4, 5, 3), "k": (2, 3, 4, 3), "v": (2, 3, 4, 3), "u": (4,)}, (2, 4, 5, 3), """
+  %e = tensor.empty() : tensor<2x4x5x3xf32>
+  %map = arith.constant dense<[2, 0, 2, 9]> : tensor<4xi32>
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x5x3xf32>, tensor<2x3x4x3xf32>, tensor<2x3x4x3xf32>)
+      outs(%e : tensor<2x4x5x3xf32>) heads(%map : tensor<4xi32>) identity(%u : tensor<4xf32>)
+      mask(#attn.causal) -> tensor<2x4x5x3xf32>""",
+          lambda q, k, v, u: identity_attention(q, k[:, [2, 0, 2, 2]], v[:, [2, 0, 2, 2]], u)),
 ]
 
 
@@ -409,8 +417,9 @@ def sink_attention(q, k, v, sinks):
 
 
 def identity_attention(q, k, v, u):
-    """Causal attention of heads that share keys in pairs, mixed with the identity."""
-    k, v = np.repeat(k, 2, 1), np.repeat(v, 2, 1)
+    """Causal attention, mixed with the identity, of heads that share keys in groups."""
+    group = q.shape[1] // k.shape[1]
+    k, v = np.repeat(k, group, 1), np.repeat(v, group, 1)
     s = q @ np.swapaxes(k, 2, 3) * q.shape[3]**-0.5
     i, j = np.ogrid[: q.shape[2], : k.shape[2]]
     diagonal = i + k.shape[2] - q.shape[2]

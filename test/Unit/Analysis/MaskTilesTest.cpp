@@ -284,6 +284,11 @@ protected:
   };
   const std::vector<Shape> shapes = {{1, 1}, {13, 13}, {17, 5}, {9, 31}};
 
+  /// The number of masked steps, of all steps, and the tile of a step.
+  struct EmittedWalk {
+    Value masked, count, tile;
+  };
+
   void checkTiles(const Expression &predicate, MaskDim dim, int64_t tileSize,
                   int64_t walkedSize);
   void checkRanges(const Expression &predicate, MaskDim dim);
@@ -296,10 +301,19 @@ protected:
 void MaskTilesTest::checkTiles(const Expression &predicate, MaskDim dim,
                                int64_t tileSize, int64_t walkedSize) {
   std::unique_ptr<Emitted> emitted = start(predicate);
-  OpBuilder b(&context);
+  ImplicitLocOpBuilder b(loc, &context);
   b.setInsertionPointToStart(&emitted->block);
   TileRanges ranges = emitTileRanges(b, loc, getMask(*emitted), dim,
                                      emitted->first, tileSize, walkedSize);
+  Value step = emitted->block.addArgument(b.getIndexType(), loc);
+  Value zero = arith::ConstantIndexOp::create(b, 0);
+  std::array<EmittedWalk, 2> walks;
+  for (auto [number, walk] : llvm::enumerate(walks)) {
+    TileWalk order(/*isDescending=*/number == 0);
+    walk.masked = order.add(b, ranges.masked, zero);
+    walk.count = order.add(b, ranges.full, walk.masked);
+    walk.tile = order.emitTile(b, step);
+  }
   Leaf tiled = dim == MaskDim::Query ? Query : Key;
   Leaf walked = dim == MaskDim::Query ? Key : Query;
   for (Shape shape : shapes) {
@@ -333,11 +347,28 @@ void MaskTilesTest::checkTiles(const Expression &predicate, MaskDim dim,
         visit(ranges.full, 2);
         if (HasFatalFailure())
           return;
+        // Walks visit the same tiles, the masked ones first.
+        for (const EmittedWalk &walk : walks) {
+          std::vector<int> steps(numTiles, 0);
+          int64_t count = interpreter.get(walk.count);
+          for (int64_t i = 0; i < count; ++i) {
+            interpreter.set(step, i);
+            interpreter.run(emitted->block);
+            int64_t tile = interpreter.get(walk.tile);
+            ASSERT_TRUE(0 <= tile && tile < numTiles) << "step " << i;
+            ASSERT_EQ(steps[tile], 0) << "tile " << tile << " twice";
+            steps[tile] = i < interpreter.get(walk.masked) ? 1 : 2;
+          }
+          ASSERT_EQ(steps, visits);
+        }
         for (int64_t tile = 0; tile < numTiles; ++tile) {
           bool any = false, all = true;
           for (int64_t i = first; i < std::min(first + tileSize, length); ++i) {
             for (int64_t j = tile * walkedSize; j < (tile + 1) * walkedSize;
                  ++j) {
+              // Queries that do not exist need no mask.
+              if (j >= walkedLength && walked == Query)
+                continue;
               point[tiled] = i;
               point[walked] = j;
               bool keep = j < walkedLength && predicate.evaluate(point);
@@ -404,7 +435,9 @@ TEST_P(NamedMaskTest, TilesAreExact) {
   auto mask = cast<MaskAttrInterface>(parseAttribute(GetParam(), &context));
   for (auto [dim, tileSize, walkedSize] :
        {std::tuple(MaskDim::Query, 4, 3), std::tuple(MaskDim::Query, 8, 8),
-        std::tuple(MaskDim::Query, 1, 1), std::tuple(MaskDim::Key, 4, 2)}) {
+        std::tuple(MaskDim::Query, 1, 1), std::tuple(MaskDim::Key, 4, 2),
+        std::tuple(MaskDim::Key, 8, 4), std::tuple(MaskDim::Key, 4, 4),
+        std::tuple(MaskDim::Key, 1, 3)}) {
     Block block;
     Type index = IndexType::get(&context);
     Value first = block.addArgument(index, loc);
@@ -438,6 +471,8 @@ TEST_P(NamedMaskTest, TilesAreExact) {
           int64_t pairs = 0, kept = 0;
           for (int64_t i = tile; i < std::min(tile + tileSize, length); ++i) {
             for (int64_t j = n * walkedSize; j < (n + 1) * walkedSize; ++j) {
+              if (j >= walkedLength && !isQuery)
+                continue;
               ++pairs;
               kept += j < walkedLength &&
                       mask.isAttended(isQuery ? i : j, isQuery ? j : i,

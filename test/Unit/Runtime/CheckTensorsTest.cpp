@@ -202,6 +202,24 @@ TEST_F(CheckTensors, ScalarsAndTooManySymbols) {
             ATTN_INTERNAL);
 }
 
+TEST_F(CheckTensors, TileCounts) {
+  const int64_t queryDims[] = {ATTN_SYMBOL_DIM(0)};
+  const int64_t planDims[] = {3, ATTN_SYMBOL_DIM(1)};
+  attn_tensor_spec specs[] = {{"query", ATTN_F32, 1, queryDims, 4, 0},
+                              {"plan", ATTN_I32, 2, planDims, 4, 0}};
+  TestTensor query(ATTN_F32, {100}, memory), plan(ATTN_I32, {3, 8}, memory);
+  const attn_tensor *args[] = {&query.view, &plan.view};
+  auto checkCount = [&](int64_t tile, int64_t extra) {
+    return attnrtCheckTileCount(specs, args, 1, 1, 0, 0, tile, extra, "f");
+  };
+  EXPECT_EQ(checkCount(32, 4), ATTN_OK);
+  EXPECT_EQ(checkCount(13, 0), ATTN_OK);
+  EXPECT_ERROR(checkCount(16, 4), ATTN_SHAPE_MISMATCH,
+               "f: argument 'plan': dimension 1 is 8, expected 11 for "
+               "dimension 0 of 'query', which is 100: a plan is for the "
+               "lengths it was made for");
+}
+
 TEST_F(CheckTensors, ErrorsBelongToThreads) {
   key.shape[3] = 32;
   ASSERT_NE(check(), ATTN_OK);

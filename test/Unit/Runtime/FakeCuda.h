@@ -36,6 +36,7 @@ struct fake_launch {
   unsigned block;
   unsigned shared;
   unsigned cluster; /* 0 if launched without */
+  unsigned early;   /* programmatic stream serialization */
   void *stream;
 };
 

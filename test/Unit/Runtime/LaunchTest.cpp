@@ -162,6 +162,32 @@ TEST_F(Launch, Clusters) {
                "multiple of the cluster size 5");
 }
 
+TEST_F(Launch, Early) {
+  auto launchEarly = [&] {
+    return attnrtLaunchKernelEarly(&kernel, 7, 1, 1, 0, nullptr,
+                                   /*stream=*/nullptr);
+  };
+  ASSERT_EQ(launchEarly(), ATTN_OK) << attnGetLastError();
+  EXPECT_EQ(getFakeDriver().lastLaunch().grid[0], 7u);
+  EXPECT_EQ(getFakeDriver().lastLaunch().early, 1u);
+  EXPECT_EQ(getFakeDriver().lastLaunch().cluster, 0u);
+  kernel.cluster_size = 7;
+  ASSERT_EQ(launchEarly(), ATTN_OK) << attnGetLastError();
+  EXPECT_EQ(getFakeDriver().lastLaunch().early, 1u);
+  EXPECT_EQ(getFakeDriver().lastLaunch().cluster, 7u);
+  ASSERT_EQ(launch(7, 1, 1), ATTN_OK);
+  EXPECT_EQ(getFakeDriver().lastLaunch().early, 0u);
+  // The other device cannot, and launches it all the same.
+  EXPECT_EQ(attnrtUnloadKernel(&kernel), ATTN_OK);
+  kernel = makeKernel("backward");
+  kernel.arch_major = 8;
+  kernel.arch_specific = 0;
+  ASSERT_EQ(attnrtSetDevice(1), ATTN_OK);
+  ASSERT_EQ(launchEarly(), ATTN_OK) << attnGetLastError();
+  EXPECT_EQ(getFakeDriver().lastLaunch().early, 0u);
+  EXPECT_EQ(attnrtSetDevice(0), ATTN_OK);
+}
+
 TEST_F(Launch, EmptyGrid) {
   EXPECT_EQ(launch(0, 5, 5), ATTN_OK);
   EXPECT_EQ(launch(5, 0, 5), ATTN_OK);

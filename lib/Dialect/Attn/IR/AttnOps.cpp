@@ -14,6 +14,7 @@
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "RegionVerifier.h"
 #include "attn/Dialect/Attn/IR/ClosedRegion.h"
+#include "attn/Dialect/Attn/IR/ShareKeys.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -221,6 +222,42 @@ static LogicalResult verifyMaskReads(AttentionOpInterface op) {
   return mask.verifyReads([&] { return op->emitOpError("mask "); }, scope);
 }
 
+/// Checks the operand that says which tiles the mask keeps.
+static LogicalResult verifyPlan(AttentionOp op) {
+  Value plan = op.getPlan();
+  if (!plan)
+    return success();
+  if (op.hasSequences())
+    return op->emitOpError("'plan' must not be used beside 'sequences'");
+  StringRef name = "plan";
+  if (failed(verifySameContainer(op, {{name, plan}})) ||
+      failed(verifyStaticSize(op, {name, plan, 1})) ||
+      failed(verifySameSize(op, {"query", op.getQuery(), 0}, {name, plan, 0})))
+    return failure();
+  if (getDimSize(plan, 1) != 1 &&
+      failed(verifySameSize(op, {"query", op.getQuery(), 1}, {name, plan, 1})))
+    return failure();
+  Attribute schedule = op.getScheduleAttr();
+  auto [queries, keys] = op.getStaticLengths();
+  if (failed(verifyPlanSizes(op, plan, schedule, queries, keys)))
+    return failure();
+  auto made = plan.getDefiningOp<PlanMaskOp>();
+  if (!made || !schedule || !made.getScheduleAttr() ||
+      made.getScheduleAttr() == schedule)
+    return success();
+  auto [queryTile, keyTile] = PlanMaskOp::getTiles(schedule);
+  auto [queryTileMade, keyTileMade] =
+      PlanMaskOp::getTiles(made.getScheduleAttr());
+  bool isChoice = isa<ByQueryLengthAttr>(schedule) ||
+                  isa<ByQueryLengthAttr>(made.getScheduleAttr());
+  if (!isChoice && queryTile == queryTileMade && keyTile == keyTileMade)
+    return success();
+  InFlightDiagnostic diag = op->emitOpError()
+                            << "plan must be made for the same schedule";
+  diag.attachNote(made.getLoc()) << "it is for " << made.getScheduleAttr();
+  return diag;
+}
+
 /// Checks the sizes of all operands, and the scale.
 static LogicalResult verifySizes(AttentionOpInterface op) {
   SmallVector<AttentionOperand> operands = op.getShapedOperands();
@@ -287,7 +324,7 @@ verifyRegionEffects(DestinationStyleOpInterface op, StringRef name,
           << "'" << nested->getName() << "' " << what;
       return WalkResult::interrupt();
     };
-    if (isa<AttentionOpInterface, MapHeadsOp, MatmulOp>(nested))
+    if (isa<AttentionOpInterface, MapHeadsOp, MatmulOp, PlanMaskOp>(nested))
       return fail("is not allowed in a region of attention or of a product");
     if (auto accumulate = dyn_cast<AccumulateOp>(nested)) {
       if (!isDestination(accumulate.getDestination()))
@@ -494,9 +531,10 @@ LogicalResult AttentionOp::verify() {
       failed(verifySameContainer(*this, operands)) ||
       failed(verifyElementType(*this, "key", getKey(), false)) ||
       failed(verifyElementType(*this, "value", getValue(), false)) ||
-      failed(verifyElementType(*this, "out", getOut(), true)))
+      failed(verifyElementType(*this, "out", getOut(), true)) ||
+      failed(verifySizes(*this)))
     return failure();
-  return verifySizes(*this);
+  return verifyPlan(*this);
 }
 
 LogicalResult AttentionOp::verifyRegions() {
@@ -848,6 +886,8 @@ std::optional<std::string> attn::whyNotPackHeads(AttentionOp attention) {
            (ShapedType::isDynamic(queries) ? std::string("any number")
                                            : std::to_string(queries)) +
            ")";
+  if (attention.getPlan())
+    return "its plan is for tiles of queries of one head";
   if (attention.getHeadMap())
     return "a head map gives each query head a key head of its own";
   if (attention.hasSequences())
@@ -860,6 +900,14 @@ std::optional<std::string> attn::whyNotPackHeads(AttentionOp attention) {
     return "sinks depend on the query head";
   if (!attention.getQueryRegion().empty() || !attention.getEpilogue().empty())
     return "its query or epilogue region depends on the query head";
+  return std::nullopt;
+}
+
+std::optional<std::string> attn::whyNotShareKeys(AttentionOp attention) {
+  if (attention.getIdentity())
+    return "the identity is mixed with the weights of all keys";
+  if (!attention.getEpilogue().empty())
+    return "its epilogue region is for the output of all keys";
   return std::nullopt;
 }
 

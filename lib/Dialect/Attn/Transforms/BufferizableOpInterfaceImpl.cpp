@@ -420,5 +420,6 @@ void attn::registerBufferizableOpInterfaceExternalModels(
     BlockMapOp::attachInterface<MaskTableModel<BlockMapOp>>(*context);
     MapHeadsOp::attachInterface<ScalarRegionModel<MapHeadsOp>>(*context);
     MatmulOp::attachInterface<ScalarRegionModel<MatmulOp>>(*context);
+    PlanMaskOp::attachInterface<ScalarRegionModel<PlanMaskOp>>(*context);
   });
 }

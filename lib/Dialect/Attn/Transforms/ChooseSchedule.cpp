@@ -91,8 +91,8 @@ chooseGradientWarpSpecialized(AttentionGradOp op, const DeviceFigures &device) {
   int64_t bothBytes = elementBytes * (keyChannels + valueChannels);
   // A thread has half a register for each channel, and for each column of a
   // tile of f32; weights and their gradients are kept in 16 bits, too, and
-  // there are two values for each column. With dropout there are weights before
-  // and after it.
+  // there are two values for each column. Decisions of dropout take some to
+  // make.
   int64_t keyAccumulators =
       llvm::alignTo(op.getQueryHeadDim(), channelStep) / 2;
   int64_t valueAccumulators =
@@ -104,11 +104,13 @@ chooseGradientWarpSpecialized(AttentionGradOp op, const DeviceFigures &device) {
   // a list of tiles.
   bool readsKeep = readsByPosition(op.getKeepRegion());
   int64_t readRegisters = readsKeep ? 24 : 0;
+  // So does a kernel of keys that adds to captured arrays.
+  int64_t addRegisters = op.getDcaptures().empty() ? 0 : 24;
   WalkedTileBounds together{keyAccumulators + valueAccumulators,
                             scoresAndGradients,
                             fixed,
                             stagedRow,
-                            gradTileRegisters - readRegisters,
+                            gradTileRegisters - readRegisters - addRegisters,
                             consumers.sharedBytes,
                             maxGradQueryTile};
   WalkedTileBounds keysAlone = together;
@@ -121,16 +123,26 @@ chooseGradientWarpSpecialized(AttentionGradOp op, const DeviceFigures &device) {
   queriesAlone.registers = consumers.registers - readRegisters;
   queriesAlone.maxTile = maxGradKeyTile;
 
+  // Items of different lengths are handed out by the device, long ones first,
+  // which also takes fewer registers than to find pairs of them: over several
+  // key heads at once, unless a head has short ones enough to end with. Pairs
+  // are as fast for causal masks of heads that have keys of their own.
   bool isMasked = op.getMaskAttr() || !op.getKeepRegion().empty();
+  bool isCausal = isa_and_present<CausalAttr>(op.getMaskAttr()) && !readsKeep;
   auto traversal = isMasked ? attn_tile::TraversalKind::Paired
                             : attn_tile::TraversalKind::Persistent;
+  auto keysTraversal = isMasked && (!isCausal || op.getGroupSize() != 1)
+                           ? attn_tile::TraversalKind::Grid
+                           : traversal;
+  constexpr int64_t maskedKeyHeads = 8;
+  int64_t interleave = isMasked && !isCausal ? maskedKeyHeads : 1;
   MLIRContext *context = op.getContext();
   auto makeKeys = [&](int64_t queryTile, bool pipelined = false,
                       int64_t queryParts = 1) {
     return cast<ScheduleAttrInterface>(
         Attribute(attn_tile::KeyStationaryAttr::get(
             context, queryTile, rows, gradStages * queryParts, gradConsumers,
-            traversal, /*interleave=*/1, pipelined, queryParts)));
+            keysTraversal, interleave, pipelined, queryParts)));
   };
 
   auto ofRows = cast<ScheduleAttrInterface>(
@@ -149,15 +161,22 @@ chooseGradientWarpSpecialized(AttentionGradOp op, const DeviceFigures &device) {
   // tile of sums.
   WalkedTileBounds withSums = together;
   withSums.accumulators = rows / 2 + valueAccumulators;
+  // Tiles of 64 queries, one step after the other, are faster than smaller
+  // ones, where decisions take registers of products that are not in flight.
+  withSums.registersPerRow = 1.5;
   withSums.fixedBytes = rows * elementBytes * (rows + valueChannels);
   withSums.bytesPerRow = gradStages * elementBytes * (rows + valueChannels) +
                          2 * rows * elementBytes + rows * 4;
   withSums.maxTile = channelBlock;
+  // Steps that need no mask, which are those of a loop of their own, do not
+  // read what it reads.
+  withSums.registers = gradTileRegisters - addRegisters;
   auto chooseSums = [&](int64_t tile, int64_t parts) {
-    // What regions read and compute, and dropped weights, leave no registers
-    // for the next step.
-    bool pipelined = op.getScoreRegion().empty() &&
-                     op.getKeepRegion().empty() && !op.hasDropout();
+    // What regions compute for each score leaves no registers for the next
+    // step, nor do decisions beside masks, or where a step is not in parts.
+    bool pipelined =
+        op.getScoreRegion().empty() &&
+        (!op.hasDropout() || (parts > 1 && op.getKeepRegion().empty()));
     return ScheduleChoice{
         attn_tile::GradientAttr::get(context, ofRows,
                                      makeKeys(tile, pipelined, parts),
@@ -171,10 +190,11 @@ chooseGradientWarpSpecialized(AttentionGradOp op, const DeviceFigures &device) {
     if (int64_t tile = getWalkedTile(withSums); tile >= minWalkedTile)
       return chooseSums(tile, /*parts=*/1);
   // Sums of half as many channels have a row for each query instead, of twice
-  // as many, which are multiplied in two parts. Dropout has not been measured
-  // in this form.
+  // as many, which are multiplied in two parts; additions to captured arrays
+  // may spill then, and so do decisions for heads that share keys.
   if (!op.getDeterministic() && 2 * keyChannels == rows &&
-      valueChannels <= keyChannels && !op.hasDropout() && !readsKeep)
+      valueChannels <= keyChannels && !readsKeep && op.getDcaptures().empty() &&
+      (!op.hasDropout() || op.getGroupSize() == 1))
     return chooseSums(rows, /*parts=*/2);
 
   int64_t queryTile = getWalkedTile(together);
@@ -201,8 +221,10 @@ chooseGradientWarpSpecialized(AttentionGradOp op, const DeviceFigures &device) {
       cast<ScheduleAttrInterface>(Attribute(attn_tile::WarpSpecializedAttr::get(
           context, rows, keyTile, gradStages, gradConsumers,
           /*ping_pong=*/!preloads, traversal, /*interleave=*/1,
-          /*lazy_rescale=*/false, /*query_stages=*/preloads ? 2 : 1,
-          /*split_items=*/0, /*pack_heads=*/false)));
+          /*lazy_rescale=*/false, /*delay_rescale=*/false,
+          /*query_stages=*/preloads ? 2 : 1, /*split_items=*/0,
+          /*pack_heads=*/false, /*score_stages=*/0, /*l2_promotion=*/256,
+          /*groups=*/1)));
   auto schedule = attn_tile::GradientAttr::get(
       context, ofRows, makeKeys(queryTile), queries, values);
   std::string reason =
@@ -243,16 +265,20 @@ static LogicalResult verifyForGPU(AttentionGradOp op, StringRef target) {
     return failure();
   if (target != "sm_90a")
     return op.emitOpError("has no kernels for ") << target;
-  if (!op.getDcaptures().empty() && !op.getScheduleAttr())
-    return op.emitOpError("with gradients of captured arrays needs a given "
-                          "schedule on ")
-           << target << ": none is chosen yet";
   Type element = getElementTypeOrSelf(op.getQuery().getType());
   Type other = getElementTypeOrSelf(op.getDout().getType());
   if (element != other)
     return op.emitOpError("gradient of the output on ")
            << target << " must have the element type of the query (expected "
            << element << ", found " << other << ")";
+  // With more work items than multiprocessors, some were wrong with more
+  // channels (docs/Gradients.md).
+  constexpr int64_t maxHeadDimCaptures = 192;
+  int64_t headDim = std::max(op.getQueryHeadDim(), op.getValueHeadDim());
+  if (!op.getDcaptures().empty() && headDim > maxHeadDimCaptures)
+    return op.emitOpError("with gradients of captured arrays on ")
+           << target << " must have head dimensions of at most "
+           << maxHeadDimCaptures << " (was " << headDim << ")";
   return success();
 }
 

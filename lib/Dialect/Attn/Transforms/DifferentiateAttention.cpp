@@ -249,6 +249,83 @@ static Value emitSinkGradient(OpBuilder &builder, AttentionOp attention,
   return sum.getResult(0);
 }
 
+/// Emits the key head that query head `head` attends.
+static Value emitKeyHead(OpBuilder &builder, Location loc,
+                         AttentionOp attention, Value head) {
+  auto constant = [&](int64_t value) -> Value {
+    return arith::ConstantIndexOp::create(builder, loc, value);
+  };
+  if (Value map = attention.getHeadMap()) {
+    // As attention reads them, entries are unsigned and bounded.
+    Value entry = tensor::ExtractOp::create(builder, loc, map, head);
+    entry =
+        arith::IndexCastOp::create(builder, loc, builder.getIndexType(), entry);
+    return arith::MinUIOp::create(builder, loc, entry,
+                                  constant(attention.getNumKeyHeads() - 1));
+  }
+  int64_t group = attention.getGroupSize();
+  return group == 1
+             ? head
+             : arith::DivUIOp::create(builder, loc, head, constant(group));
+}
+
+/// Emits keys or values with a head for each query head.
+static Value emitMappedHeads(OpBuilder &builder, AttentionOp attention,
+                             Value heads) {
+  Location loc = attention.getLoc();
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(builder, loc, heads);
+  sizes[1] = builder.getIndexAttr(attention.getNumQueryHeads());
+  Value init =
+      tensor::EmptyOp::create(builder, loc, sizes, getElementTypeOrSelf(heads));
+  auto gather = linalg::GenericOp::create(
+      builder, loc, init.getType(), ValueRange(), init,
+      builder.getMultiDimIdentityMap(4),
+      SmallVector<utils::IteratorType>(4, utils::IteratorType::parallel),
+      [&](OpBuilder &b, Location, ValueRange) {
+        SmallVector<Value> at;
+        for (int64_t dim = 0; dim < 4; ++dim)
+          at.push_back(linalg::IndexOp::create(b, loc, dim));
+        at[1] = emitKeyHead(b, loc, attention, at[1]);
+        Value element = tensor::ExtractOp::create(b, loc, heads, at);
+        linalg::YieldOp::create(b, loc, element);
+      });
+  return gather.getResult(0);
+}
+
+/// Emits the gradient of keys or values `heads` from that of
+/// `emitMappedHeads`: sums over the query heads that attend each head.
+static Value emitMappedGradient(OpBuilder &builder, AttentionOp attention,
+                                Value heads, Value gradient) {
+  Location loc = attention.getLoc();
+  Type f32 = builder.getF32Type();
+  using utils::IteratorType;
+  // Loops are those of the result, and query heads.
+  AffineMap full = builder.getMultiDimIdentityMap(5);
+  SmallVector<AffineExpr> read(full.getResults().take_front(4));
+  read[1] = full.getResult(4);
+  Value init = emitZeros(builder, loc, heads, f32);
+  SmallVector<IteratorType> loops(4, IteratorType::parallel);
+  loops.push_back(IteratorType::reduction);
+  auto sum = linalg::GenericOp::create(
+      builder, loc, init.getType(), gradient, init,
+      ArrayRef<AffineMap>{AffineMap::get(5, 0, read, builder.getContext()),
+                          full.dropResult(4)},
+      loops, [&](OpBuilder &b, Location, ValueRange arguments) {
+        Value keyHead =
+            emitKeyHead(b, loc, attention, linalg::IndexOp::create(b, loc, 4));
+        Value attends = arith::CmpIOp::create(
+            b, loc, arith::CmpIPredicate::eq, keyHead,
+            linalg::IndexOp::create(b, loc, 1).getResult());
+        Value zero = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0));
+        Value term = arith::SelectOp::create(
+            b, loc, attends, convertFloat(b, loc, arguments[0], f32), zero);
+        linalg::YieldOp::create(
+            b, loc,
+            arith::AddFOp::create(b, loc, arguments[1], term).getResult());
+      });
+  return sum.getResult(0);
+}
+
 /// Emits the gradient of the weights of the identity: the sum over the rows of
 /// `dot(dout, own - plain)`, where `own` is the value that belongs to the row
 /// and `plain` is the output without the identity, which is computed again: the
@@ -281,10 +358,7 @@ static Value emitIdentityGradient(OpBuilder &builder, AttentionOp attention,
         SmallVector<Value> at;
         for (int64_t dim = 0; dim < 4; ++dim)
           at.push_back(linalg::IndexOp::create(b, loc, dim));
-        if (int64_t group = attention.getGroupSize(); group != 1)
-          at[1] = arith::DivUIOp::create(
-              b, loc, at[1],
-              arith::ConstantIndexOp::create(b, loc, group).getResult());
+        at[1] = emitKeyHead(b, loc, attention, at[1]);
         at[2] = arith::AddIOp::create(b, loc, at[2], shift);
         // A negative position is a large one.
         Value exists = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult,
@@ -338,10 +412,11 @@ struct AttentionModel
         attention.getHeadMap(), attention.getIdentity(),
         attention.getQuerySequences(), attention.getKeySequences(),
         attention.getMaskReads(), attention.getSeed(), attention.getOffset(),
-        attention.getDropoutMask(), attention.getSequenceLayoutAttr(),
-        attention.getScaleAttr(), attention.getMaskAttr(),
-        attention.getDropoutAttr(), attention.getMaskLayoutAttr(),
-        attention.getDropProbabilityAttr(), attention.getScheduleAttr());
+        attention.getDropoutMask(), attention.getPlan(),
+        attention.getSequenceLayoutAttr(), attention.getScaleAttr(),
+        attention.getMaskAttr(), attention.getDropoutAttr(),
+        attention.getMaskLayoutAttr(), attention.getDropProbabilityAttr(),
+        attention.getScheduleAttr());
     replacement->setDiscardableAttrs(op->getDiscardableAttrDictionary());
     for (auto [from, to] :
          llvm::zip_equal(op->getRegions(), replacement->getRegions()))
@@ -356,9 +431,6 @@ struct AttentionModel
     if (attention.isBufferized())
       return op->emitError("cannot differentiate '")
              << op->getName() << "' on memrefs";
-    if (attention.getHeadMap())
-      return op->emitError("cannot differentiate '")
-             << op->getName() << "' with a map of heads";
     if (!attention.getQueryRegion().empty() || !attention.getEpilogue().empty())
       return op->emitError("cannot differentiate '")
              << op->getName()
@@ -395,23 +467,30 @@ struct AttentionModel
       }
     }
 
+    // Gradients of heads that a map chooses are taken head by head, as no
+    // kernel knows beforehand which ones share keys.
+    Value query = attention.getQuery(), keys = attention.getKey(),
+          values = attention.getValue();
+    if (attention.getHeadMap()) {
+      keys = emitMappedHeads(builder, attention, keys);
+      values = emitMappedHeads(builder, attention, values);
+    }
     SmallVector<Value> inits;
-    for (Value value :
-         {attention.getQuery(), attention.getKey(), attention.getValue()}) {
-      Type element = getElementTypeOrSelf(value);
+    for (Value operand : {query, keys, values}) {
+      Type element = getElementTypeOrSelf(operand);
       // Rows that belong to no sequence have a gradient of 0.
       if (attention.hasSequences())
-        inits.push_back(emitZeros(builder, loc, value, element));
+        inits.push_back(emitZeros(builder, loc, operand, element));
       else
         inits.push_back(tensor::EmptyOp::create(
-            builder, loc, tensor::getMixedSizes(builder, loc, value), element));
+            builder, loc, tensor::getMixedSizes(builder, loc, operand),
+            element));
     }
     SmallVector<Type> types(ValueRange(inits).getTypes());
     llvm::append_range(types, ValueRange(destinations).getTypes());
     auto grad = AttentionGradOp::create(
-        builder, loc, types, attention.getQuery(), attention.getKey(),
-        attention.getValue(), out, lse, dout, dlse, inits[0], inits[1],
-        inits[2], destinations, attention.getIdentity(),
+        builder, loc, types, query, keys, values, out, lse, dout, dlse,
+        inits[0], inits[1], inits[2], destinations, attention.getIdentity(),
         attention.getQuerySequences(), attention.getKeySequences(),
         attention.getMaskReads(), attention.getSeed(), attention.getOffset(),
         attention.getDropoutMask(), attention.getSequenceLayoutAttr(),
@@ -429,9 +508,15 @@ struct AttentionModel
                                ValueRange(destinations).getTypes())))
       return failure();
 
-    state.addGradient(builder, loc, attention.getQuery(), grad->getResult(0));
-    state.addGradient(builder, loc, attention.getKey(), grad->getResult(1));
-    state.addGradient(builder, loc, attention.getValue(), grad->getResult(2));
+    state.addGradient(builder, loc, query, grad->getResult(0));
+    for (auto [operand, gradient] :
+         {std::pair(attention.getKey(), grad->getResult(1)),
+          std::pair(attention.getValue(), grad->getResult(2))})
+      state.addGradient(
+          builder, loc, operand,
+          attention.getHeadMap()
+              ? emitMappedGradient(builder, attention, operand, gradient)
+              : Value(gradient));
     for (auto [value, gradient] :
          llvm::zip_equal(captured, grad->getResults().drop_front(3))) {
       Value result = gradient;

@@ -1,4 +1,4 @@
-//===- DispatchSchedules.cpp - Schedules by length at run time ------------===//
+//===- DispatchSchedules.cpp - Choose among schedules at run time ---------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,18 +6,25 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Turns schedules that depend on a length into conditionals.
+// Turns schedules that depend on a length, or on where arrays begin in memory,
+// into conditionals.
 //
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/DenseSet.h"
+
+#include <array>
+#include <type_traits>
 
 namespace mlir::attn {
 #define GEN_PASS_DEF_DISPATCHSCHEDULESPASS
@@ -37,6 +44,10 @@ static Value emitSize(OpBuilder &builder, Location loc, Value shaped,
   return builder.createOrFold<memref::DimOp>(loc, shaped, dim);
 }
 
+static Value emitQueryLength(OpBuilder &, PlanMaskOp plan) {
+  return plan.getQueries();
+}
+
 /// The number of queries; of packed sequences their mean.
 static Value emitQueryLength(OpBuilder &builder, AttentionOp attention) {
   Location loc = attention.getLoc();
@@ -52,26 +63,143 @@ static Value emitQueryLength(OpBuilder &builder, AttentionOp attention) {
   return arith::DivUIOp::create(builder, loc, stored, sequences);
 }
 
-/// Replaces `attention` by a conditional with a copy for each schedule.
-static void dispatchAtRunTime(AttentionOp attention, ByQueryLengthAttr choice) {
-  OpBuilder builder(attention);
+/// The bits of the places of what the score region reads at the query and the
+/// key that an aligned one does not have: of the first byte, and of the bytes
+/// from row to row. Null where that is not known to be in contiguous rows of
+/// memory.
+static Value emitPlaces(OpBuilder &builder, AttentionOp attention) {
   Location loc = attention.getLoc();
-  Value length = emitQueryLength(builder, attention);
-  Value bound = arith::ConstantIndexOp::create(builder, loc, choice.getBound());
-  Value isBelow = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult,
-                                        length, bound);
-  auto branch = [&](ScheduleAttrInterface schedule) {
+  Region &region = attention.getScoreRegion();
+  Value places = arith::ConstantIndexOp::create(builder, loc, 0);
+  if (region.empty())
+    return places;
+  ValueRange position = region.getArguments().take_back(2);
+  DenseSet<Value> seen;
+  WalkResult walk = region.walk([&](Operation *op) -> WalkResult {
+    if (isa<tensor::ExtractOp>(op))
+      return failure();
+    auto load = dyn_cast<memref::LoadOp>(op);
+    if (!load || load.getIndices().size() < 2 ||
+        load.getIndices().take_back(2) != position ||
+        !seen.insert(load.getMemRef()).second)
+      return success();
+    SmallVector<int64_t> strides;
+    int64_t offset;
+    MemRefType type = load.getMemRefType();
+    if (failed(type.getStridesAndOffset(strides, offset)) ||
+        strides.back() != 1)
+      return failure();
+    auto add = [&](Value elements) {
+      Value bytes = builder.createOrFold<arith::MulIOp>(
+          loc, elements,
+          arith::ConstantIndexOp::create(builder, loc,
+                                         type.getElementTypeBitWidth() / 8));
+      places = builder.createOrFold<arith::OrIOp>(loc, places, bytes);
+    };
+    auto metadata = memref::ExtractStridedMetadataOp::create(builder, loc,
+                                                             load.getMemRef());
+    places = builder.createOrFold<arith::OrIOp>(
+        loc, places,
+        memref::ExtractAlignedPointerAsIndexOp::create(builder, loc,
+                                                       load.getMemRef()));
+    add(getValueOrCreateConstantIndexOp(builder, loc,
+                                        metadata.getConstifiedMixedOffset()));
+    SmallVector<OpFoldResult> rows = metadata.getConstifiedMixedStrides();
+    rows.pop_back();
+    for (auto [dim, stride] : llvm::enumerate(rows))
+      if (type.getDimSize(dim) != 1)
+        add(getValueOrCreateConstantIndexOp(builder, loc, stride));
+    return success();
+  });
+  return walk.wasInterrupted() ? Value() : places;
+}
+
+/// Whether bulk copies can bring what the score region reads at the query and
+/// the key.
+static Value emitIsAligned(OpBuilder &builder, AttentionOp attention) {
+  constexpr int64_t copyAlignment = 16;
+  Location loc = attention.getLoc();
+  Value places = emitPlaces(builder, attention);
+  if (!places)
+    return arith::ConstantIntOp::create(builder, loc, 0, 1);
+  Value mask = arith::ConstantIndexOp::create(builder, loc, copyAlignment - 1);
+  Value zero = arith::ConstantIndexOp::create(builder, loc, 0);
+  return builder.createOrFold<arith::CmpIOp>(
+      loc, arith::CmpIPredicate::eq,
+      builder.createOrFold<arith::AndIOp>(loc, places, mask), zero);
+}
+
+namespace {
+/// A condition, and the schedules where it holds and where it does not.
+struct Choice {
+  Value condition;
+  ScheduleAttrInterface holds, fails;
+};
+} // namespace
+
+/// What the schedule of `op` chooses by, if it is a choice.
+template <typename OpTy>
+static std::optional<Choice> emitChoice(OpBuilder &builder, OpTy op) {
+  Location loc = op.getLoc();
+  Attribute schedule = op.getScheduleAttr();
+  if (auto choice = dyn_cast_if_present<ByQueryLengthAttr>(schedule)) {
+    Value length = emitQueryLength(builder, op);
+    Value bound =
+        arith::ConstantIndexOp::create(builder, loc, choice.getBound());
+    return Choice{builder.createOrFold<arith::CmpIOp>(
+                      loc, arith::CmpIPredicate::ult, length, bound),
+                  choice.getBelow(), choice.getFrom()};
+  }
+  // A plan is for one size of tiles, and reads nothing that could be aligned.
+  if constexpr (std::is_same_v<OpTy, AttentionOp>)
+    if (auto choice = dyn_cast_if_present<attn_tile::ByAlignmentAttr>(schedule))
+      return Choice{emitIsAligned(builder, op), choice.getAligned(),
+                    choice.getOtherwise()};
+  return std::nullopt;
+}
+
+/// Replaces `op` by a conditional with a copy for each schedule; returns the
+/// copies.
+template <typename OpTy>
+static std::array<OpTy, 2> dispatchAtRunTime(OpBuilder &builder, OpTy op,
+                                             const Choice &choice) {
+  Location loc = op.getLoc();
+  std::array<OpTy, 2> copies;
+  auto branch = [&](ScheduleAttrInterface schedule, OpTy &copy) {
     return [&, schedule](OpBuilder &body, Location) {
-      auto copy = cast<AttentionOp>(body.clone(*attention));
+      copy = cast<OpTy>(body.clone(*op));
       copy.setScheduleAttr(schedule);
       scf::YieldOp::create(body, loc, copy->getResults());
     };
   };
-  auto conditional =
-      scf::IfOp::create(builder, loc, isBelow, branch(choice.getBelow()),
-                        branch(choice.getFrom()));
-  attention->replaceAllUsesWith(conditional);
-  attention->erase();
+  auto conditional = scf::IfOp::create(builder, loc, choice.condition,
+                                       branch(choice.holds, copies[0]),
+                                       branch(choice.fails, copies[1]));
+  op->replaceAllUsesWith(conditional);
+  op->erase();
+  return copies;
+}
+
+/// Replaces choices among the operations of type `OpTy` below `root`, until
+/// none is left.
+template <typename OpTy>
+static void dispatchAll(Operation *root) {
+  SmallVector<OpTy> worklist;
+  root->walk([&](OpTy op) { worklist.push_back(op); });
+  while (!worklist.empty()) {
+    OpTy op = worklist.pop_back_val();
+    OpBuilder builder(op);
+    std::optional<Choice> choice = emitChoice(builder, op);
+    if (!choice)
+      continue;
+    APInt holds;
+    if (matchPattern(choice->condition, m_ConstantInt(&holds))) {
+      op.setScheduleAttr(holds.isOne() ? choice->holds : choice->fails);
+      worklist.push_back(op);
+      continue;
+    }
+    llvm::append_range(worklist, dispatchAtRunTime(builder, op, *choice));
+  }
 }
 
 namespace {
@@ -80,21 +208,8 @@ struct DispatchSchedulesPass
   using Base::Base;
 
   void runOnOperation() override {
-    SmallVector<AttentionOp> worklist;
-    getOperation().walk([&](AttentionOp attention) {
-      if (isa_and_nonnull<ByQueryLengthAttr>(attention.getScheduleAttr()))
-        worklist.push_back(attention);
-    });
-    for (AttentionOp attention : worklist) {
-      auto choice = cast<ByQueryLengthAttr>(attention.getScheduleAttr());
-      auto query = cast<ShapedType>(attention.getQuery().getType());
-      if (query.isDynamicDim(queryLengthDim) || attention.hasSequences()) {
-        dispatchAtRunTime(attention, choice);
-        continue;
-      }
-      bool isBelow = query.getDimSize(queryLengthDim) < choice.getBound();
-      attention.setScheduleAttr(isBelow ? choice.getBelow() : choice.getFrom());
-    }
+    dispatchAll<PlanMaskOp>(getOperation());
+    dispatchAll<AttentionOp>(getOperation());
   }
 };
 } // namespace

@@ -14,6 +14,8 @@
 
 #include "attn/Dialect/Attn/Transforms/ForwardSchedules.h"
 #include "attn/Analysis/MaskArea.h"
+#include "attn/Analysis/MaskTiles.h"
+#include "attn/Dialect/Attn/IR/ShareKeys.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -49,14 +51,20 @@ static constexpr int64_t registerBytes = 4;
 /// Shared memory of a block that barriers take.
 static constexpr int64_t barrierBytes = 1024;
 
+/// Bytes that copies fetch to the second level cache at once: tiles of keys are
+/// read by several groups, or by one only.
+static constexpr int64_t sharedPromotion = 256;
+
 /// Tiles on the host if nothing was measured.
 static constexpr int64_t hostQueryTile = 16, hostKeyTile = 64;
 
 /// Registers per thread for register tiles: what a consumer has (240 of two
 /// consumers, 160 of three, 255 of four or eight warps) less what addresses,
-/// row statistics and the operands of instructions take.
+/// row statistics and the operands of instructions take. One consumer has 240
+/// as well, or 200 if two groups share a multiprocessor.
 static constexpr int64_t tileRegistersTwoConsumers = 200;
 static constexpr int64_t tileRegistersThreeConsumers = 132;
+static constexpr int64_t tileRegistersTwoGroups = 160;
 static constexpr int64_t tileRegistersFourWarps = 192;
 static constexpr int64_t tileRegistersEightWarps = 160;
 
@@ -76,8 +84,12 @@ int64_t KeyTileBounds::getSharedBytes(int64_t keyTile) const {
   };
   int64_t queryBytes = getRowBytes(queryChannels);
   int64_t weights = sharesWeights ? elementBytes * queryTile * keyTile : 0;
+  int64_t scoreRow = 0;
+  for (int64_t bytes : stagedScoreBytes)
+    scoreRow += llvm::alignTo(bytes * keyTile, channelBlockBytes);
   return queryStages * queryTile * queryBytes +
-         stages * keyTile * (queryBytes + getRowBytes(valueChannels)) + weights;
+         stages * keyTile * (queryBytes + getRowBytes(valueChannels)) +
+         scoreStages * queryTile * scoreRow + weights;
 }
 
 std::pair<int64_t, StringRef>
@@ -109,20 +121,54 @@ KeyTileBounds attn::getConsumerBounds(int64_t consumers,
 // What regions need
 //===----------------------------------------------------------------------===//
 
-/// Bytes that the score region reads for each pair, and that are held for a
-/// whole tile: elements of tensors at the query and the key.
-static int64_t getScoreBytes(AttentionOp op) {
+/// Calls `fn` for each read of the score region of an element at the query and
+/// the key.
+static void forEachPairRead(AttentionOp op,
+                            function_ref<void(tensor::ExtractOp)> fn) {
   if (op.getScoreRegion().empty())
-    return 0;
+    return;
   ValueRange position = op.getScoreRegion().getArguments().take_back(2);
-  int64_t bytes = 0;
   op.getScoreRegion().walk([&](tensor::ExtractOp extract) {
     if (extract.getIndices().size() >= 2 &&
         extract.getIndices().take_back(2) == position &&
         extract.getType().isIntOrFloat())
-      bytes += llvm::divideCeil(extract.getType().getIntOrFloatBitWidth(), 8);
+      fn(extract);
+  });
+}
+
+static int64_t getElementBytes(tensor::ExtractOp extract) {
+  return llvm::divideCeil(extract.getType().getIntOrFloatBitWidth(), 8);
+}
+
+/// Bytes that the score region reads for each pair, and that are held for a
+/// whole tile: elements of tensors at the query and the key.
+static int64_t getScoreBytes(AttentionOp op) {
+  int64_t bytes = 0;
+  forEachPairRead(op, [&](tensor::ExtractOp extract) {
+    bytes += getElementBytes(extract);
   });
   return bytes;
+}
+
+/// Whether bulk copies can bring what the score region reads for each pair: of
+/// each tensor of floats one tile, at indices that are the same for all pairs
+/// of a tile.
+static bool canStageScores(AttentionOp op) {
+  Region &region = op.getScoreRegion();
+  constexpr int64_t maxRank = 5;
+  llvm::SmallDenseSet<Value> tensors;
+  bool canStage = true;
+  forEachPairRead(op, [&](tensor::ExtractOp extract) {
+    Type type = extract.getType();
+    canStage &= type.isBF16() || type.isF16() || type.isF32();
+    canStage &= extract.getTensor().getType().getRank() <= maxRank &&
+                tensors.insert(extract.getTensor()).second;
+    for (Value index : extract.getIndices().drop_back(2))
+      canStage &= index == region.getArgument(1) ||
+                  index == region.getArgument(2) ||
+                  matchPattern(index, m_Constant());
+  });
+  return canStage && !tensors.empty();
 }
 
 /// Whether the score region reads elements that differ within a tile.
@@ -243,28 +289,48 @@ static unsigned countPositionTables(Region &keep) {
   return tensors.size();
 }
 
-/// Whether `keep` computes numbers from what it reads at a key, beyond
-/// comparing it. Each takes a register for each key that a thread has.
-static bool computesFromKeyReads(Region &keep) {
-  DenseSet<Value> ofKeys;
+/// Whether `keep` computes numbers from what the reads in `isMeant` give,
+/// beyond comparing it.
+static bool computesFromReads(Region &keep,
+                              function_ref<bool(tensor::ExtractOp)> isMeant) {
+  DenseSet<Value> read;
   return keep
       .walk([&](Operation *op) {
         if (auto extract = dyn_cast<tensor::ExtractOp>(op)) {
-          if (llvm::is_contained(extract.getIndices(), keep.getArgument(3)))
-            ofKeys.insert(extract.getResult());
+          if (isMeant(extract))
+            read.insert(extract.getResult());
           return WalkResult::advance();
         }
-        auto isOfKeys = [&](Value value) { return ofKeys.contains(value); };
+        auto isRead = [&](Value value) { return read.contains(value); };
         auto isNumber = [](Type type) { return !type.isInteger(1); };
-        if (llvm::none_of(op->getOperands(), isOfKeys) ||
+        if (llvm::none_of(op->getOperands(), isRead) ||
             llvm::none_of(op->getResultTypes(), isNumber))
           return WalkResult::advance();
         if (!isa<CastOpInterface>(op))
           return WalkResult::interrupt();
-        ofKeys.insert_range(op->getResults());
+        read.insert_range(op->getResults());
         return WalkResult::advance();
       })
       .wasInterrupted();
+}
+
+/// Numbers that are computed from reads at keys take a register for each key
+/// that a thread has.
+static bool computesFromKeyReads(Region &keep) {
+  return computesFromReads(keep, [&](tensor::ExtractOp extract) {
+    return llvm::is_contained(extract.getIndices(), keep.getArgument(3));
+  });
+}
+
+static bool computesFromPairReads(Region &keep) {
+  return computesFromReads(keep, [&](tensor::ExtractOp extract) {
+    return llvm::all_of(
+        keep.getArguments().take_back(2), [&](BlockArgument position) {
+          return llvm::any_of(extract.getIndices(), [&](Value index) {
+            return getRunLength(index, position) != 0;
+          });
+        });
+  });
 }
 
 namespace {
@@ -274,6 +340,8 @@ public:
   WarpSpecializedSchedules(AttentionOp op, const DeviceFigures &device);
 
   SmallVector<FittingSchedule> getAll();
+  /// One for so few queries that little is done but to read keys and values.
+  std::optional<FittingSchedule> getForFewQueries();
   /// The one with the largest tiles. If there is a second one, it is for at
   /// least `bound` queries.
   SmallVector<FittingSchedule> getLargest(int64_t &bound);
@@ -281,10 +349,19 @@ public:
 private:
   std::optional<FittingSchedule> getLargest(int64_t consumers,
                                             int64_t maxKeyTile);
+  /// The same with what changes scores in pipes, and `plain` where it cannot
+  /// be.
+  std::optional<FittingSchedule> getStaged(KeyTileBounds bounds,
+                                           int64_t consumers,
+                                           const FittingSchedule &plain);
+  FittingSchedule getFitting(KeyTileBounds bounds, int64_t consumers,
+                             int64_t keyTile, StringRef limit);
   /// One with tiles as small as the blocks that a mask keeps.
   std::optional<FittingSchedule> getForBlocks();
   int64_t getMaxKeyTile();
   bool canHaveThreeConsumers();
+  /// Work items with tiles of `queryTile` queries; none if that is not known.
+  std::optional<int64_t> getNumItems(int64_t queryTile);
 
   AttentionOp op;
   const DeviceFigures &device;
@@ -322,16 +399,13 @@ std::optional<FittingSchedule>
 WarpSpecializedSchedules::getLargest(int64_t consumers, int64_t maxKeyTile) {
   KeyTileBounds bounds = withShapes(getConsumerBounds(consumers, device), op);
   bounds.maxKeyTile = maxKeyTile;
-  // Tiles that a score change reads need addresses, too.
-  if (bounds.scoreBytes > 0)
-    bounds.registers -= 24;
   // What a mask reads for each pair is found out before, and listed by tiles; a
   // walk over the list takes registers of the consumers. So do decisions of
   // dropout, also beside a change of scores.
   if (readsKeep)
     bounds.registers -= 24;
   if (readsKeep && countPositionTables(op.getKeepRegion()) > 1)
-    bounds.registers -= computesFromKeyReads(op.getKeepRegion()) ? 24 : 16;
+    bounds.registers -= computesFromKeyReads(op.getKeepRegion()) ? 32 : 16;
   if (readsKeep && op.hasDropout() && !op.getScoreRegion().empty())
     bounds.registers -= 32;
   // Where decisions are read, dropped weights are cleared in the step after
@@ -339,20 +413,67 @@ WarpSpecializedSchedules::getLargest(int64_t consumers, int64_t maxKeyTile) {
   if (op.getDropoutMask())
     bounds.scoreBytes += bounds.elementBytes;
   bounds.registers -= getQueryRegisters(op);
+  KeyTileBounds plainBounds = bounds;
+  // Tiles that a score change reads need addresses, too.
+  if (getScoreBytes(op) > 0)
+    plainBounds.registers -= 24;
+  auto [keyTile, limit] = getLargestKeyTile(plainBounds);
+  if (keyTile == 0)
+    return std::nullopt;
+  FittingSchedule plain = getFitting(plainBounds, consumers, keyTile, limit);
+  if (std::optional<FittingSchedule> staged =
+          getStaged(bounds, consumers, plain))
+    return staged;
+  return plain;
+}
+
+std::optional<FittingSchedule>
+WarpSpecializedSchedules::getStaged(KeyTileBounds bounds, int64_t consumers,
+                                    const FittingSchedule &plain) {
+  // Whole blocks of columns; larger tiles have not been measured.
+  constexpr int64_t maxKeyTile = 128, scoreStages = 2;
+  if (!canStageScores(op))
+    return std::nullopt;
+  forEachPairRead(op, [&](tensor::ExtractOp extract) {
+    bounds.stagedScoreBytes.push_back(getElementBytes(extract));
+  });
+  bounds.scoreStages = scoreStages;
+  bounds.maxKeyTile = std::min(bounds.maxKeyTile, maxKeyTile);
   auto [keyTile, limit] = getLargestKeyTile(bounds);
   if (keyTile == 0)
     return std::nullopt;
+  FittingSchedule staged = getFitting(bounds, consumers, keyTile, limit);
+  Attribute choice = attn_tile::ByAlignmentAttr::get(
+      op.getContext(), staged.schedule, plain.schedule);
+  staged.schedule = cast<ScheduleAttrInterface>(choice);
+  return staged;
+}
+
+FittingSchedule WarpSpecializedSchedules::getFitting(KeyTileBounds bounds,
+                                                     int64_t consumers,
+                                                     int64_t keyTile,
+                                                     StringRef limit) {
   // The queries of the next item are loaded early if there is room.
   bounds.queryStages = 2;
   bool preloads = bounds.getSharedBytes(keyTile) <= bounds.sharedBytes;
-  // Rescaling is worth skipping where it takes long beside the products.
-  constexpr int64_t minValueHeadDimLazy = 192;
+  // Rescaling is worth skipping. With fewer channels the test for it takes as
+  // long as it, unless that is left to the next step: 1 to 4 % of the time at
+  // 64 to 128 channels (H200, 2026-11-22, docs/Schedules.md), but not where it
+  // would stand beside the clearing of dropped weights. A mask that computes
+  // from what it reads for each pair leaves no registers for the factors;
+  // pipes of score changes have not been measured with it.
+  constexpr int64_t minValueHeadDimLazy = 192, minValueHeadDimDelayed = 64;
+  int64_t valueHeadDim = op.getValueHeadDim();
+  bool isLazy = valueHeadDim >= minValueHeadDimLazy;
+  bool isDelayed = !isLazy && valueHeadDim >= minValueHeadDimDelayed &&
+                   !op.hasDropout() && bounds.scoreStages == 0 &&
+                   !computesFromPairReads(op.getKeepRegion());
   Attribute schedule = attn_tile::WarpSpecializedAttr::get(
       op.getContext(), bounds.queryTile, keyTile, bounds.stages, consumers,
-      /*ping_pong=*/true, traversal, interleave,
-      /*lazy_rescale=*/op.getValueHeadDim() >= minValueHeadDimLazy,
+      /*ping_pong=*/consumers > 1, traversal, interleave,
+      /*lazy_rescale=*/isLazy || isDelayed, /*delay_rescale=*/isDelayed,
       /*query_stages=*/preloads ? 2 : 1, /*split_items=*/0,
-      /*pack_heads=*/false);
+      /*pack_heads=*/false, bounds.scoreStages, sharedPromotion, /*groups=*/1);
   return FittingSchedule{cast<ScheduleAttrInterface>(schedule), keyTile,
                          preloads, limit.str()};
 }
@@ -378,8 +499,9 @@ std::optional<FittingSchedule> WarpSpecializedSchedules::getForBlocks() {
   Attribute schedule = attn_tile::WarpSpecializedAttr::get(
       op.getContext(), bounds.queryTile, keyTile, stages, /*consumers=*/1,
       /*ping_pong=*/false, attn_tile::TraversalKind::Persistent,
-      /*interleave=*/1, /*lazy_rescale=*/false, /*query_stages=*/1,
-      /*split_items=*/0, /*pack_heads=*/false);
+      /*interleave=*/1, /*lazy_rescale=*/false, /*delay_rescale=*/false,
+      /*query_stages=*/1, /*split_items=*/0, /*pack_heads=*/false,
+      /*score_stages=*/0, sharedPromotion, /*groups=*/1);
   return FittingSchedule{cast<ScheduleAttrInterface>(schedule), keyTile,
                          /*preloadsQueries=*/false, "blocks of the mask"};
 }
@@ -398,19 +520,108 @@ bool WarpSpecializedSchedules::canHaveThreeConsumers() {
          !(isMasked && (hasFunction(op) || op.getDropoutMask()));
 }
 
+std::optional<int64_t>
+WarpSpecializedSchedules::getNumItems(int64_t queryTile) {
+  int64_t batch = getDimSize(op.getQuery(), 0);
+  int64_t queries = getDimSize(op.getQuery(), 2);
+  if (op.hasSequences() || ShapedType::isDynamic(batch) ||
+      ShapedType::isDynamic(queries))
+    return std::nullopt;
+  return batch * op.getNumQueryHeads() *
+         int64_t(llvm::divideCeil(queries, queryTile));
+}
+
+/// `schedule` with keys that are shared until there are `items` work items.
+static ScheduleAttrInterface shareKeys(ScheduleAttrInterface schedule,
+                                       int64_t items) {
+  auto unshared = cast<attn_tile::WarpSpecializedAttr>(Attribute(schedule));
+  Attribute shared = attn_tile::WarpSpecializedAttr::get(
+      unshared.getContext(), unshared.getQueryTile(), unshared.getKeyTile(),
+      unshared.getStages(), unshared.getConsumers(), unshared.getPingPong(),
+      unshared.getTraversal(), unshared.getInterleave(),
+      unshared.getLazyRescale(), unshared.getDelayRescale(),
+      unshared.getQueryStages(), items, unshared.getPackHeads(),
+      unshared.getScoreStages(), unshared.getL2Promotion(),
+      unshared.getGroups());
+  return cast<ScheduleAttrInterface>(shared);
+}
+
+std::optional<FittingSchedule> WarpSpecializedSchedules::getForFewQueries() {
+  // Measured with one query for each head: two stages of 64 keys of 128
+  // channels are enough in flight, and larger tiles are slower
+  // (docs/Schedules.md, "Decoding").
+  constexpr int64_t stageBytes = 32 * 1024, stages = 2;
+  constexpr int64_t streamedPromotion = 128;
+  int64_t queries = getDimSize(op.getQuery(), 2);
+  if (op.hasSequences() || ShapedType::isDynamic(queries) ||
+      queries > warpgroupRows)
+    return std::nullopt;
+  KeyTileBounds bounds = withShapes(getConsumerBounds(1, device), op);
+  bounds.stages = stages;
+  // Two groups share a multiprocessor if their instructions have few enough
+  // columns for the registers at the launch.
+  int64_t groups = 1;
+  if (std::max(bounds.queryChannels, bounds.valueChannels) <=
+      2 * warpgroupRows) {
+    groups = 2;
+    bounds.registers = tileRegistersTwoGroups;
+    bounds.sharedBytes = device.sharedBytes / groups - barrierBytes;
+  }
+  int64_t keyBytes = llvm::alignTo(bounds.elementBytes * bounds.queryChannels,
+                                   channelBlockBytes) +
+                     llvm::alignTo(bounds.elementBytes * bounds.valueChannels,
+                                   channelBlockBytes);
+  bounds.maxKeyTile =
+      std::clamp(stageBytes / keyBytes / keyTileUnit * keyTileUnit,
+                 warpgroupRows, 2 * warpgroupRows);
+  bounds.registers -= getQueryRegisters(op);
+  auto [keyTile, limit] = getLargestKeyTile(bounds);
+  if (keyTile == 0)
+    return std::nullopt;
+  Attribute schedule = attn_tile::WarpSpecializedAttr::get(
+      op.getContext(), bounds.queryTile, keyTile, stages, /*consumers=*/1,
+      /*ping_pong=*/false, attn_tile::TraversalKind::Grid, /*interleave=*/1,
+      /*lazy_rescale=*/false, /*delay_rescale=*/false, /*query_stages=*/1,
+      /*split_items=*/whyNotShareKeys(op) ? 0 : device.multiprocessors,
+      /*pack_heads=*/op.getGroupSize() > 1 && !whyNotPackHeads(op),
+      /*score_stages=*/0, streamedPromotion, groups);
+  return FittingSchedule{cast<ScheduleAttrInterface>(schedule), keyTile,
+                         /*preloadsQueries=*/false, "what is read at a time"};
+}
+
 SmallVector<FittingSchedule> WarpSpecializedSchedules::getAll() {
   // The smallest key tiles whose kernels have been measured; smaller ones are
   // considered only where these do not fit.
   constexpr int64_t minKeyTile = 64;
+  // One consumer has smaller tiles of queries, for grids that are small.
+  constexpr int64_t maxKeyTileOneConsumer = 128;
+  std::optional<int64_t> smallItems = getNumItems(warpgroupRows);
+  bool isSmall = smallItems && *smallItems <= device.multiprocessors;
   SmallVector<FittingSchedule> all;
-  for (int64_t consumers = 2; consumers <= (canHaveThreeConsumers() ? 3 : 2);
-       ++consumers)
-    for (int64_t keyTile = minKeyTile; keyTile <= getMaxKeyTile();
+  for (int64_t consumers = isSmall ? 1 : 2;
+       consumers <= (canHaveThreeConsumers() ? 3 : 2); ++consumers)
+    for (int64_t keyTile = minKeyTile;
+         keyTile <= std::min(getMaxKeyTile(), consumers == 1
+                                                  ? maxKeyTileOneConsumer
+                                                  : maxKeyTileMma);
          keyTile += keyTileUnit)
       if (auto fitting = getLargest(consumers, keyTile);
           fitting && (fitting->keyTile == keyTile ||
                       (all.empty() && keyTile == minKeyTile)))
         all.push_back(std::move(*fitting));
+  // Where there are fewer items than half of the multiprocessors, several may
+  // share the keys of one.
+  if (!whyNotShareKeys(op))
+    for (FittingSchedule fitting : SmallVector<FittingSchedule>(all)) {
+      std::optional<int64_t> items =
+          getNumItems(fitting.schedule.getQueryTile());
+      if (!items || 2 * *items > device.multiprocessors)
+        continue;
+      fitting.schedule = shareKeys(fitting.schedule, device.multiprocessors);
+      all.push_back(std::move(fitting));
+    }
+  if (std::optional<FittingSchedule> forFew = getForFewQueries())
+    all.push_back(std::move(*forFew));
   return all;
 }
 
@@ -461,6 +672,25 @@ WarpSpecializedSchedules::getLargest(int64_t &bound) {
   return {*two};
 }
 
+/// Ranges of key tiles among which a step of the walk over them selects.
+static size_t countRanges(AttentionOp op, int64_t queryTile, int64_t keyTile) {
+  // Of code that is thrown away; what it depends on does not matter.
+  Region region;
+  OpBuilder builder(op.getContext());
+  Block *block =
+      builder.createBlock(&region, {}, builder.getIndexType(), op.getLoc());
+  Value any = block->getArgument(0);
+  ScoreMask mask = {op.getMaskReads().empty() ? op.getMaskAttr() : nullptr,
+                    /*keep=*/nullptr,
+                    /*batch=*/any,
+                    /*head=*/any,
+                    /*queryLength=*/any,
+                    /*keyLength=*/any};
+  TileRanges ranges = emitTileRanges(builder, op.getLoc(), mask, MaskDim::Query,
+                                     any, queryTile, keyTile);
+  return ranges.masked.size() + ranges.full.size();
+}
+
 /// Four or eight warps that prefetch and compute: the largest tiles that fit.
 static std::optional<FittingSchedule>
 getMultistage(AttentionOp op, const DeviceFigures &device) {
@@ -489,9 +719,17 @@ getMultistage(AttentionOp op, const DeviceFigures &device) {
       (device.sharedBytes + reservedBytes) / 2 - reservedBytes);
   if (keyTile < minKeyTileFourWarps) {
     warps = 8;
-    std::tie(keyTile, limit) =
-        get(warps, tileRegistersEightWarps - getQueryRegisters(op),
-            device.sharedBytes);
+    // A step finds its tile by a selection among the ranges of its walk, whose
+    // ends are in registers. Up to three, as of a window or a prefix, fit
+    // beside the largest tiles.
+    constexpr size_t maxRangesBesideTiles = 3;
+    int64_t rangeRegisters =
+        countRanges(op, bounds.queryTile, maxKeyTile) > maxRangesBesideTiles
+            ? 32
+            : 0;
+    std::tie(keyTile, limit) = get(
+        warps, tileRegistersEightWarps - rangeRegisters - getQueryRegisters(op),
+        device.sharedBytes);
   }
   if (keyTile == 0)
     return std::nullopt;
@@ -539,6 +777,9 @@ static constexpr int64_t typicalLengths[] = {1024, 2048, 4096, 8192, 16384};
 static constexpr int64_t typicalQueries = 16384;
 /// Keys, if their number is not known but that of queries is.
 static constexpr int64_t typicalKeys = 4096;
+/// What is chosen for few queries of a batch that is not known: each candidate
+/// is timed with these numbers of entries.
+static constexpr int64_t typicalBatches[] = {1, 4, 16, 64};
 
 /// Times of work that differ by less than this part are not told apart: the
 /// model is not more exact. Of such candidates the one with larger key tiles is
@@ -602,16 +843,25 @@ private:
 LogicalResult TimedSchedules::estimate(const DeviceFigures &device) {
   origin = "estimated";
   indifference = modelIndifference;
-  lengths = llvm::to_vector(ArrayRef(typicalLengths));
-  bool isDynamic = hasDynamicLength(op);
-  if (!isDynamic)
-    lengths = {getDimSize(op.getQuery(), 2)};
-  for (int64_t length : lengths) {
-    CostAssumptions assumptions;
-    assumptions.dynamicSize =
-        isDynamic ? length : std::max(length, typicalKeys);
-    assumptions.dynamicBatch = std::max<int64_t>(
-        1, typicalQueries / std::max(length, typicalLengths[0]));
+  SmallVector<CostAssumptions> sizes;
+  if (hasDynamicLength(op)) {
+    lengths = llvm::to_vector(ArrayRef(typicalLengths));
+    for (int64_t length : lengths)
+      sizes.push_back({length, typicalQueries / length});
+  } else {
+    int64_t length = getDimSize(op.getQuery(), 2);
+    int64_t keys = std::max(length, typicalKeys);
+    if (length <= warpgroupRows &&
+        ShapedType::isDynamic(getDimSize(op.getQuery(), 0)))
+      for (int64_t batch : typicalBatches)
+        sizes.push_back({keys, batch});
+    else
+      sizes.push_back(
+          {keys, std::max<int64_t>(
+                     1, typicalQueries / std::max(length, typicalLengths[0]))});
+    lengths.assign(sizes.size(), length);
+  }
+  for (const CostAssumptions &assumptions : sizes) {
     VisitedTiles tiles(cast<AttentionOpInterface>(op.getOperation()),
                        assumptions);
     least.push_back(std::numeric_limits<double>::infinity());
@@ -674,6 +924,8 @@ ScheduleChoice TimedSchedules::choose() const {
     Rank alone = getRank(from, from, 0);
     if (!oneRank || alone < *oneRank)
       std::tie(oneRank, one) = std::pair(alone, from);
+    if (!hasDynamicLength(op))
+      continue;
     for (size_t below = 0; below < candidates.size(); ++below)
       for (size_t split = 1; split < lengths.size(); ++split)
         if (Rank rank = getRank(below, from, split);
@@ -811,6 +1063,12 @@ attn::chooseForwardSchedule(AttentionOp op, StringRef target,
   int64_t bound = 0;
   if (target == "host")
     return chooseHostSchedule(op);
+  if (target == "sm_90a") {
+    // What regions compute is little beside what is read.
+    WarpSpecializedSchedules schedules(op, device);
+    if (std::optional<FittingSchedule> forFew = schedules.getForFewQueries())
+      return chooseLargest(op, {*forFew}, bound);
+  }
   if (target == "sm_90a")
     fitting = WarpSpecializedSchedules(op, device).getLargest(bound);
   return chooseLargest(op, fitting, bound);

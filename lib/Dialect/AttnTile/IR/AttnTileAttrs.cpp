@@ -149,14 +149,25 @@ SmallVector<int64_t> RowBlockLayoutAttr::getColumnShuffles() const {
 /// compile time and registers without end.
 static constexpr int64_t maxTile = 256;
 
+bool attn_tile::isL2Promotion(int64_t bytes) {
+  return llvm::is_contained({0, 64, 128, 256}, bytes);
+}
+
 LogicalResult WarpSpecializedAttr::verify(
     EmitErrorFn emitError, int64_t queryTile, int64_t keyTile, int64_t stages,
     int64_t consumers, bool pingPong, TraversalKind, int64_t interleave, bool,
-    int64_t queryStages, int64_t splitItems, bool) {
+    bool, int64_t queryStages, int64_t splitItems, bool, int64_t scoreStages,
+    int64_t l2Promotion, int64_t groups) {
+  if (!isL2Promotion(l2Promotion))
+    return emitError() << "'l2_promotion' must be 0, 64, 128 or 256 (was "
+                       << l2Promotion << ")";
   if (failed(verifyPositive(emitError, "consumers", consumers)) ||
       failed(verifyNotNegative(emitError, "split_items", splitItems)) ||
+      failed(verifyNotNegative(emitError, "score_stages", scoreStages)) ||
       failed(verifyPositive(emitError, "stages", stages)) ||
       failed(verifyPositive(emitError, "query_stages", queryStages)) ||
+      failed(verifyPositive(emitError, "groups", groups)) ||
+      failed(verifyAtMost(emitError, "groups", groups, 2)) ||
       failed(verifyMultiple(emitError, "key_tile", keyTile, 16)))
     return failure();
   if (queryTile != consumers * 64)

@@ -725,14 +725,12 @@ LogicalResult CopyOp::verify() {
 
 LogicalResult ReadOp::verify() {
   BufferType buffer = getBuffer().getType();
-  auto row = cast<VectorType>(getRow().getType());
-  if (buffer.getShape()[0] != 1)
-    return emitOpError("buffer must have one row (was ") << buffer << ")";
-  if (row.getShape() != buffer.getShape() ||
-      row.getElementType() != buffer.getElementType())
-    return emitOpError("row must be what the buffer holds (expected ")
+  auto tile = cast<VectorType>(getTile().getType());
+  if (tile.getShape() != buffer.getShape() ||
+      tile.getElementType() != buffer.getElementType())
+    return emitOpError("tile must be what the buffer holds (expected ")
            << VectorType::get(buffer.getShape(), buffer.getElementType())
-           << ", found " << row << ")";
+           << ", found " << tile << ")";
   return success();
 }
 

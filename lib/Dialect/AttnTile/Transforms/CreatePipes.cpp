@@ -107,7 +107,7 @@ static SetVector<LoadOp> collectLoads(KernelOp kernel) {
 
 /// Rows beside the tiles of `loads` that all threads read.
 static SmallVector<LoadOp> collectRows(const SetVector<LoadOp> &loads) {
-  SmallPtrSet<Block *, 4> blocks;
+  SetVector<Block *> blocks;
   for (LoadOp load : loads)
     blocks.insert(load->getBlock());
   SmallVector<LoadOp> rows;
@@ -119,6 +119,23 @@ static SmallVector<LoadOp> collectRows(const SetVector<LoadOp> &loads) {
         rows.push_back(load);
     }
   return rows;
+}
+
+/// Tiles of streams that maps alone read, in the block of the load.
+static SmallVector<LoadOp> collectMapped(KernelOp kernel) {
+  SmallVector<LoadOp> tiles;
+  kernel.walk([&](LoadOp load) {
+    auto tile = cast<VectorType>(load.getResult().getType());
+    bool isMapped =
+        !load.getResult().use_empty() &&
+        llvm::all_of(load.getResult().getUsers(), [&](Operation *user) {
+          return isa<MapOp>(user) && user->getBlock() == load->getBlock();
+        });
+    if (load.getPosition() && tile.getRank() == 2 && tile.getDimSize(0) != 1 &&
+        isMapped)
+      tiles.push_back(load);
+  });
+  return tiles;
 }
 
 /// The operation of `block` that is or holds the first of `ops`, or the last.
@@ -196,6 +213,18 @@ static Operation *getWaitPoint(Operation *user) {
   return user;
 }
 
+/// Where to wait for a stage that is first used by `user`, a map: before the
+/// wait for the product that it changes, so that the stage is read meanwhile.
+static Operation *getWaitPoint(MapOp user) {
+  Operation *point = user;
+  for (Value source : user.getSources())
+    if (auto wait = source.getDefiningOp<MmaWaitOp>();
+        wait && wait->getBlock() == user->getBlock() &&
+        wait->isBeforeInBlock(point))
+      point = wait;
+  return point;
+}
+
 /// Replaces `load` by the stage that `pipe` has for it.
 static WaitOp stageLoad(LoadOp load, Value pipe) {
   OpBuilder builder(load);
@@ -206,8 +235,10 @@ static WaitOp stageLoad(LoadOp load, Value pipe) {
       AcquireOp::create(builder, loc, type.getBufferType(), pipe, position);
   CopyOp::create(builder, loc, load.getSource(), load.getIndices(), target);
   CommitOp::create(builder, loc, target);
-  builder.setInsertionPoint(getWaitPoint(
-      getFirstIn(load->getBlock(), to_vector(load.getResult().getUsers()))));
+  Operation *user =
+      getFirstIn(load->getBlock(), to_vector(load.getResult().getUsers()));
+  auto map = dyn_cast<MapOp>(user);
+  builder.setInsertionPoint(map ? getWaitPoint(map) : getWaitPoint(user));
   auto stage =
       WaitOp::create(builder, loc, type.getBufferType(), pipe, position);
   if (load.getExtent())
@@ -306,6 +337,40 @@ static void keepRegistersInFlight(ArrayRef<MmaWaitOp> waits) {
   }
 }
 
+namespace {
+/// Pipes that the blocks of a kernel, which run one after the other, use in
+/// turn.
+class SharedPipes {
+public:
+  explicit SharedPipes(KernelOp kernel) : kernel(kernel) {}
+
+  /// The pipe of `type` that the next operation of `block` with what is in
+  /// `source`, if anything, uses: the first one gets that of the first one of
+  /// other blocks, and so on.
+  Value getNext(Block *block, Location loc, PipeType type,
+                Value source = Value()) {
+    unsigned number = numUsed[{block, {type, source}}]++;
+    SmallVector<Value> &pipes = ofType[{type, source}];
+    if (number == pipes.size()) {
+      auto builder = OpBuilder::atBlockBegin(&kernel.getBody().front());
+      pipes.push_back(CreatePipeOp::create(builder, loc, type,
+                                           /*offset=*/IntegerAttr(),
+                                           /*barriers=*/IntegerAttr()));
+      ++numPipes;
+    }
+    return pipes[number];
+  }
+
+  unsigned getNumPipes() const { return numPipes; }
+
+private:
+  KernelOp kernel;
+  DenseMap<std::pair<Type, Value>, SmallVector<Value>> ofType;
+  DenseMap<std::pair<Block *, std::pair<Type, Value>>, unsigned> numUsed;
+  unsigned numPipes = 0;
+};
+} // namespace
+
 /// Puts the computed operand of `product`, if it has one that must be there,
 /// into workgroup memory: into one of two stages in turn, so that a tile stays
 /// until the products that read it have been waited for, or into a single one,
@@ -313,6 +378,7 @@ static void keepRegistersInFlight(ArrayRef<MmaWaitOp> waits) {
 static LogicalResult shareOperand(vector::ContractionOp product,
                                   int64_t sharedStages,
                                   const DenseMap<Value, WaitOp> &waits,
+                                  SharedPipes &pipes,
                                   DenseMap<Value, Value> &shared) {
   OpOperand *operand = getSharedOperand(product);
   if (!operand || shared.contains(operand->get()))
@@ -322,13 +388,9 @@ static LogicalResult shareOperand(vector::ContractionOp product,
     return product.emitOpError("needs an operand in workgroup memory, but no "
                                "stream of tiles beside it counts its steps");
   auto tile = cast<VectorType>(operand->get().getType());
-  auto kernel = product->getParentOfType<KernelOp>();
-  auto builder = OpBuilder::atBlockBegin(&kernel.getBody().front());
   auto type = PipeType::get(product.getContext(), tile.getShape(),
                             tile.getElementType(), sharedStages);
-  Value pipe = CreatePipeOp::create(builder, product.getLoc(), type,
-                                    /*offset=*/IntegerAttr(),
-                                    /*barriers=*/IntegerAttr());
+  Value pipe = pipes.getNext(product->getBlock(), product.getLoc(), type);
   // A tile that is put together of columns of others is shared as these.
   SmallVector<std::pair<Value, int64_t>> columns;
   for (Value whole = operand->get(); whole;) {
@@ -343,7 +405,7 @@ static LogicalResult shareOperand(vector::ContractionOp product,
                        (*std::next(offsets.begin())).getSExtValue()});
     whole = insert.getDest();
   }
-  builder.setInsertionPoint(product);
+  OpBuilder builder(product);
   if (columns.size() > 1) {
     // Positions count the tiles of queries that it is made of.
     Value parts = arith::ConstantIndexOp::create(builder, product.getLoc(),
@@ -358,23 +420,41 @@ static LogicalResult shareOperand(vector::ContractionOp product,
   return success();
 }
 
-/// Puts `load`, of a row, through a pipe of its own.
-static void stageRow(LoadOp load, int64_t stages) {
-  auto row = cast<VectorType>(load.getResult().getType());
-  auto kernel = load->getParentOfType<KernelOp>();
-  auto builder = OpBuilder::atBlockBegin(&kernel.getBody().front());
+/// Puts `load`, of a tile that threads read, through `pipe`.
+static void stageRead(LoadOp load, Value pipe) {
   Location loc = load.getLoc();
-  auto type = PipeType::get(load.getContext(), row.getShape(),
-                            row.getElementType(), stages);
-  Value pipe = CreatePipeOp::create(builder, loc, type,
-                                    /*offset=*/IntegerAttr(),
-                                    /*barriers=*/IntegerAttr());
   WaitOp stage = stageLoad(load, pipe);
+  OpBuilder builder(stage->getContext());
   builder.setInsertionPointAfter(stage);
-  Value read = ReadOp::create(builder, loc, row, stage.getBuffer());
+  Value read = ReadOp::create(builder, loc, load.getResult().getType(),
+                              stage.getBuffer());
   ReleaseOp::create(builder, loc, stage.getBuffer());
   load.getResult().replaceAllUsesWith(read);
   load.erase();
+}
+
+/// Puts `loads`, of tiles that threads read, through a pipe of their own.
+static void stageReads(ArrayRef<LoadOp> loads, int64_t stages) {
+  LoadOp first = loads.front();
+  auto tile = cast<VectorType>(first.getResult().getType());
+  auto kernel = first->getParentOfType<KernelOp>();
+  auto builder = OpBuilder::atBlockBegin(&kernel.getBody().front());
+  auto type = PipeType::get(first.getContext(), tile.getShape(),
+                            tile.getElementType(), stages);
+  Value pipe = CreatePipeOp::create(builder, first.getLoc(), type,
+                                    /*offset=*/IntegerAttr(),
+                                    /*barriers=*/IntegerAttr());
+  for (LoadOp load : loads)
+    stageRead(load, pipe);
+}
+
+/// Puts `load`, of a row, through a pipe that no other load of its block uses.
+static void stageRow(LoadOp load, int64_t stages, SharedPipes &pipes) {
+  auto row = cast<VectorType>(load.getResult().getType());
+  auto type = PipeType::get(load.getContext(), row.getShape(),
+                            row.getElementType(), stages);
+  stageRead(load, pipes.getNext(load->getBlock(), load.getLoc(), type,
+                                load.getSource()));
 }
 
 namespace {
@@ -389,7 +469,8 @@ struct AttnTileCreatePipesPass
 
 void AttnTileCreatePipesPass::runOnOperation() {
   KernelOp kernel = getOperation();
-  if (stages <= 0 || queryStages <= 0 || readOnceStages < 0) {
+  if (stages <= 0 || queryStages <= 0 || readOnceStages < 0 ||
+      scoreStages < 0) {
     kernel.emitError("pipes need at least one stage (asked for ")
         << stages.getValue() << " and " << queryStages.getValue() << ")";
     return signalPassFailure();
@@ -410,7 +491,9 @@ void AttnTileCreatePipesPass::runOnOperation() {
   if (walk.wasInterrupted())
     return signalPassFailure();
   FailureOr<SmallVector<Stream>> streams = collectStreams(loads.getArrayRef());
-  if (failed(streams))
+  FailureOr<SmallVector<Stream>> mapped = collectStreams(
+      scoreStages != 0 ? collectMapped(kernel) : SmallVector<LoadOp>());
+  if (failed(streams) || failed(mapped))
     return signalPassFailure();
 
   // The products, by block and in order.
@@ -464,23 +547,21 @@ void AttnTileCreatePipesPass::runOnOperation() {
   });
   int64_t sharedStages = hasLargeSums ? 1 : 2;
   DenseMap<Value, Value> shared;
+  SharedPipes ofOperands(kernel), ofSums(kernel), ofRows(kernel);
   for (auto &[block, contractions] : products)
     for (vector::ContractionOp product : contractions)
-      if (failed(shareOperand(product, sharedStages, waitsOfLoads, shared)))
+      if (failed(shareOperand(product, sharedStages, waitsOfLoads, ofOperands,
+                              shared)))
         return signalPassFailure();
 
   for (AddPackedOp op : additions) {
     auto tile = cast<VectorType>(op.getValue().getType());
     auto type = PipeType::get(&getContext(), tile.getShape(),
                               tile.getElementType(), /*stages=*/1);
-    auto atStart = OpBuilder::atBlockBegin(&kernel.getBody().front());
-    Value pipe = CreatePipeOp::create(atStart, op.getLoc(), type,
-                                      /*offset=*/IntegerAttr(),
-                                      /*barriers=*/IntegerAttr());
+    Value pipe = ofSums.getNext(op->getBlock(), op.getLoc(), type);
     OpBuilder beforeOp(op);
     op.getValueMutable().assign(PackOp::create(
         beforeOp, op.getLoc(), type.getBufferType(), op.getValue(), pipe));
-    ++numPipes;
   }
 
   DenseMap<Value, SmallVector<Operation *>> readers;
@@ -511,7 +592,9 @@ void AttnTileCreatePipesPass::runOnOperation() {
       product.erase();
   for (LoadOp load : loads)
     load.erase();
-  numPipes += rows.size();
   for (LoadOp row : rows)
-    stageRow(row, stages);
+    stageRow(row, stages, ofRows);
+  for (const Stream &stream : *mapped)
+    stageReads(stream.loads, scoreStages);
+  numPipes += ofSums.getNumPipes() + ofRows.getNumPipes() + mapped->size();
 }

@@ -27,13 +27,6 @@ using namespace mlir;
 using namespace mlir::attn_tile;
 
 namespace {
-/// Where tiles are found by the number of a step: step `t` of those from
-/// `firstStep` on visits tile `base - t`.
-struct WalkedRange {
-  Value firstStep;
-  Value base;
-};
-
 /// Emits the arithmetic of one walk.
 class KeyTilesExpander {
 public:
@@ -71,46 +64,19 @@ private:
     return arith::IndexCastOp::create(b, b.getIndexType(), entry);
   }
 
-  Value emitWalk(ArrayRef<attn::IndexRange> ranges, Value firstStep);
-
   Value index(int64_t value) {
     return arith::ConstantIndexOp::create(b, value);
   }
   ImplicitLocOpBuilder b;
   KeyTilesOp op;
   Value zero, one;
-  SmallVector<WalkedRange> walk;
-  /// The first tile of the range that was last added to the walk.
-  Value walkedTo;
+  attn::TileWalk walk{/*isDescending=*/true};
   /// Number of masked tiles in a list, and the column of its first full one.
   Value listedMasked, lastColumn;
   /// Of a share, its first step and the one after its last.
   Value shareBegin, shareEnd;
 };
 } // namespace
-
-/// Adds `ranges` to the walk. Returns the step after their last one.
-Value KeyTilesExpander::emitWalk(ArrayRef<attn::IndexRange> ranges,
-                                 Value firstStep) {
-  for (auto [begin, end] : ranges) {
-    // A range that goes on where the last one ended has the same base.
-    if (walk.empty() || end != walkedTo) {
-      // The tile of a walk that visits none is one that exists.
-      Value last = arith::SubIOp::create(
-          b, arith::MaxSIOp::create(b, end, one).getResult(), one);
-      Value base = walk.empty()
-                       ? last
-                       : arith::AddIOp::create(b, last, firstStep).getResult();
-      walk.push_back({firstStep, base});
-    }
-    walkedTo = begin;
-    Value tiles = arith::SubIOp::create(b, end, begin);
-    firstStep = walk.size() == 1 && firstStep == zero
-                    ? tiles
-                    : arith::AddIOp::create(b, firstStep, tiles).getResult();
-  }
-  return firstStep;
-}
 
 std::pair<Value, Value> KeyTilesExpander::expandList() {
   listedMasked = loadEntry(zero);
@@ -170,8 +136,8 @@ std::pair<Value, Value> KeyTilesExpander::expandWhole() {
   attn::TileRanges ranges = attn::emitTileRanges(
       b, b.getLoc(), mask, attn::MaskDim::Query, op.getFirstQuery(),
       op.getQueryTile(), op.getKeyTile());
-  Value masked = emitWalk(ranges.masked, zero);
-  Value count = emitWalk(ranges.full, masked);
+  Value masked = walk.add(b, ranges.masked, zero);
+  Value count = walk.add(b, ranges.full, masked);
   count = arith::MaxSIOp::create(b, count, one);
   if (ranges.full.empty())
     return {count, count};
@@ -186,13 +152,7 @@ Value KeyTilesExpander::emitTile(TileAtOp at) {
     step = arith::AddIOp::create(b, shareBegin, step);
   if (op.getList())
     return emitListedTile(step);
-  Value base = walk.front().base;
-  for (auto [firstStep, nextBase] : llvm::drop_begin(walk)) {
-    Value isNext =
-        arith::CmpIOp::create(b, arith::CmpIPredicate::sge, step, firstStep);
-    base = arith::SelectOp::create(b, isNext, nextBase, base);
-  }
-  return arith::SubIOp::create(b, base, step);
+  return walk.emitTile(b, step);
 }
 
 namespace {

@@ -54,6 +54,9 @@ private:
     SmallVector<MmaStartOp> ofWeights, ofGrads, ofShared;
     SmallVector<ShareOp> shares;
     SmallVector<Operation *> exponentials;
+    /// With dropout: the decisions, what drops weights by them, and products of
+    /// the weights that the gradients of scores add.
+    SmallVector<Operation *> decisions, drops, addends;
   };
 
   LogicalResult findParts(StringRef &reason);
@@ -172,6 +175,18 @@ LogicalResult StepSchedule::findParts(StringRef &reason) {
     for (auto exponential : body->getOps<math::Exp2Op>())
       if (ofScores.contains(exponential) && !ofGrads.contains(exponential))
         part.exponentials.push_back(exponential);
+    for (auto drop : body->getOps<DropoutOp>()) {
+      if (!ofScores.contains(drop))
+        continue;
+      part.drops.push_back(drop);
+      Operation *decisions = drop.getDecisions().getDefiningOp();
+      if (decisions && decisions->getBlock() == body)
+        part.decisions.push_back(decisions);
+    }
+    if (!part.drops.empty())
+      for (auto product : body->getOps<arith::MulFOp>())
+        if (ofScores.contains(product) && !ofGrads.contains(product))
+          part.addends.push_back(product);
     if (part.exponentials.empty()) {
       reason = "a step has no exponentials of its first product";
       return failure();
@@ -211,8 +226,9 @@ void StepSchedule::beginEarly() {
   SetVector<Value> inputs;
   collectSlice(getWait(part.scores), body, slice, inputs);
   collectSlice(part.grads, body, slice, inputs);
-  for (Operation *exponential : part.exponentials)
-    collectSlice(exponential, body, slice, inputs);
+  for (Operation *op :
+       llvm::concat<Operation *const>(part.exponentials, part.decisions))
+    collectSlice(op, body, slice, inputs);
   early.insert(slice.begin(), slice.end());
   // Rows that only these read are given back with them.
   for (auto release : body->getOps<ReleaseOp>())
@@ -228,6 +244,11 @@ LogicalResult StepSchedule::build(StringRef &reason) {
   beginEarly();
   for (auto [i, part] : llvm::enumerate(parts)) {
     const Part &next = parts[(i + 1) % parts.size()];
+    // Weights are dropped while the gradients of weights are in flight.
+    for (Operation *drop : part.drops)
+      issue(drop);
+    for (Operation *addend : part.addends)
+      issue(addend);
     issueWait(part.grads);
     for (MmaStartOp start : part.ofWeights)
       issue(start);
@@ -253,6 +274,9 @@ LogicalResult StepSchedule::build(StringRef &reason) {
           issue(user);
     }
     issue(next.scores);
+    // Here the fewest registers hold tiles.
+    for (Operation *decisions : next.decisions)
+      issue(decisions);
     issue(next.grads);
     issue(getWait(next.scores));
     for (Operation *exponential : next.exponentials)

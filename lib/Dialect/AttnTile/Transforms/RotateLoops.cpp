@@ -9,14 +9,17 @@
 // Moves the second matrix product of each step over key tiles into the next
 // step. Both products of the new step are independent of one another and come
 // first, so that they can be in flight while the softmax runs. Dropped weights
-// are cleared between the two, while the first is in flight.
+// are cleared, and the accumulator may be rescaled, between the two, while the
+// first is in flight.
 //
 //===----------------------------------------------------------------------===//
 
 #include "LoopChains.h"
+#include "RowFactors.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
@@ -49,17 +52,25 @@ struct Step {
   /// if that is delayed, too, and what its decisions are read with.
   DropoutOp drop;
   SetVector<Operation *> decisionOps;
-  /// The last product, `drop`, and those of `lastOps` that nothing else uses.
+  /// What multiplies the accumulator of the last product by a factor for each
+  /// row, and those factors, if that is delayed, too.
+  arith::MulFOp rescale;
+  RowFactors factors;
+  /// The last product, `drop`, `rescale`, and those of `lastOps` that nothing
+  /// else uses.
   DenseSet<Operation *> delayed;
   /// What depends on the result of the previous step's last product.
   DenseSet<Operation *> afterLast;
 
   Value getAccArg() { return loop.getRegionIterArg(accIndex); }
-  /// What the left-hand side of the last product is made of by what is delayed.
+  /// What the operands of the last product are made of by what is delayed.
   SmallVector<Value> getDelayedInputs() {
+    SmallVector<Value> inputs = {last.getLhs()};
     if (drop)
-      return {drop.getSource(), drop.getDecisions()};
-    return {last.getLhs()};
+      inputs = {drop.getSource(), drop.getDecisions()};
+    if (rescale)
+      inputs.push_back(factors.rows);
+    return inputs;
   }
   scf::YieldOp getYield() {
     return cast<scf::YieldOp>(loop.getBody()->getTerminator());
@@ -97,8 +108,26 @@ static void findDrop(Step &step) {
   step.delayed.insert(drop);
 }
 
+/// Delays the rescaling of the accumulator of the last product, if all that
+/// becomes of it in the step is its product with a factor for each row.
+static void findRescale(Step &step) {
+  auto rescale = step.last.getAcc().getDefiningOp<arith::MulFOp>();
+  if (!rescale || rescale->getBlock() != step.loop.getBody() ||
+      !rescale->hasOneUse() || !step.getAccArg().hasOneUse())
+    return;
+  bool isLeft = rescale.getLhs() == step.getAccArg();
+  std::optional<RowFactors> factors =
+      getRowFactors(isLeft ? rescale.getRhs() : rescale.getLhs());
+  if (!factors || (!isLeft && rescale.getRhs() != step.getAccArg()))
+    return;
+  step.rescale = rescale;
+  step.factors = *factors;
+  step.delayed.insert(rescale);
+}
+
 /// Recognises the parts of a step; a reason is returned if there is one not to.
-static FailureOr<Step> analyzeStep(scf::ForOp loop, StringRef &reason) {
+static FailureOr<Step> analyzeStep(scf::ForOp loop, bool delayRescale,
+                                   StringRef &reason) {
   Step step;
   step.loop = loop;
   Block *body = loop.getBody();
@@ -147,6 +176,8 @@ static FailureOr<Step> analyzeStep(scf::ForOp loop, StringRef &reason) {
 
   step.delayed.insert(step.last);
   findDrop(step);
+  if (delayRescale)
+    findRescale(step);
   for (Operation *op : llvm::reverse(step.lastOps)) {
     if (!step.firstOps.contains(op) &&
         llvm::all_of(op->getUsers(), [&](Operation *user) {
@@ -171,17 +202,35 @@ static FailureOr<Step> analyzeStep(scf::ForOp loop, StringRef &reason) {
   return step;
 }
 
-/// Emits the last product of the step at `iv` from what was carried over.
+/// Emits the last product of the step at `iv` from what was carried over: `acc`
+/// and `inputs`, in the order of `getDelayedInputs`.
 static Value emitLast(OpBuilder &builder, Step &step, Value iv,
-                      ValueRange inputs, Value acc) {
+                      ValueRange inputs, Value acc, bool isAfterLoop) {
   IRMapping map;
   map.map(step.loop.getInductionVar(), iv);
   for (Operation *op : step.lastOps)
     builder.clone(*op, map);
   Value lhs = inputs.front();
   if (step.drop)
-    lhs = DropoutOp::create(builder, step.drop.getLoc(), lhs, inputs.back(),
+    lhs = DropoutOp::create(builder, step.drop.getLoc(), lhs, inputs[1],
                             step.drop.getWeights());
+  if (step.rescale) {
+    map.map(step.factors.rows, inputs.back());
+    map.map(step.getAccArg(), acc);
+    builder.clone(*step.factors.column, map);
+    Value factors = builder.clone(*step.factors.tile, map)->getResult(0);
+    if (isAfterLoop) {
+      // LLVM would compute what steps and the end of the chain have in common
+      // before the branch out of the loop: in front of the first product, not
+      // beside it. With a sum of zero the end is something else.
+      Location loc = step.rescale.getLoc();
+      Value zero = arith::ConstantOp::create(
+          builder, loc, builder.getZeroAttr(acc.getType()));
+      acc = math::FmaOp::create(builder, loc, acc, factors, zero);
+    } else {
+      acc = builder.clone(*step.rescale, map)->getResult(0);
+    }
+  }
   auto product = cast<vector::ContractionOp>(builder.clone(*step.last, map));
   product.getLhsMutable().assign(lhs);
   product.getAccMutable().assign(acc);
@@ -206,13 +255,14 @@ static void emitRest(OpBuilder &builder, Step &step, IRMapping &map) {
 }
 
 /// What a step hands to the next one: its carried values, with the accumulator
-/// before the last product instead of after it, and what that product's
-/// left-hand side is made of.
+/// before the last product instead of after it, and what that product's other
+/// operands are made of.
 static SmallVector<Value> getCarried(Step &step, const IRMapping &map) {
   SmallVector<Value> carried;
   for (Value value : step.getYield().getOperands())
     carried.push_back(map.lookupOrDefault(value));
-  carried[step.accIndex] = map.lookupOrDefault(step.last.getAcc());
+  carried[step.accIndex] =
+      map.lookupOrDefault(step.rescale ? step.getAccArg() : step.last.getAcc());
   for (Value value : step.getDelayedInputs())
     carried.push_back(map.lookupOrDefault(value));
   return carried;
@@ -269,7 +319,7 @@ static scf::ForOp emitLoop(OpBuilder &builder, Step &step, Value lowerBound,
         Value previous = arith::SubIOp::create(body, loc, iv, loop.getStep());
         Value result =
             emitLast(body, step, previous, carriedIn.drop_front(numCarried),
-                     carriedIn[step.accIndex]);
+                     carriedIn[step.accIndex], /*isAfterLoop=*/false);
         map.map(step.getAccArg(), result);
         emitRest(body, step, map);
         scf::YieldOp::create(body, loc, getCarried(step, map));
@@ -299,7 +349,8 @@ static void rotateChain(MutableArrayRef<Step> chain) {
   ArrayRef<Value> inputs =
       ArrayRef(carried).drop_front(last.loop.getNumRegionIterArgs());
   carried[last.accIndex] =
-      emitLast(builder, last, iv, inputs, carried[last.accIndex]);
+      emitLast(builder, last, iv, inputs, carried[last.accIndex],
+               /*isAfterLoop=*/true);
   carried.truncate(last.loop.getNumRegionIterArgs());
   last.loop.replaceAllUsesWith(carried);
   for (Step &step : llvm::reverse(chain))
@@ -326,13 +377,14 @@ void AttnTileRotateLoopsPass::rotateFrom(scf::ForOp first) {
   SmallVector<Step> chain;
   StringRef reason;
   for (scf::ForOp loop = first; loop; loop = getNextLoop(loop)) {
-    FailureOr<Step> step = analyzeStep(loop, reason);
+    FailureOr<Step> step = analyzeStep(loop, delayRescale, reason);
     if (succeeded(step) && !chain.empty()) {
       scf::ForOp previous = chain.back().loop;
       if (step->accIndex != chain.back().accIndex ||
           step->last.getLhs().getType() !=
               chain.back().last.getLhs().getType() ||
-          !step->drop != !chain.back().drop)
+          !step->drop != !chain.back().drop ||
+          !step->rescale != !chain.back().rescale)
         reason = "the steps of consecutive loops differ";
       else if (!llvm::all_of(previous->getUsers(), [&](Operation *user) {
                  return user == loop.getOperation();

@@ -13,6 +13,7 @@
 #include "attn/Dialect/AttnTile/Transforms/ScheduleInterfaceImpl.h"
 #include "ScheduleTime.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Dialect/Attn/IR/ShareKeys.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Pass/PassManager.h"
@@ -43,17 +44,22 @@ static LogicalResult emitWrongUse(Operation *op, Attribute schedule,
          << schedule << "', it is for " << use;
 }
 
-/// Checks that heads can be packed if `schedule` of `op` says so.
-static LogicalResult verifyPackHeads(Operation *op, Attribute schedule,
-                                     bool packsHeads) {
+/// Checks that heads can be packed, and keys shared, if `schedule` of `op` says
+/// so.
+static LogicalResult verifyFewQueries(Operation *op,
+                                      attn::ScheduleAttrInterface schedule) {
   auto attention = dyn_cast<attn::AttentionOp>(op);
-  if (!packsHeads || !attention)
+  if (!attention)
     return success();
-  std::optional<std::string> reason = attn::whyNotPackHeads(attention);
-  if (!reason)
-    return success();
-  return op->emitOpError("cannot pack heads as schedule '")
-         << schedule << "' says: " << *reason;
+  if (schedule.packsHeads())
+    if (std::optional<std::string> reason = attn::whyNotPackHeads(attention))
+      return op->emitOpError("cannot pack heads as schedule '")
+             << schedule << "' says: " << *reason;
+  if (schedule.getSplitItems() > 0)
+    if (std::optional<std::string> reason = attn::whyNotShareKeys(attention))
+      return op->emitOpError("cannot share keys as schedule '")
+             << schedule << "' says: " << *reason;
+  return success();
 }
 
 namespace {
@@ -115,7 +121,8 @@ struct SequentialSchedule
                           StringRef target) const {
     if (isa<attn::MatmulOp>(attention))
       return emitWrongUse(attention, schedule, "attention and gradients");
-    if (failed(verifyPackHeads(attention, schedule, packsHeads(schedule))))
+    if (failed(verifyFewQueries(attention,
+                                cast<attn::ScheduleAttrInterface>(schedule))))
       return failure();
     return verifyTarget(attention, schedule, target, "host");
   }
@@ -134,7 +141,8 @@ struct MultistageSchedule
                           StringRef target) const {
     if (!isa<attn::AttentionOp>(attention))
       return emitWrongUse(attention, schedule, "attention");
-    if (failed(verifyPackHeads(attention, schedule, packsHeads(schedule))))
+    if (failed(verifyFewQueries(attention,
+                                cast<attn::ScheduleAttrInterface>(schedule))))
       return failure();
     return verifyTarget(attention, schedule, target, "sm_80");
   }
@@ -176,7 +184,8 @@ struct WarpSpecializedSchedule
                           StringRef target) const {
     if (!isa<attn::AttentionOp>(attention))
       return emitWrongUse(attention, schedule, "attention");
-    if (failed(verifyPackHeads(attention, schedule, packsHeads(schedule))))
+    if (failed(verifyFewQueries(attention,
+                                cast<attn::ScheduleAttrInterface>(schedule))))
       return failure();
     return verifyTarget(attention, schedule, target, "sm_90a");
   }
@@ -185,28 +194,64 @@ struct WarpSpecializedSchedule
     // Loops are rotated before anything is simplified: peeled loops of a single
     // step must still be loops then.
     pm.addNestedPass<KernelOp>(createAttnTilePeelMasksPass());
-    pm.addNestedPass<KernelOp>(createAttnTileRotateLoopsPass());
-    pm.addNestedPass<KernelOp>(createAttnTileSplitRegionsPass());
+    AttnTileRotateLoopsPassOptions rotation;
+    rotation.delayRescale = schedule.getDelayRescale();
+    pm.addNestedPass<KernelOp>(createAttnTileRotateLoopsPass(rotation));
+    AttnTileSplitRegionsPassOptions split;
+    split.streamTiles = schedule.getScoreStages() != 0;
+    pm.addNestedPass<KernelOp>(createAttnTileSplitRegionsPass(split));
     pm.addNestedPass<KernelOp>(createAttnTileLoadAheadPass());
     AttnTileSetTraversalPassOptions traversal;
     traversal.kind = schedule.getTraversal();
     traversal.interleave = schedule.getInterleave();
+    traversal.groups = schedule.getGroups();
     pm.addPass(createAttnTileSetTraversalPass(traversal));
     addCleanUp(pm);
     AttnTileCreatePipesPassOptions pipes;
     pipes.stages = schedule.getStages();
     pipes.queryStages = schedule.getQueryStages();
+    pipes.scoreStages = schedule.getScoreStages();
     pm.addNestedPass<KernelOp>(createAttnTileCreatePipesPass(pipes));
     if (schedule.getLazyRescale())
       pm.addNestedPass<KernelOp>(createAttnTileSkipRescalePass());
     AttnTileSplitRolesPassOptions roles;
     roles.consumers = schedule.getConsumers();
+    roles.groups = schedule.getGroups();
     pm.addNestedPass<KernelOp>(createAttnTileSplitRolesPass(roles));
     addCleanUp(pm);
     pm.addNestedPass<KernelOp>(createAttnTileStartItemsPass());
     if (schedule.getPingPong())
       pm.addNestedPass<KernelOp>(createAttnTilePingPongPass());
-    pm.addPass(createAttnTileUseTensorMapsPass());
+    AttnTileUseTensorMapsPassOptions maps;
+    maps.l2Promotion = schedule.getL2Promotion();
+    pm.addPass(createAttnTileUseTensorMapsPass(maps));
+  }
+};
+
+/// A choice that `attn-dispatch-schedules` makes, before there are kernels.
+struct ByAlignmentSchedule
+    : attn::ScheduleAttrInterface::ExternalModel<ByAlignmentSchedule,
+                                                 ByAlignmentAttr> {
+  int64_t getQueryTile(Attribute schedule) const {
+    return cast<ByAlignmentAttr>(schedule).getAligned().getQueryTile();
+  }
+  int64_t getKeyTile(Attribute schedule) const {
+    return cast<ByAlignmentAttr>(schedule).getAligned().getKeyTile();
+  }
+  attn::ScheduleAttrInterface getPreparation(Attribute schedule) const {
+    return cast<ByAlignmentAttr>(schedule).getAligned().getPreparation();
+  }
+  LogicalResult verifyUse(Attribute attribute, Operation *attention,
+                          StringRef target) const {
+    auto schedule = cast<ByAlignmentAttr>(attribute);
+    if (!isa<attn::AttentionOp>(attention))
+      return emitWrongUse(attention, attribute, "attention");
+    return success(
+        succeeded(schedule.getAligned().verifyUse(attention, target)) &&
+        succeeded(schedule.getOtherwise().verifyUse(attention, target)));
+  }
+  void buildKernelPipeline(Attribute schedule, OpPassManager &pm) const {
+    cast<ByAlignmentAttr>(schedule).getAligned().buildKernelPipeline(pm);
   }
 };
 
@@ -331,6 +376,11 @@ struct GradientSchedule
       return emitWrongUse(attention, attribute, "gradients");
     auto schedule = cast<GradientAttr>(attribute);
     auto verifyPart = [&](StringRef name, Attribute part, bool isForGPU) {
+      if (auto given = dyn_cast_if_present<attn::ScheduleAttrInterface>(part))
+        if (given.getSplitItems() > 0 || given.packsHeads())
+          return LogicalResult(
+              attention->emitOpError("cannot share keys or pack heads as '")
+              << name << "' = '" << part << "' says: gradients cannot");
       if (!part || (target == "host" ? isa<SequentialAttr>(part) : isForGPU))
         return LogicalResult(success());
       return LogicalResult(attention->emitOpError("cannot have '")
@@ -362,6 +412,7 @@ void mlir::attn_tile::registerScheduleInterfaceExternalModels(
     ScalarAttr::attachInterface<ScalarSchedule>(*context);
     MultistageAttr::attachInterface<MultistageSchedule>(*context);
     WarpSpecializedAttr::attachInterface<WarpSpecializedSchedule>(*context);
+    ByAlignmentAttr::attachInterface<ByAlignmentSchedule>(*context);
     KeyStationaryAttr::attachInterface<KeyStationarySchedule>(*context);
     GradientAttr::attachInterface<GradientSchedule>(*context);
     MatmulSequentialAttr::attachInterface<MatmulSequentialSchedule>(*context);

@@ -42,11 +42,18 @@ static constexpr double clocksPerKernel = 61000;
 static constexpr double clocksPerStream = 7000;
 /// Of the nominal rate of memory, what a kernel that only reads reaches.
 static constexpr double readRate = 0.89;
+/// What reading takes longer if more than the columns of one copy are fetched
+/// to the second level cache, and keys are read once.
+static constexpr double clocksOfWidePromotion = 1.04;
+static constexpr int64_t columnBlockBytes = 128;
 /// Bytes that one multiprocessor takes in a clock, at most.
 static constexpr double bytesPerMultiprocessorClock = 34;
 /// Of the small kernel that merges shares of the keys: two latencies of memory
-/// and a launch. Not measured.
-static constexpr double clocksPerMerge = 6000;
+/// and an early launch; and for each block of channels of a row, on one
+/// multiprocessor.
+static constexpr double clocksPerMerge = 4000;
+static constexpr double clocksPerMergeBlock = 157;
+static constexpr int64_t mergeBlock = 32;
 
 /// Rows of scores of one warpgroup, and its threads.
 static constexpr double warpgroupRows = 64, warpgroupThreads = 128;
@@ -123,13 +130,23 @@ attn_tile::estimateWarpSpecialized(WarpSpecializedAttr schedule,
   double keys = std::min(double(tiles.getNumKeys()), counts.total * keyTile);
   double streamed = tiles.getNumHeads() * keyHeads * keys * bytes;
   double clocksPerSecond = double(device.clockMHz) * 1e6;
-  double memory =
-      streamed / (readRate * double(device.memoryGBps) * 1e9) * clocksPerSecond;
+  double bytesPerClock =
+      readRate * double(device.memoryGBps) * 1e9 / clocksPerSecond;
+  double memory = streamed / bytesPerClock;
   // Where tiles of queries do not share them, keys and values come from there
   // for each item, through the multiprocessor that has it.
-  if (tiles.getNumRows(schedule.getQueryTile()) == 1)
+  if (tiles.getNumRows(schedule.getQueryTile()) == 1) {
+    if (schedule.getL2Promotion() > columnBlockBytes)
+      memory *= clocksOfWidePromotion;
     memory = std::max(memory, std::ceil(items) * most * keyTile * bytes /
                                   bytesPerMultiprocessorClock);
+  }
+  double merge = 0;
+  if (shares > 1) {
+    double blocks = tiles.getNumHeads() * double(tiles.getNumQueries()) *
+                    double(llvm::divideCeil(op.getValueHeadDim(), mergeBlock));
+    merge = clocksPerMerge + clocksPerMergeBlock * blocks / multiprocessors;
+  }
   bool isStream = schedule.getConsumers() == 1 ||
                   memory > steps * step + masked * mask + items * item;
   return {schedule.getConsumers(),
@@ -144,6 +161,6 @@ attn_tile::estimateWarpSpecialized(WarpSpecializedAttr schedule,
           masked,
           items,
           memory,
-          shares > 1 ? clocksPerMerge : 0,
+          merge,
           clocksPerSecond};
 }

@@ -557,7 +557,8 @@ static LogicalResult collectHostSlice(Value value, KernelOp kernel,
 /// Gives `launch` a grid with one group for each work item of `sizes`.
 static void setGrid(LaunchOp launch, KernelOp kernel,
                     ArrayRef<OpFoldResult> sizes,
-                    const SetVector<Operation *> &slice, TraversalKind kind) {
+                    const SetVector<Operation *> &slice, TraversalKind kind,
+                    int64_t groups) {
   IndexBuilder builder(launch.getLoc(), launch);
   IRMapping map;
   map.map(kernel.getArguments(), launch.getKernelOperands());
@@ -577,7 +578,7 @@ static void setGrid(LaunchOp launch, KernelOp kernel,
   Value one = builder.constant(1);
   launch.getGridMutable().assign({total, one, one});
   if (kind != TraversalKind::Grid && !sizes.empty())
-    launch.setGroupsPerMultiprocessor(1);
+    launch.setGroupsPerMultiprocessor(groups);
 }
 
 namespace {
@@ -621,7 +622,7 @@ AttnTileSetTraversalPass::setTraversal(KernelOp kernel,
 
   for (LaunchOp launch : launches) {
     if (launch.getGrid().empty())
-      setGrid(launch, kernel, sizes, slice, kind);
+      setGrid(launch, kernel, sizes, slice, kind, groups);
     else if (!foralls.empty())
       return launch.emitOpError("has a grid, but kernel ")
              << launch.getKernelAttr() << " walks over its items by itself";
@@ -635,6 +636,11 @@ void AttnTileSetTraversalPass::runOnOperation() {
   if (interleave < 0) {
     getOperation().emitError("'interleave' must not be negative (was ")
         << interleave.getValue() << ")";
+    return signalPassFailure();
+  }
+  if (groups < 1) {
+    getOperation().emitError("'groups' must be positive (was ")
+        << groups.getValue() << ")";
     return signalPassFailure();
   }
   SymbolTableCollection symbols;

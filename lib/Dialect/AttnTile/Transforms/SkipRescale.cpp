@@ -10,11 +10,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "RowFactors.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/WalkPatternRewriteDriver.h"
 
@@ -26,15 +26,29 @@ namespace mlir::attn_tile {
 using namespace mlir;
 using namespace mlir::attn_tile;
 
-/// The vector that `value` broadcasts along columns, or null.
-static Value getRowFactor(Value value) {
-  auto broadcast = value.getDefiningOp<vector::BroadcastOp>();
-  if (!broadcast)
-    return nullptr;
-  auto column = broadcast.getSource().getDefiningOp<vector::ShapeCastOp>();
-  if (!column || column.getSourceVectorType().getRank() != 1)
-    return nullptr;
-  return column.getSource();
+/// Whether `value` is what a product gives: in this step, or in the one before
+/// and carried by a loop.
+static bool isProduct(Value value) {
+  if (value.getDefiningOp<MmaWaitOp>())
+    return true;
+  auto argument = dyn_cast<BlockArgument>(value);
+  auto loop = argument
+                  ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp())
+                  : scf::ForOp();
+  if (!loop || argument == loop.getInductionVar())
+    return false;
+  return loop.getTiedLoopYieldedValue(argument)
+      ->get()
+      .getDefiningOp<MmaWaitOp>();
+}
+
+/// Whether `op` is carried by a loop, or is the accumulator of a product.
+static bool isAccumulator(Operation *op) {
+  if (!op->hasOneUse())
+    return false;
+  auto start = dyn_cast<MmaStartOp>(*op->user_begin());
+  return isa<scf::YieldOp>(*op->user_begin()) ||
+         (start && start.getAcc() == op->getResult(0));
 }
 
 namespace {
@@ -44,17 +58,18 @@ struct SkipRescale : OpRewritePattern<arith::MulFOp> {
 
   LogicalResult matchAndRewrite(arith::MulFOp op,
                                 PatternRewriter &rewriter) const override {
-    if (!op->hasOneUse() || !isa<scf::YieldOp>(*op->user_begin()))
-      return rewriter.notifyMatchFailure(op, "not carried by a loop");
+    if (!isAccumulator(op))
+      return rewriter.notifyMatchFailure(op, "not an accumulator");
     Value product = op.getLhs(), other = op.getRhs();
-    if (!product.getDefiningOp<MmaWaitOp>())
+    if (!isProduct(product))
       std::swap(product, other);
-    if (!product.getDefiningOp<MmaWaitOp>())
+    if (!isProduct(product))
       return rewriter.notifyMatchFailure(op, "no operand is a product");
-    Value factor = getRowFactor(other);
-    if (!factor)
+    std::optional<RowFactors> factors = getRowFactors(other);
+    if (!factors)
       return rewriter.notifyMatchFailure(op, "not a factor for each row");
-    rewriter.replaceOpWithNewOp<RescaleOp>(op, op.getType(), product, factor);
+    rewriter.replaceOpWithNewOp<RescaleOp>(op, op.getType(), product,
+                                           factors->rows);
     ++numRescales;
     return success();
   }

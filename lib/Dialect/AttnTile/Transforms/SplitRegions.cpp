@@ -95,10 +95,42 @@ static LogicalResult collectUniform(const ScalarRegion &region, Value value,
   return success();
 }
 
+/// The load, in the block of `map`, of the keys whose product with queries it
+/// changes, if that is one of a stream.
+static LoadOp getStreamOfKeys(MapOp map) {
+  auto product =
+      map.getSources().front().getDefiningOp<vector::ContractionOp>();
+  auto keys = product ? product.getRhs().getDefiningOp<LoadOp>() : LoadOp();
+  return keys && keys.getPosition() && keys->getBlock() == map->getBlock()
+             ? keys
+             : LoadOp();
+}
+
+/// Whether tiles of `memref` can be those of a stream that `map` reads, by bulk
+/// copies: of an argument of the kernel whose rows are contiguous, which `map`
+/// reads no other tile of.
+static bool canStream(MapOp map, Value memref) {
+  auto argument = dyn_cast<BlockArgument>(memref);
+  auto kernel = map->getParentOfType<KernelOp>();
+  auto type = cast<MemRefType>(memref.getType());
+  SmallVector<int64_t> strides;
+  int64_t offset;
+  Type element = type.getElementType();
+  return argument && argument.getOwner() == &kernel.getBody().front() &&
+         (element.isBF16() || element.isF16() || element.isF32()) &&
+         succeeded(type.getStridesAndOffset(strides, offset)) &&
+         strides.back() == 1 &&
+         llvm::none_of(map.getOthers(), [&](Value other) {
+           auto load = other.getDefiningOp<LoadOp>();
+           return load && load.getPosition() && load.getSource() == memref;
+         });
+}
+
 /// Replaces a load whose last indices are the query and the key, or the query,
-/// and whose other ones are the same for all elements.
+/// and whose other ones are the same for all elements. With `streamTiles`,
+/// tiles are those of a stream if they can be.
 static bool replaceByTile(MapOp map, const ScalarRegion &region,
-                          memref::LoadOp load) {
+                          memref::LoadOp load, bool streamTiles) {
   // Booleans and indices are stored in other types.
   Type element = load.getType();
   if (!element.isIntOrFloat() || element.getIntOrFloatBitWidth() % 8 != 0)
@@ -124,12 +156,17 @@ static bool replaceByTile(MapOp map, const ScalarRegion &region,
     indices.back() = region.firstKey;
   auto shape = cast<VectorType>(map.getResult().getType()).getShape();
   OpBuilder builder(map);
+  LoadOp keys = streamTiles && tileRank == 2 ? getStreamOfKeys(map) : LoadOp();
+  bool isStream = keys && canStream(map, load.getMemRef());
   auto tile = LoadOp::create(
       builder, load.getLoc(),
       VectorType::get(shape.take_front(tileRank), element), load.getMemRef(),
-      indices, /*position=*/Value(), /*length=*/Value());
-  tile.setUnaligned(true);
-  hoist(tile, map);
+      indices, isStream ? keys.getPosition() : Value(),
+      isStream ? keys.getLength() : Value());
+  if (!isStream) {
+    tile.setUnaligned(true);
+    hoist(tile, map);
+  }
   map.getOthersMutable().append(tile.getResult());
   BlockArgument argument = region.body->addArgument(element, load.getLoc());
   load.replaceAllUsesWith(argument);
@@ -350,7 +387,7 @@ private:
         map && loadTiles && !map.getTransposed())
       for (auto load :
            llvm::make_early_inc_range(region.body->getOps<memref::LoadOp>()))
-        numTiles += replaceByTile(map, region, load);
+        numTiles += replaceByTile(map, region, load, streamTiles);
     Ranges ranges(region);
     region.body->walk([&](memref::LoadOp load) {
       numGuards += guard(load.getIndicesMutable(), load.getMemRef(), ranges);

@@ -33,14 +33,6 @@ using namespace mlir::attn_tile;
 static constexpr int64_t warpsPerWarpgroup = 4;
 
 namespace {
-/// Registers of each thread of the roles. What 128 * (producer + n * consumer)
-/// threads get must not exceed the 64k registers of a multiprocessor, as they
-/// were shared out evenly at the launch (in multiples of 8 for each thread).
-struct RegisterBudget {
-  int64_t producer;
-  int64_t consumer;
-};
-
 /// The part of a kernel that fills pipes.
 class Producer {
 public:
@@ -52,6 +44,9 @@ public:
 
   /// Copies what is needed of `block` to the builder's insertion point.
   void clone(OpBuilder &builder, Block *block, IRMapping &map);
+
+  /// Whether `op` is needed to fill pipes.
+  bool needs(Operation *op) const { return needed.contains(op); }
 
   static bool isRoot(Operation *op) {
     return isa<AcquireOp, CopyOp, CommitOp>(op);
@@ -272,7 +267,7 @@ LogicalResult AttnTileSplitRolesPass::checkTiles(RowBlockLayoutAttr layout) {
 
 /// Whether what fills pipes in nested loops takes many registers: more pipes,
 /// or tiles that are looked up in memory instead of computed.
-static bool needsManyRegisters(KernelOp kernel) {
+static bool needsManyRegisters(KernelOp kernel, const Producer &producer) {
   constexpr int64_t maxTiles = 4;
   auto isNested = [](scf::ForOp loop) {
     return loop && loop->getParentOfType<scf::ForOp>();
@@ -283,13 +278,23 @@ static bool needsManyRegisters(KernelOp kernel) {
       auto tiles = inner.getBody()->getOps<AcquireOp>();
       if (isNested(inner) && llvm::range_size(tiles) > maxTiles)
         return WalkResult::interrupt();
-    } else if (isa<memref::LoadOp>(op) && isNested(loop) &&
-               !loop.getBody()->getOps<AcquireOp>().empty()) {
+    } else if (isa<memref::LoadOp>(op) && producer.needs(op) &&
+               isNested(loop) && !loop.getBody()->getOps<AcquireOp>().empty()) {
       return WalkResult::interrupt();
     }
     return WalkResult::advance();
   });
   return walk.wasInterrupted();
+}
+
+/// Registers of each thread of the consumers: what those of the producer leave
+/// of the 64k registers of a multiprocessor, which were shared out evenly at
+/// the launch (in multiples of 8 for each thread), for `groups` groups.
+static int64_t getConsumerRegisters(int64_t producer, int64_t consumers,
+                                    int64_t groups) {
+  constexpr int64_t perWarpgroup = 65536 / 128, most = 240, unit = 8;
+  int64_t left = (perWarpgroup / groups - producer) / consumers;
+  return std::min(most, left / unit * unit);
 }
 
 void AttnTileSplitRolesPass::runOnOperation() {
@@ -298,6 +303,11 @@ void AttnTileSplitRolesPass::runOnOperation() {
   if (consumers < 1 || consumers > 3) {
     kernel.emitError("there can be 1 to 3 consumers (asked for ")
         << consumers.getValue() << ")";
+    return signalPassFailure();
+  }
+  if (groups < 1 || groups > 2) {
+    kernel.emitError("1 or 2 groups can share a multiprocessor (asked for ")
+        << groups.getValue() << ")";
     return signalPassFailure();
   }
   if (!llvm::hasSingleElement(kernel.getBody()) ||
@@ -315,10 +325,13 @@ void AttnTileSplitRolesPass::runOnOperation() {
   if (failed(checkTiles(layout)) || failed(producer.analyze()))
     return signalPassFailure();
 
-  constexpr RegisterBudget budgets[] = {{56, 240}, {24, 240}, {24, 160}};
-  constexpr RegisterBudget largeBudgets[] = {{56, 240}, {40, 232}, {32, 160}};
-  const RegisterBudget &budget =
-      (needsManyRegisters(kernel) ? largeBudgets : budgets)[consumers - 1];
+  constexpr int64_t producerBudgets[] = {56, 24, 24};
+  constexpr int64_t largeProducerBudgets[] = {56, 40, 32};
+  int64_t producerRegisters =
+      (needsManyRegisters(kernel, producer) ? largeProducerBudgets
+                                            : producerBudgets)[consumers - 1];
+  int64_t consumerRegisters =
+      getConsumerRegisters(producerRegisters, consumers, groups);
   OpBuilder builder(body->getTerminator());
   auto createRole = [&](RoleKind kind, int64_t warpgroups, int64_t registers) {
     auto role =
@@ -326,9 +339,9 @@ void AttnTileSplitRolesPass::runOnOperation() {
     role.getBody().emplaceBlock();
     return role;
   };
-  RoleOp producerRole = createRole(RoleKind::Producer, 1, budget.producer);
+  RoleOp producerRole = createRole(RoleKind::Producer, 1, producerRegisters);
   RoleOp consumerRole =
-      createRole(RoleKind::Consumer, consumers, budget.consumer);
+      createRole(RoleKind::Consumer, consumers, consumerRegisters);
 
   IRMapping map;
   auto producerBuilder =

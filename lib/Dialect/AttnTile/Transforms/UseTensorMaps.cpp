@@ -164,7 +164,7 @@ static FailureOr<SmallVector<MapArgument>> collectMaps(KernelOp kernel) {
 /// Adds `maps` to the arguments of `kernel` and of its launches; memrefs that
 /// are then unused are dropped.
 static LogicalResult addMaps(KernelOp kernel, ArrayRef<LaunchOp> launches,
-                             ArrayRef<MapArgument> maps) {
+                             ArrayRef<MapArgument> maps, int64_t l2Promotion) {
   for (const MapArgument &map : maps) {
     unsigned number = kernel.getNumArguments();
     Location loc = kernel.getArgument(map.memory).getLoc();
@@ -176,7 +176,8 @@ static LogicalResult addMaps(KernelOp kernel, ArrayRef<LaunchOp> launches,
       OpBuilder builder(launch);
       Value source = launch.getKernelOperands()[map.memory];
       launch.getKernelOperandsMutable().append(
-          MakeTensorMapOp::create(builder, launch.getLoc(), map.type, source)
+          MakeTensorMapOp::create(builder, launch.getLoc(), map.type, source,
+                                  l2Promotion)
               .getResult());
     }
   }
@@ -195,6 +196,11 @@ static LogicalResult addMaps(KernelOp kernel, ArrayRef<LaunchOp> launches,
 }
 
 void AttnTileUseTensorMapsPass::runOnOperation() {
+  if (!isL2Promotion(l2Promotion)) {
+    getOperation().emitError("'l2-promotion' must be 0, 64, 128 or 256 (was ")
+        << l2Promotion.getValue() << ")";
+    return signalPassFailure();
+  }
   SymbolTableCollection symbols;
   llvm::MapVector<Operation *, SmallVector<LaunchOp>> launches;
   getOperation().walk([&](KernelOp kernel) { launches[kernel]; });
@@ -207,7 +213,7 @@ void AttnTileUseTensorMapsPass::runOnOperation() {
   for (auto &[op, users] : launches) {
     auto kernel = cast<KernelOp>(op);
     FailureOr<SmallVector<MapArgument>> maps = collectMaps(kernel);
-    if (failed(maps) || failed(addMaps(kernel, users, *maps)))
+    if (failed(maps) || failed(addMaps(kernel, users, *maps, l2Promotion)))
       return signalPassFailure();
     numMaps += maps->size();
   }

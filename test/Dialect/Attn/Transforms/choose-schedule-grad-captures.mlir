@@ -1,10 +1,11 @@
-// RUN: attn-opt %s --attn-choose-schedule=target=sm_90a --verify-diagnostics
+// RUN: attn-opt %s --attn-choose-schedule=target=sm_90a | FileCheck %s --check-prefix=GPU
 // RUN: attn-opt %s --attn-choose-schedule=target=host | FileCheck %s
 
 // CHECK: schedule(#attn_tile
+// GPU:   schedule(#attn_tile.gradient<
+// GPU-SAME: keys = #attn_tile.key_stationary<query_tile = 80, key_tile = 128, stages = 2, consumers = 2>
 func.func @bias(%q: tensor<1x2x?x64xbf16>, %lse: tensor<1x2x?xf32>, %bias: tensor<2xf32>)
     -> (tensor<1x2x?x64xbf16>, tensor<1x2x?x64xbf16>, tensor<1x2x?x64xbf16>, tensor<2xf32>) {
-  // expected-error @below {{'attn.attention_grad' op with gradients of captured arrays needs a given schedule on sm_90a: none is chosen yet}}
   %r:4 = attn.attention_grad
       ins(%q, %q, %q, %q, %lse, %q : tensor<1x2x?x64xbf16>, tensor<1x2x?x64xbf16>, tensor<1x2x?x64xbf16>,
           tensor<1x2x?x64xbf16>, tensor<1x2x?xf32>, tensor<1x2x?x64xbf16>)
@@ -20,4 +21,26 @@ func.func @bias(%q: tensor<1x2x?x64xbf16>, %lse: tensor<1x2x?xf32>, %bias: tenso
         attn.yield %ds : f32
       } -> tensor<1x2x?x64xbf16>, tensor<1x2x?x64xbf16>, tensor<1x2x?x64xbf16>, tensor<2xf32>
   return %r#0, %r#1, %r#2, %r#3 : tensor<1x2x?x64xbf16>, tensor<1x2x?x64xbf16>, tensor<1x2x?x64xbf16>, tensor<2xf32>
+}
+
+// Additions need registers: tiles are smaller than without them.
+// GPU-LABEL: @wide
+// GPU:       keys = #attn_tile.key_stationary<query_tile = 48, key_tile = 128, stages = 2, consumers = 2>
+func.func @wide(%q: tensor<1x2x?x128xbf16>, %lse: tensor<1x2x?xf32>, %bias: tensor<2xf32>)
+    -> (tensor<1x2x?x128xbf16>, tensor<1x2x?x128xbf16>, tensor<1x2x?x128xbf16>, tensor<2xf32>) {
+  %r:4 = attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : tensor<1x2x?x128xbf16>, tensor<1x2x?x128xbf16>, tensor<1x2x?x128xbf16>,
+          tensor<1x2x?x128xbf16>, tensor<1x2x?xf32>, tensor<1x2x?x128xbf16>)
+      outs(%q, %q, %q, %bias : tensor<1x2x?x128xbf16>, tensor<1x2x?x128xbf16>, tensor<1x2x?x128xbf16>, tensor<2xf32>)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %x = tensor.extract %bias[%h] : tensor<2xf32>
+        %t = arith.addf %s, %x : f32
+        attn.yield %t : f32
+      } score_grad {
+      ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index, %sum: tensor<2xf32>):
+        attn.accumulate %ds into %sum[%h] : tensor<2xf32>
+        attn.yield %ds : f32
+      } -> tensor<1x2x?x128xbf16>, tensor<1x2x?x128xbf16>, tensor<1x2x?x128xbf16>, tensor<2xf32>
+  return %r#0, %r#1, %r#2, %r#3 : tensor<1x2x?x128xbf16>, tensor<1x2x?x128xbf16>, tensor<1x2x?x128xbf16>, tensor<2xf32>
 }

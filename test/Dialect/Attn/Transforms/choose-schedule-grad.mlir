@@ -46,6 +46,28 @@ func.func @d64(%q: memref<?x8x?x64xbf16>, %lse: memref<?x8x?xf32>) {
 
 // -----
 
+// Decisions of dropout leave no registers to begin the next step early, but where
+// a step is in parts.
+
+// CHECK-LABEL: func @dropout
+// CHECK:         keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>>)
+// CHECK:         keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, pipelined = true, query_parts = 2>>)
+func.func @dropout(%q: memref<?x8x?x128xbf16>, %k: memref<?x8x?x64xbf16>, %lse: memref<?x8x?xf32>, %seed: i64) {
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>,
+          memref<?x8x?x128xbf16>, memref<?x8x?xf32>, memref<?x8x?x128xbf16>)
+      outs(%q, %q, %q : memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>)
+      dropout(#attn.dropout<p = 0.125, rng = #attn.arx>, %seed, %seed : i64, i64)
+  attn.attention_grad
+      ins(%k, %k, %k, %k, %lse, %k : memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>,
+          memref<?x8x?x64xbf16>, memref<?x8x?xf32>, memref<?x8x?x64xbf16>)
+      outs(%k, %k, %k : memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>)
+      dropout(#attn.dropout<p = 0.125, rng = #attn.arx>, %seed, %seed : i64, i64)
+  return
+}
+
+// -----
+
 // Deterministic gradients take a kernel for queries.
 
 // CHECK-LABEL: func @deterministic
@@ -79,11 +101,11 @@ func.func @d256(%q: memref<?x8x?x256xf16>, %lse: memref<?x8x?xf32>) {
 
 // -----
 
-// A mask that reads tensors leaves fewer registers, and no tile that is walked over in parts.
+// What a mask reads takes registers of the steps that it masks alone, but for tiles that are walked over in parts.
 
 // CHECK-LABEL: func @reads
-// CHECK:         keys = #attn_tile.key_stationary<query_tile = 48, key_tile = 128, stages = 2, consumers = 2, traversal = paired>>)
-// CHECK:         keys = #attn_tile.key_stationary<query_tile = {{[0-9]+}}, key_tile = 128, stages = 2, consumers = 2, traversal = paired>, queries
+// CHECK:         keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = grid, interleave = 8, pipelined = true>>)
+// CHECK:         keys = #attn_tile.key_stationary<query_tile = {{[0-9]+}}, key_tile = 128, stages = 2, consumers = 2, traversal = grid, interleave = 8>, queries
 func.func @reads(%q: tensor<?x8x?x128xbf16>, %k: tensor<?x8x?x64xbf16>, %lse: tensor<?x8x?xf32>, %ids: tensor<?xi32>)
     -> (tensor<?x8x?x128xbf16>, tensor<?x8x?x64xbf16>) {
   %0:3 = attn.attention_grad ins(%q, %q, %q, %q, %lse, %q : tensor<?x8x?x128xbf16>, tensor<?x8x?x128xbf16>,

@@ -251,3 +251,42 @@ func.func @pack_sequences(%q: memref<1x8x1x64xbf16>, %k: memref<1x2x?x64xbf16>, 
       schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_heads = true>)
   return
 }
+
+// -----
+
+func.func @share_identity(%q: memref<1x8x1x64xbf16>, %k: memref<1x2x?x64xbf16>, %o: memref<1x8x1x64xbf16>, %u: memref<8xf32>) {
+  // expected-error @below {{'attn.attention' op cannot share keys as schedule '#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, split_items = 132>' says: the identity is mixed with the weights of all keys}}
+  attn.attention
+      ins(%q, %k, %k : memref<1x8x1x64xbf16>, memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>)
+      outs(%o : memref<1x8x1x64xbf16>) identity(%u : memref<8xf32>)
+      schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, split_items = 132>)
+  return
+}
+
+// -----
+
+func.func @share_epilogue(%q: memref<1x8x1x64xbf16>, %k: memref<1x2x?x64xbf16>, %o: memref<1x8x1x64xbf16>) {
+  // expected-error @below {{'attn.attention' op cannot share keys as schedule '#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, split_items = 132>' says: its epilogue region is for the output of all keys}}
+  attn.attention
+      ins(%q, %k, %k : memref<1x8x1x64xbf16>, memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>)
+      outs(%o : memref<1x8x1x64xbf16>)
+      schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, split_items = 132>)
+      epilogue {
+      ^bb0(%x: f32, %b: index, %h: index, %i: index, %d: index):
+        %y = arith.negf %x : f32
+        attn.yield %y : f32
+      }
+  return
+}
+
+// -----
+
+func.func @share_gradient(%q: memref<1x8x?x64xbf16>, %lse: memref<1x8x?xf32>, %o: memref<1x8x?x64xbf16>) {
+  // expected-error @below {{'attn.attention_grad' op cannot share keys or pack heads as 'queries' = '#attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, split_items = 132>' says: gradients cannot}}
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>,
+          memref<1x8x?x64xbf16>, memref<1x8x?xf32>, memref<1x8x?x64xbf16>)
+      outs(%o, %o, %o : memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>)
+      schedule(#attn_tile.gradient<rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>, keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>, queries = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, split_items = 132>>)
+  return
+}

@@ -149,18 +149,6 @@ func.func @f(%x: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
 
 // -----
 
-func.func @f(%q: tensor<2x4x8x16xf32>, %k: tensor<2x3x8x16xf32>,
-                    %map: tensor<4xi32>) -> tensor<2x4x8x16xf32> {
-  // expected-error @below {{cannot differentiate 'attn.attention' with a map of heads}}
-  %0 = attn.attention
-      ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x3x8x16xf32>, tensor<2x3x8x16xf32>)
-      outs(%q : tensor<2x4x8x16xf32>) heads(%map : tensor<4xi32>)
-      -> tensor<2x4x8x16xf32>
-  return %0 : tensor<2x4x8x16xf32>
-}
-
-// -----
-
 func.func @f(%t: tensor<8x4xf32>, %q: tensor<1x2x8x16xf32>) -> tensor<1x2x8x16xf32> {
   // expected-error @below {{cannot differentiate 'attn.rope' with respect to 'cos'}}
   %0 = attn.rope %q, %t, %t : tensor<1x2x8x16xf32>, tensor<8x4xf32>, tensor<8x4xf32>

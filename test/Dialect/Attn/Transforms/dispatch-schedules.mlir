@@ -83,3 +83,69 @@ func.func @plain(%q: memref<1x2x?x64xf32>) {
       outs(%q : memref<1x2x?x64xf32>) schedule(#small)
   return
 }
+
+#staged = #attn_tile.by_alignment<aligned = #large, otherwise = #small>
+
+// Where a bias begins, and its rows.
+// CHECK-LABEL: func.func @alignment
+// CHECK-SAME:    %[[Q:[a-z0-9]+]]: memref<1x2x?x64xf32>, %[[BIAS:[a-z0-9]+]]: memref<2x?x?xbf16, strided<[?, ?, 1], offset: ?>>
+func.func @alignment(%q: memref<1x2x?x64xf32>, %bias: memref<2x?x?xbf16, strided<[?, ?, 1], offset: ?>>) {
+  // CHECK:      %{{.*}}, %[[OFFSET:.*]], %{{.*}}:3, %[[STRIDES:.*]]:3 = memref.extract_strided_metadata %[[BIAS]]
+  // CHECK:      %[[POINTER:.*]] = memref.extract_aligned_pointer_as_index %[[BIAS]]
+  // CHECK:      %[[BYTES:.*]] = arith.muli %[[OFFSET]], %{{.*}} : index
+  // CHECK:      %[[FIRST:.*]] = arith.ori %{{.*}}, %[[BYTES]] : index
+  // CHECK:      %[[HEAD:.*]] = arith.muli %[[STRIDES]]#0, %{{.*}} : index
+  // CHECK:      %[[A:.*]] = arith.ori %[[FIRST]], %[[HEAD]] : index
+  // CHECK:      %[[ROW:.*]] = arith.muli %[[STRIDES]]#1, %{{.*}} : index
+  // CHECK:      %[[B:.*]] = arith.ori %[[A]], %[[ROW]] : index
+  // CHECK:      %[[LOW:.*]] = arith.andi %[[B]], %{{.*}} : index
+  // CHECK:      %[[ALIGNED:.*]] = arith.cmpi eq, %[[LOW]], %{{.*}} : index
+  // CHECK:      scf.if %[[ALIGNED]] {
+  // CHECK-NEXT:   attn.attention {{.*}} schedule(#attn_tile.sequential<query_tile = 32
+  // CHECK:      } else {
+  // CHECK-NEXT:   attn.attention {{.*}} schedule(#attn_tile.sequential<query_tile = 16
+  attn.attention ins(%q, %q, %q : memref<1x2x?x64xf32>, memref<1x2x?x64xf32>, memref<1x2x?x64xf32>)
+      outs(%q : memref<1x2x?x64xf32>) schedule(#staged)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %x = memref.load %bias[%h, %i, %j] : memref<2x?x?xbf16, strided<[?, ?, 1], offset: ?>>
+        %y = arith.extf %x : bf16 to f32
+        %r = arith.addf %s, %y : f32
+        attn.yield %r : f32
+      }
+  return
+}
+
+// Nothing is read; rows are known not to be contiguous; there is no memory yet.
+// CHECK-LABEL: func.func @known_alignment
+// CHECK-NOT:     scf.if
+// CHECK:         schedule(#attn_tile.sequential<query_tile = 32
+// CHECK:         schedule(#attn_tile.sequential<query_tile = 16
+func.func @known_alignment(%q: memref<1x2x?x64xf32>, %bias: memref<?x?xf32, strided<[1, ?]>>) {
+  attn.attention ins(%q, %q, %q : memref<1x2x?x64xf32>, memref<1x2x?x64xf32>, memref<1x2x?x64xf32>)
+      outs(%q : memref<1x2x?x64xf32>) schedule(#staged)
+  attn.attention ins(%q, %q, %q : memref<1x2x?x64xf32>, memref<1x2x?x64xf32>, memref<1x2x?x64xf32>)
+      outs(%q : memref<1x2x?x64xf32>) schedule(#staged)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %x = memref.load %bias[%i, %j] : memref<?x?xf32, strided<[1, ?]>>
+        %r = arith.addf %s, %x : f32
+        attn.yield %r : f32
+      }
+  return
+}
+
+// CHECK-LABEL: func.func @alignment_of_tensors
+// CHECK-NOT:     scf.if
+// CHECK:         schedule(#attn_tile.sequential<query_tile = 16
+func.func @alignment_of_tensors(%q: tensor<1x2x?x64xf32>, %bias: tensor<?x?xf32>) -> tensor<1x2x?x64xf32> {
+  %o = attn.attention ins(%q, %q, %q : tensor<1x2x?x64xf32>, tensor<1x2x?x64xf32>, tensor<1x2x?x64xf32>)
+      outs(%q : tensor<1x2x?x64xf32>) schedule(#staged)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %x = tensor.extract %bias[%i, %j] : tensor<?x?xf32>
+        %r = arith.addf %s, %x : f32
+        attn.yield %r : f32
+      } -> tensor<1x2x?x64xf32>
+  return %o : tensor<1x2x?x64xf32>
+}

@@ -21,7 +21,7 @@
 // CHECK:           tensor.extract %{{.*}}[%[[I]], %[[PAIR]]] : tensor<4096x32xf32>
 // CHECK:           attn.yield
 // REMARK: 'attn.rope' became part of reading the queries, saves {{[1-9][0-9.]*}} us
-// REMARK: 'attn.rope' stays: each element is read 4 times, to compute it as often would take {{.*}} us, and by itself it takes {{.*}} us
+// REMARK: 'attn.rope' stays: each element is read 8 times, to compute it as often would take {{.*}} us, and by itself it takes {{.*}} us
 func.func @rope_and_norm(%q: tensor<1x16x512x64xbf16>, %k: tensor<1x16x512x64xbf16>, %v: tensor<1x16x512x64xbf16>,
     %cos: tensor<4096x32xf32>, %sin: tensor<4096x32xf32>, %w: tensor<64xf32>) -> tensor<1x16x512x64xbf16> {
   %e = tensor.empty() : tensor<1x16x512x64xbf16>

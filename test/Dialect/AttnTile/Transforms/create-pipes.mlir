@@ -3,6 +3,8 @@
 // RUN:   | FileCheck %s --check-prefix=STAGES
 // RUN: attn-opt %s -attn-tile-create-pipes='read-once-stages=1 max-packed-bytes=16383' -split-input-file \
 // RUN:   | FileCheck %s --check-prefix=SCARCE
+// RUN: attn-opt %s -attn-tile-create-pipes='score-stages=1' -split-input-file \
+// RUN:   | FileCheck %s --check-prefix=SCORES
 // RUN: attn-opt %s -attn-tile-create-pipes -split-input-file \
 // RUN:   --remarks-filter='attn-tile.*' --remark-format=emitRemark 2>&1 >/dev/null \
 // RUN:   | FileCheck %s --check-prefix=REMARK
@@ -292,6 +294,61 @@ attn_tile.kernel @scarce(%a: memref<?x128xf16>, %b: memref<?x64xf16>, %once: mem
         iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
         %p, %v, %zero1 : vector<64x16xf16>, vector<16x64xf16> into vector<64x64xf32>
     attn_tile.add_packed %o to %sums[%t, %c0] : vector<64x64xf32> to memref<?x64xf32>
+  }
+  attn_tile.return
+}
+
+// -----
+
+#rows = affine_map<(m, n, k) -> (m, k)>
+#keys = affine_map<(m, n, k) -> (n, k)>
+#result = affine_map<(m, n, k) -> (m, n)>
+
+// Tiles that maps read share a pipe, too, and are read before the wait for the
+// product that is changed; without stages for them they are loaded as they were.
+
+// CHECK-LABEL:  attn_tile.kernel @mapped
+// CHECK-COUNT-2:  attn_tile.load
+// SCORES-LABEL: attn_tile.kernel @mapped
+// SCORES:         %[[PIPE:.*]] = attn_tile.create_pipe : <64x16xbf16, stages = 1>
+// SCORES-NOT:     attn_tile.create_pipe : <64x16xbf16
+// SCORES:         attn_tile.acquire %[[PIPE]]
+// SCORES:         attn_tile.wait %[[PIPE]]
+// SCORES:         scf.for %[[T:.*]] =
+// SCORES:           %[[START:.*]] = attn_tile.mma_start
+// SCORES:           %[[A:.*]] = attn_tile.acquire %[[PIPE]][%[[T]]]
+// SCORES-NEXT:      attn_tile.copy %{{.*}} to %[[A]]
+// SCORES-NEXT:      attn_tile.commit %[[A]]
+// SCORES-NEXT:      %[[B:.*]] = attn_tile.wait %[[PIPE]][%[[T]]]
+// SCORES-NEXT:      %[[TILE:.*]] = attn_tile.read %[[B]] : <64x16xbf16> -> vector<64x16xbf16>
+// SCORES-NEXT:      attn_tile.release %[[B]]
+// SCORES-NEXT:      %[[S:.*]] = attn_tile.mma_wait %[[START]]
+// SCORES:           attn_tile.map %[[S]] at({{.*}} with(%[[TILE]] :
+attn_tile.kernel @mapped(%q: vector<64x32xbf16>, %key: memref<?x32xbf16>, %bias: memref<?x?xbf16>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %zeros = arith.constant dense<0.0> : vector<64x16xf32>
+  %k0 = attn_tile.load %key[%c0, %c0] stream(%c0 of %n) : memref<?x32xbf16> -> vector<16x32xbf16>
+  %s0 = vector.contract {indexing_maps = [#rows, #keys, #result],
+      iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+      %q, %k0, %zeros : vector<64x32xbf16>, vector<16x32xbf16> into vector<64x16xf32>
+  %b0 = attn_tile.load %bias[%c0, %c0] stream(%c0 of %n) : memref<?x?xbf16> -> vector<64x16xbf16>
+  %r0 = attn_tile.map %s0 at(%c0, %c0, %c0, %c0) lengths(%n, %n) with(%b0 : vector<64x16xbf16>) : vector<64x16xf32> {
+  ^bb0(%x: f32, %b: index, %h: index, %i: index, %j: index, %y: bf16):
+    %z = arith.extf %y : bf16 to f32
+    attn_tile.yield %z : f32
+  }
+  scf.for %t = %c1 to %n step %c1 {
+    %kt = attn_tile.load %key[%t, %c0] stream(%t of %n) : memref<?x32xbf16> -> vector<16x32xbf16>
+    %s = vector.contract {indexing_maps = [#rows, #keys, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %q, %kt, %zeros : vector<64x32xbf16>, vector<16x32xbf16> into vector<64x16xf32>
+    %bt = attn_tile.load %bias[%c0, %t] stream(%t of %n) : memref<?x?xbf16> -> vector<64x16xbf16>
+    %r = attn_tile.map %s at(%c0, %c0, %c0, %t) lengths(%n, %n) with(%bt : vector<64x16xbf16>) : vector<64x16xf32> {
+    ^bb0(%x: f32, %b: index, %h: index, %i: index, %j: index, %y: bf16):
+      %z = arith.extf %y : bf16 to f32
+      attn_tile.yield %z : f32
+    }
   }
   attn_tile.return
 }

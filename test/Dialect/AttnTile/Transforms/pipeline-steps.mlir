@@ -172,6 +172,87 @@ attn_tile.kernel @registers(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums
 
 // -----
 
+// With dropout weights are dropped before the gradients of weights are waited for.
+// The next decisions are made between the next products, when sums have left
+// their registers.
+
+// REMARK:        Function=dropped | Remark="begins the next step early"
+
+// CHECK-LABEL: attn_tile.kernel @dropped(
+// CHECK:           memref.load
+// CHECK:           scf.for {{.*}}iter_args(%{{[^,]+}}, %{{[^,]+}}, %[[P:[^ ]+]] = %{{[^,]+}}, %[[D:[^ ]+]] = %{{[^,]+}}, %[[DP:[^ ]+]] =
+// CHECK-NEXT:        %[[PT:.*]] = arith.truncf %[[P]]
+// CHECK-NEXT:        %[[KEPT:.*]] = attn_tile.dropout %[[PT]] by %[[D]] weights
+// CHECK-NEXT:        %[[COMMON:.*]] = arith.mulf %[[P]], %{{.*}}
+// CHECK-NEXT:        %[[G:.*]] = attn_tile.mma_wait %[[DP]]
+// CHECK-NEXT:        attn_tile.mma_start %[[KEPT]], %{{.*}} acc
+// CHECK-NEXT:        %[[WIDE:.*]] = arith.extf %[[KEPT]]
+// CHECK-NEXT:        %[[NEGATED:.*]] = arith.negf %[[COMMON]]
+// CHECK-NEXT:        math.fma %[[WIDE]], %[[G]], %[[NEGATED]]
+// CHECK:             attn_tile.mma_start %{{.*}} transpose_lhs
+// CHECK:             attn_tile.mma_start %{{.*}} transpose_rhs
+// CHECK:             attn_tile.mma_start %{{.*}} acc
+// CHECK:             attn_tile.pack
+// CHECK:             %[[Y:.*]] = memref.load
+// CHECK-NEXT:        attn_tile.make_decisions {{.*}} stream(%[[Y]], %[[Y]], %[[Y]], %[[Y]])
+// CHECK:             attn_tile.mma_start %{{.*}} transpose_rhs
+// CHECK:             math.exp2
+// CHECK:             scf.yield
+attn_tile.kernel @dropped(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums: memref<?x64xf32>, %c: vector<128x64xf32>,
+                          %streams: memref<?xi32>, %out: memref<128x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %zero = arith.constant dense<0.0> : vector<128x64xf32>
+  %qp = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
+  %op = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
+  %dsp = attn_tile.create_pipe : !attn_tile.pipe<128x64xbf16, stages = 2>
+  %sp = attn_tile.create_pipe : !attn_tile.pipe<64x64xf32, stages = 1>
+  %r:2 = scf.for %t = %c0 to %n step %c1 iter_args(%dk = %zero, %dv = %zero)
+      -> (vector<128x64xf32>, vector<128x64xf32>) {
+    %row = arith.muli %t, %c64 : index
+    %y = memref.load %streams[%t] : memref<?xi32>
+    %q = attn_tile.wait %qp[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+    %s0 = attn_tile.mma_start %k, %q transpose_rhs
+        : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %o = attn_tile.wait %op[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+    %dp0 = attn_tile.mma_start %k, %o transpose_rhs
+        : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %d = attn_tile.make_decisions at(%row, %c0) stream(%y, %y, %y, %y) by(<p = 1.250000e-01, rng = #attn.arx>)
+        : <128x64, transposed>
+    %s = attn_tile.mma_wait %s0 : !attn_tile.pending<vector<128x64xf32>>
+    %p = math.exp2 %s : vector<128x64xf32>
+    %pt = arith.truncf %p : vector<128x64xf32> to vector<128x64xbf16>
+    %kept = attn_tile.dropout %pt by %d weights : vector<128x64xbf16>, !attn_tile.decisions<128x64, transposed>
+    %dv0 = attn_tile.mma_start %kept, %o acc %dv
+        : vector<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %common = arith.mulf %p, %c : vector<128x64xf32>
+    %negated = arith.negf %common : vector<128x64xf32>
+    %wide = arith.extf %kept : vector<128x64xbf16> to vector<128x64xf32>
+    %dp = attn_tile.mma_wait %dp0 : !attn_tile.pending<vector<128x64xf32>>
+    %ds = math.fma %wide, %dp, %negated : vector<128x64xf32>
+    %dst = arith.truncf %ds : vector<128x64xf32> to vector<128x64xbf16>
+    %dk0 = attn_tile.mma_start %dst, %q acc %dk
+        : vector<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %shared = attn_tile.share %dst in %dsp[%t] : vector<128x64xbf16>, !attn_tile.pipe<128x64xbf16, stages = 2>
+    %dq0 = attn_tile.mma_start %k, %shared transpose_lhs
+        : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<128x64xbf16> -> !attn_tile.pending<vector<64x64xf32>>
+    %dv1 = attn_tile.mma_wait %dv0 : !attn_tile.pending<vector<128x64xf32>>
+    attn_tile.release %o : !attn_tile.buffer<64x64xbf16>
+    %dk1 = attn_tile.mma_wait %dk0 : !attn_tile.pending<vector<128x64xf32>>
+    attn_tile.release %q : !attn_tile.buffer<64x64xbf16>
+    %dq = attn_tile.mma_wait %dq0 : !attn_tile.pending<vector<64x64xf32>>
+    %packed = attn_tile.pack %dq in %sp : vector<64x64xf32>, !attn_tile.pipe<64x64xf32, stages = 1>
+    attn_tile.add_packed %packed to %sums[%row, %c0] : !attn_tile.buffer<64x64xf32> to memref<?x64xf32>
+    scf.yield %dk1, %dv1 : vector<128x64xf32>, vector<128x64xf32>
+  }
+  attn_tile.store %r#0, %out[%c0, %c0] : vector<128x64xf32>, memref<128x64xf32>
+  attn_tile.store %r#1, %out[%c0, %c0] : vector<128x64xf32>, memref<128x64xf32>
+  attn_tile.return
+}
+
+// -----
+
 // A single product has no second one to begin with.
 
 // REMARK: Function=one_product | Remark="a step does not begin with pairs of products"

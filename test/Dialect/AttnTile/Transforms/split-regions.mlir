@@ -1,4 +1,6 @@
 // RUN: attn-opt %s --pass-pipeline='builtin.module(attn_tile.kernel(attn-tile-split-regions))' --split-input-file | FileCheck %s
+// RUN: attn-opt %s --pass-pipeline='builtin.module(attn_tile.kernel(attn-tile-split-regions{stream-tiles}))' --split-input-file \
+// RUN:   | FileCheck %s --check-prefix=STREAM
 
 // A read at (query, key) is a tile before the map, a read at the query a vector
 // of rows before the loop; so is what it is indexed by.
@@ -130,6 +132,77 @@ attn_tile.kernel @booleans(%s: vector<64x48xf32>, %flags: memref<?x?xi1>, %i0: i
     %flag = memref.load %flags[%q, %k] : memref<?x?xi1>
     %y = arith.select %flag, %x, %zero : f32
     attn_tile.yield %y : f32
+  }
+  attn_tile.return
+}
+
+// -----
+
+// A tile of a stream is at the place of the keys in theirs. Of tables, of others
+// than floats, of a source that is read twice and without a stream of keys it is
+// loaded by itself.
+
+#rows = affine_map<(m, n, k) -> (m, k)>
+#keys = affine_map<(m, n, k) -> (n, k)>
+#result = affine_map<(m, n, k) -> (m, n)>
+
+// CHECK-LABEL:  attn_tile.kernel @streams(
+// CHECK-NOT:      attn_tile.load {{.*}}memref<8x?x?xbf16{{.*}}stream
+// STREAM-LABEL: attn_tile.kernel @streams(
+// STREAM-SAME:    %{{.*}}, %{{.*}}, %[[BIAS:.*]]: memref<8x?x?xbf16>, %[[OTHER:.*]]: memref<?x?xf32>, %[[CODES:.*]]: memref<?x?xi8>, %[[COLUMNS:.*]]: memref<?x?xf16, strided<[1, ?]>>, %[[B:.*]]: index, %[[H:.*]]: index, %[[I:.*]]: index, %[[N:.*]]: index)
+// STREAM:         scf.for %[[T:.*]] =
+// STREAM:           %[[J:.*]] = arith.muli %[[T]]
+// STREAM:           attn_tile.load %[[BIAS]][%[[H]], %[[I]], %[[J]]] stream(%[[T]] of %[[N]]) : memref<8x?x?xbf16> -> vector<64x48xbf16>
+// STREAM:           attn_tile.load %[[BIAS]][%{{.*}}, %[[I]], %[[J]]] unaligned : memref<8x?x?xbf16> -> vector<64x48xbf16>
+// STREAM:           attn_tile.load %[[OTHER]][%[[I]], %[[J]]] stream(%[[T]] of %[[N]]) : memref<?x?xf32> -> vector<64x48xf32>
+// STREAM:           attn_tile.load %[[CODES]][%[[I]], %[[J]]] unaligned
+// STREAM:           attn_tile.load %[[COLUMNS]][%[[I]], %[[J]]] unaligned
+attn_tile.kernel @streams(%q: vector<64x16xbf16>, %key: memref<?x16xbf16>, %bias: memref<8x?x?xbf16>, %other: memref<?x?xf32>,
+                          %codes: memref<?x?xi8>, %columns: memref<?x?xf16, strided<[1, ?]>>,
+                          %b0: index, %h0: index, %i0: index, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c48 = arith.constant 48 : index
+  %zeros = arith.constant dense<0.0> : vector<64x48xf32>
+  scf.for %t = %c0 to %n step %c1 {
+    %j0 = arith.muli %t, %c48 : index
+    %kt = attn_tile.load %key[%j0, %c0] stream(%t of %n) : memref<?x16xbf16> -> vector<48x16xbf16>
+    %s = vector.contract {indexing_maps = [#rows, #keys, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %q, %kt, %zeros : vector<64x16xbf16>, vector<48x16xbf16> into vector<64x48xf32>
+    %r = attn_tile.map %s at(%b0, %h0, %i0, %j0) lengths(%n, %n) : vector<64x48xf32> {
+    ^bb0(%x: f32, %b: index, %h: index, %q0: index, %k: index):
+      %zero = arith.constant 0 : index
+      %y0 = memref.load %bias[%h, %q0, %k] : memref<8x?x?xbf16>
+      %y1 = memref.load %bias[%zero, %q0, %k] : memref<8x?x?xbf16>
+      %y2 = memref.load %other[%q0, %k] : memref<?x?xf32>
+      %y3 = memref.load %codes[%q0, %k] : memref<?x?xi8>
+      %y4 = memref.load %columns[%q0, %k] : memref<?x?xf16, strided<[1, ?]>>
+      %z0 = arith.extf %y0 : bf16 to f32
+      %z1 = arith.extf %y1 : bf16 to f32
+      %z3 = arith.sitofp %y3 : i8 to f32
+      %z4 = arith.extf %y4 : f16 to f32
+      %u0 = arith.addf %x, %z0 : f32
+      %u1 = arith.addf %u0, %z1 : f32
+      %u2 = arith.addf %u1, %y2 : f32
+      %u3 = arith.addf %u2, %z3 : f32
+      %u4 = arith.addf %u3, %z4 : f32
+      attn_tile.yield %u4 : f32
+    }
+  }
+  attn_tile.return
+}
+
+// -----
+
+// STREAM-LABEL: attn_tile.kernel @no_stream(
+// STREAM:         attn_tile.load %{{.*}} unaligned
+attn_tile.kernel @no_stream(%s: vector<64x48xf32>, %bias: memref<?x?xbf16>, %i: index, %n: index) {
+  %r = attn_tile.map %s at(%i, %i, %i, %i) lengths(%n, %n) : vector<64x48xf32> {
+  ^bb0(%x: f32, %b: index, %h: index, %q: index, %k: index):
+    %y = memref.load %bias[%q, %k] : memref<?x?xbf16>
+    %z = arith.extf %y : bf16 to f32
+    attn_tile.yield %z : f32
   }
   attn_tile.return
 }

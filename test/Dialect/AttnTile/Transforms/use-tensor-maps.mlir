@@ -1,4 +1,8 @@
 // RUN: attn-opt %s -attn-tile-use-tensor-maps | FileCheck %s
+// RUN: attn-opt %s -attn-tile-use-tensor-maps=l2-promotion=128 | FileCheck %s --check-prefix=PROMOTION
+
+// PROMOTION-LABEL: func.func @launch
+// PROMOTION:         attn_tile.make_tensor_map %{{.*}} {l2_promotion = 128 : i64} : memref<?x32xf32> -> <2, 16x32xf32>
 
 // `k` is still passed, since its size is read; `q` is not. `k` is copied to
 // buffers of two heights, so it has two maps.

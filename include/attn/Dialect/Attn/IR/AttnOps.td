@@ -80,6 +80,14 @@ def Attn_MaskTensor
                       ".isSignlessInteger(32)">]>,
            "4-D tensor or memref of i32 values">;
 
+/// i32, four dimensions: batch, head, tiles of queries, what is planned.
+def Attn_PlanTensor
+    : Type<And<[Or<[AnyRankedTensor.predicate, AnyMemRef.predicate]>,
+                CPred<"::llvm::cast<::mlir::ShapedType>($_self).getRank() == 4">,
+                CPred<"::llvm::cast<::mlir::ShapedType>($_self).getElementType()"
+                      ".isSignlessInteger(32)">]>,
+           "4-D tensor or memref of i32 values">;
+
 /// i32, any number of dimensions.
 def Attn_MaskRead
     : Type<And<[Or<[AnyRankedTensor.predicate, AnyMemRef.predicate]>,
@@ -153,6 +161,12 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     Masks that data decides, such as `#attn.documents`, refer to operands of
     `reads` by their number. They are read when the operation runs, on the device
     that runs it. They cannot be used with `sequences`.
+
+    `plan` holds what `attn.plan_mask` found out about the same mask, for the same
+    lengths and the same `schedule`: which tiles of pairs hold what. Kernels of masks
+    that read tensors walk over it; without it they have it made first, whenever
+    the operation runs. It has no influence on the meaning, but must belong to the mask: with
+    the plan of another one the results are any.
 
     `sinks` holds a logit for each query head that takes part in the softmax
     beside the scores and has no value, so that a row may attend to nothing:
@@ -326,6 +340,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
                        Optional<Attn_RngState>:$seed,
                        Optional<Attn_RngState>:$offset,
                        Optional<Attn_MaskTensor>:$dropout_mask,
+                       Optional<Attn_PlanTensor>:$plan,
                        OptionalAttr<Attn_SequenceLayoutAttr>:$sequence_layout,
                        OptionalAttr<F32Attr>:$scale,
                        OptionalAttr<Attn_MaskAttrInterface>:$mask,
@@ -348,6 +363,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
         `:` type($query_sequences) `,` type($key_sequences) `)`)?
     (`scale` `(` $scale^ `)`)? (`mask` `(` $mask^ `)`)?
     (`reads` `(` $mask_reads^ `:` type($mask_reads) `)`)?
+    (`plan` `(` $plan^ `:` type($plan) `)`)?
     (`dropout` `(` $dropout^ `,` $seed `,` $offset `:` type($seed) `,` type($offset) `)`)?
     (`dropout_mask` $mask_layout `(` $dropout_mask^ `:` type($dropout_mask) `)`
         `p` `(` $drop_probability `)`)?
@@ -601,6 +617,78 @@ def Attn_DropoutMaskOp : Attn_Op<"dropout_mask", [
   }];
 }
 
+def Attn_PlanMaskOp : Attn_Op<"plan_mask", [
+    SingleBlock, RecursiveMemoryEffects,
+    DestinationStyleOpInterface,
+    DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>,
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
+    DeclareOpInterfaceMethods<ConditionallySpeculatable>,
+    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
+  let summary = "which tiles a mask that reads tensors keeps";
+  let description = [{
+    Finds out, once for all attentions that have this mask, these lengths and this
+    schedule, what `attn.attention` would find out each time it runs: which
+    tiles of pairs hold none that attends (empty), some (masked), or only such pairs
+    (full). `mask` and `keep` are those of `attn.attention` with no operands to
+    read by number (see `attn-expand-masks`). `attn-plan-masks` writes the operation.
+
+    For tiles of `M` queries and `N` keys, those of the schedule, `plan` is of `i32`
+    and of shape `[B, H, ceil(queries / M), ceil(keys / N) + 4]`, where `H` is the
+    number of query heads, or 1 if the mask does not depend on the head. Of a
+    choice of schedules, `M` and `N` are the smallest ones, and a plan for larger
+    tiles begins where it would.
+
+    | entry of `plan[b, h, r]` | is |
+    |---|---|
+    | 0 | the row of tiles that work item `r` takes: rows with short lists come first |
+    | 1 | the number of masked tiles of row `r` |
+    | 2 | the number of its tiles that are not empty |
+    | 3, ... | its masked tiles, by number |
+    | ..., last | its full tiles, from the end on; tile 0 if there is none |
+
+    ```mlir
+    %plan = attn.plan_mask sizes(%batch, %queries, %keys)
+        outs(%init : tensor<?x1x?x?xi32>) mask(#attn.causal)
+        schedule(#attn_tile.sequential<query_tile = 64, key_tile = 64>)
+        keep {
+        ^bb0(%b: index, %h: index, %i: index, %j: index):
+          %x = tensor.extract %ids[%b, %i] : tensor<?x?xi32>
+          %y = tensor.extract %ids[%b, %j] : tensor<?x?xi32>
+          %same = arith.cmpi eq, %x, %y : i32
+          attn.yield %same : i1
+        } -> tensor<?x1x?x?xi32>
+    ```
+  }];
+  let arguments = (ins Index:$batch, Index:$queries, Index:$keys,
+                       Attn_PlanTensor:$out,
+                       OptionalAttr<Attn_MaskAttrInterface>:$mask,
+                       OptionalAttr<Attn_AnyScheduleAttr>:$schedule);
+  let results = (outs Optional<AnyRankedTensor>:$result);
+  let regions = (region SizedRegion<1>:$keep_region);
+  let assemblyFormat = [{
+    `sizes` `(` $batch `,` $queries `,` $keys `)`
+    `outs` `(` $out `:` type($out) `)` (`mask` `(` $mask^ `)`)?
+    (`schedule` `(` $schedule^ `)`)? attr-dict-with-keyword
+    `keep` custom<ClosedRegion>($keep_region) (`->` type($result)^)?
+  }];
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Entries of a row beside one for each tile.
+    static constexpr int64_t extraEntries = 4;
+    /// Queries and keys of the tiles of a plan for kernels with `schedule`.
+    static std::pair<int64_t, int64_t> getTiles(::mlir::Attribute schedule);
+
+    /// Whether the operands are memrefs.
+    bool isBufferized() {
+      return ::llvm::isa<::mlir::MemRefType>(getOut().getType());
+    }
+
+    /// DestinationStyleOpInterface.
+    ::mlir::MutableOperandRange getDpsInitsMutable() { return getOutMutable(); }
+  }];
+}
+
 def Attn_OverlapOp : Attn_Op<"overlap", [
     RecursiveMemoryEffects, RecursivelySpeculatable, NoRegionArguments]> {
   let summary = "computations that may run at the same time";
@@ -786,11 +874,12 @@ def Attn_PermuteOp : Attn_Op<"permute", [
 
 def Attn_YieldOp : Attn_Op<"yield", [
     Pure, ReturnLike, Terminator,
-    ParentOneOf<["AttentionOp", "AttentionGradOp", "MapHeadsOp", "MatmulOp"]>]> {
+    ParentOneOf<["AttentionOp", "AttentionGradOp", "MapHeadsOp", "MatmulOp",
+                 "PlanMaskOp"]>]> {
   let summary = "result of a region";
   let description = [{
-    Ends a region of `attn.attention`, `attn.attention_grad`, `attn.map_heads` or
-    `attn.matmul` and yields its one scalar: the new score, an `f32`, from the score region;
+    Ends a region of `attn.attention`, `attn.attention_grad`, `attn.map_heads`,
+    `attn.matmul` or `attn.plan_mask` and yields its one scalar: the new score, an `f32`, from the score region;
     whether the pair attends, an `i1`, from the keep region; the gradient of the
     score before the score region, an `f32`, from the `score_grad` region; the
     element, an `f32`, from the others.

@@ -50,6 +50,10 @@ struct KeyTileBounds {
   bool sharesWeights = false;
   /// Bytes that are read and held for each score.
   int64_t scoreBytes = 0;
+  /// Bytes of an element of each array that tiles of scores are read of through
+  /// pipes, and stages of these.
+  SmallVector<int64_t> stagedScoreBytes;
+  int64_t scoreStages = 0;
   /// Registers of a thread that may hold tiles, and bytes for tiles.
   int64_t registers = 0;
   int64_t sharedBytes = 0;

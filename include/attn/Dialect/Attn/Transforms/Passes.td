@@ -49,7 +49,10 @@ def DispatchSchedulesPass
     Replaces each `attn.attention` whose schedule is `#attn.by_query_length` by
     a conditional on the number of queries with an attention for each of the
     two schedules, or by the one that applies if that number is static. Of
-    packed sequences it is the mean number, of padded ones the largest.
+    packed sequences it is the mean number, of padded ones the largest. Of those
+    whose schedule is `#attn_tile.by_alignment` the condition is that what the
+    score region reads at the query and the key, and its rows, begin at multiples
+    of 16 bytes.
 
     ```mlir
     %n = memref.dim %q, %c2 : memref<?x32x?x64xbf16>
@@ -257,9 +260,7 @@ def AttnFusePass : Pass<"attn-fuse"> {
     of keys smaller. The model of the kernel's time decides. Keys and values are
     read by many work items: a remark says by how many, and what a pass of their
     own takes. `attn.rope` and `attn.rms_norm` elsewhere become `attn.map_heads`,
-    too. Without `elements`, that is all that is done of this: the pipelines of GPUs
-    leave it out, where kernels with these regions assemble without spills but have
-    not been run.
+    too. Without `elements`, that is all that is done of this.
 
     An order of dimensions is read and written in place where channels lie side
     by side in rows of a multiple of 16 bytes, and where nothing else needs the
@@ -587,6 +588,42 @@ def AttnCheckRegionsPass : Pass<"attn-check-regions"> {
       ...
     ```
   }];
+}
+
+def AttnPlanMasksPass : Pass<"attn-plan-masks", "::mlir::ModuleOp"> {
+  let summary = "find out once what masks that read tensors keep";
+  let description = [{
+    Attentions on tensors that have the same mask, lengths and schedule get one
+    `attn.plan_mask` before them. That of one attention alone is left to its lowering,
+    which makes it each time the attention runs.
+
+    With `outline`, callers keep plans: a public function `f` with such attentions gets
+    an argument for each plan, behind those that it has, and `f_plan`, with the
+    arguments that `f` had, returns the plans.
+
+    ```mlir
+    func.func @f(%q: tensor<...>, ..., %ids: tensor<?x?xi32>) -> tensor<...>
+    // becomes
+    func.func @f_plan(%q: tensor<...>, ..., %ids: tensor<?x?xi32>)
+        -> (tensor<?x1x?x?xi32> {attn.name = "plan"})
+    func.func @f(%q: tensor<...>, ..., %ids: tensor<?x?xi32>,
+                 %plan: tensor<?x1x?x?xi32> {attn.name = "plan"}) -> tensor<...>
+    ```
+
+    A plan holds as long as what the mask reads and the lengths do not change: of `q`
+    and the other operands of attention `f_plan` reads the sizes alone. Functions with
+    control flow, and attentions in regions of other operations, stay as they are.
+    Schedules must have been chosen, and masks expanded.
+  }];
+  let options = [
+    Option<"outline", "outline", "bool", /*default=*/"false",
+           "Make plans arguments of functions">,
+  ];
+  let statistics = [
+    Statistic<"numPlans", "num-plans", "Number of plans made">,
+  ];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::tensor::TensorDialect"];
 }
 
 def AttnPrintMaskMapPass : Pass<"attn-print-mask-map"> {

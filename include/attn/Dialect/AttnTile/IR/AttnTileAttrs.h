@@ -23,4 +23,10 @@
 #define GET_ATTRDEF_CLASSES
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h.inc"
 
+namespace mlir::attn_tile {
+/// Whether tensor maps may fetch blocks of this many bytes to the second level
+/// cache.
+bool isL2Promotion(int64_t bytes);
+} // namespace mlir::attn_tile
+
 #endif // ATTN_DIALECT_ATTNTILE_IR_ATTNTILEATTRS_H

@@ -76,19 +76,27 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
     Shah et al. 2024). `ping_pong` lets two consumers take turns on the tensor
     cores. `traversal` and `interleave` are the options of
     `attn-tile-set-traversal`; `lazy_rescale` skips rescaling by one;
-    `query_stages` lets a persistent group load the next item's queries early.
+    `delay_rescale` leaves rescaling to the next step, beside its first product
+    (`attn-tile-rotate-loops`); `query_stages` lets a persistent group load the
+    next item's queries early.
+    With `score_stages`, tiles that a change of scores reads at the query and the
+    key, such as a bias, go through pipes of that many stages, too, which asks for
+    rows of whole 16 bytes in memory.
 
     Where the grid is small, as in decoding, `split_items` says how many work
     items there should be: as long as there are no more, several share the keys
     of one tile of queries, and a small kernel merges what they compute
     (FlashDecoding, Dao et al. 2023). With `pack_heads`, for a single query, the
-    query heads that share a key head fill the rows of one tile.
+    query heads that share a key head fill the rows of one tile. `l2_promotion`
+    is that of `attn_tile.make_tensor_map`. `groups` groups share the registers
+    of a multiprocessor, so that one begins or ends while another one computes.
 
     ```mlir
     #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2,
         consumers = 2, ping_pong = true, traversal = persistent>
     #attn_tile.warp_specialized<query_tile = 64, key_tile = 128, stages = 3,
-        consumers = 1, traversal = grid, split_items = 132, pack_heads = true>
+        consumers = 1, traversal = grid, split_items = 132, pack_heads = true,
+        l2_promotion = 128>
     ```
   }];
   let parameters = (ins "int64_t":$query_tile, "int64_t":$key_tile,
@@ -98,11 +106,35 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
                             "TraversalKind::Persistent">:$traversal,
                         DefaultValuedParameter<"int64_t", "1">:$interleave,
                         DefaultValuedParameter<"bool", "false">:$lazy_rescale,
+                        DefaultValuedParameter<"bool", "false">:$delay_rescale,
                         DefaultValuedParameter<"int64_t", "1">:$query_stages,
                         DefaultValuedParameter<"int64_t", "0">:$split_items,
-                        DefaultValuedParameter<"bool", "false">:$pack_heads);
+                        DefaultValuedParameter<"bool", "false">:$pack_heads,
+                        DefaultValuedParameter<"int64_t", "0">:$score_stages,
+                        DefaultValuedParameter<"int64_t", "256">:$l2_promotion,
+                        DefaultValuedParameter<"int64_t", "1">:$groups);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
+}
+
+def AttnTile_ByAlignmentAttr : AttnTile_Attr<"ByAlignment", "by_alignment",
+    []> {
+  let summary = "one of two schedules, by where tiles begin that scores read";
+  let description = [{
+    `aligned` where the bytes of all arrays that a change of scores reads at the
+    query and the key begin at multiples of 16, and so do their rows; `otherwise`
+    where they do not. Bulk copies can fill pipes with such arrays alone.
+    `attn-dispatch-schedules` turns it into a choice at run time.
+
+    ```mlir
+    #attn_tile.by_alignment<
+        aligned = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, score_stages = 2>,
+        otherwise = #attn_tile.warp_specialized<query_tile = 128, key_tile = 112, stages = 2, consumers = 2>>
+    ```
+  }];
+  let parameters = (ins "::mlir::attn::ScheduleAttrInterface":$aligned,
+                        "::mlir::attn::ScheduleAttrInterface":$otherwise);
+  let assemblyFormat = "`<` struct(params) `>`";
 }
 
 def AttnTile_KeyStationaryAttr : AttnTile_Attr<"KeyStationary",

@@ -92,30 +92,62 @@ def AttnTile_LaunchOp : AttnTile_Op<"launch", [
     reads its place with `attn_tile.program_id`. With `groups_per_multiprocessor`
     the first grid dimension is an upper bound: no more groups are launched than
     fit on the device that many to a multiprocessor. With `on` it runs on that
-    stream, else on the one that the function's caller gives.
+    stream, else on the one that the function's caller gives. With `early` it
+    may begin while what is before it on the stream still runs: the kernel must
+    do all that depends on that after `attn_tile.await_launches`.
 
     ```mlir
     attn_tile.launch @fwd grid(%n, %c1, %c1) args(%q, %k) : memref<?xf32>, memref<?xf32>
+    attn_tile.launch @merge early args(%q, %k) : memref<?xf32>, memref<?xf32>
     ```
   }];
   let arguments = (ins SymbolRefAttr:$kernel, Variadic<Index>:$grid,
                        Variadic<AnyType>:$kernel_operands,
                        OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$groups_per_multiprocessor,
-                       Optional<AttnTile_StreamType>:$stream);
+                       Optional<AttnTile_StreamType>:$stream, UnitAttr:$early);
   let builders = [
     OpBuilder<(ins "::mlir::SymbolRefAttr":$kernel, "::mlir::ValueRange":$grid,
                    "::mlir::ValueRange":$kernel_operands,
                    "::mlir::IntegerAttr":$groups_per_multiprocessor), [{
       build($_builder, $_state, kernel, grid, kernel_operands,
-            groups_per_multiprocessor, /*stream=*/::mlir::Value());
+            groups_per_multiprocessor, /*stream=*/::mlir::Value(),
+            /*early=*/::mlir::UnitAttr());
     }]>,
   ];
   let assemblyFormat = [{
-    $kernel (`on` `(` $stream^ `)`)? (`grid` `(` $grid^ `)`)?
+    $kernel (`early` $early^)? (`on` `(` $stream^ `)`)?
+    (`grid` `(` $grid^ `)`)?
     (`groups_per_multiprocessor` `(` $groups_per_multiprocessor^ `)`)?
     `args` `(` ($kernel_operands^ `:` type($kernel_operands))? `)` attr-dict
   }];
   let hasVerifier = 1;
+}
+
+def AttnTile_AllowLaunchesOp : AttnTile_Op<"allow_launches"> {
+  let summary = "lets the next kernel begin";
+  let description = [{
+    Once each group of the kernel has come here, or has ended, a kernel that is
+    launched `early` after it may begin. What this kernel does later is seen
+    there only after `attn_tile.await_launches`.
+
+    ```mlir
+    attn_tile.allow_launches
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+def AttnTile_AwaitLaunchesOp : AttnTile_Op<"await_launches"> {
+  let summary = "waits for the kernels before this one";
+  let description = [{
+    Waits until all that is before the launch of this kernel on its stream is
+    done, and its stores can be seen. Does nothing if the launch is not `early`.
+
+    ```mlir
+    attn_tile.await_launches
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
 }
 
 def AttnTile_ForkStreamOp : AttnTile_Op<"fork_stream"> {
@@ -1018,16 +1050,21 @@ def AttnTile_ClearOp : AttnTile_Op<"clear", [
 
 def AttnTile_ReadOp : AttnTile_Op<"read", [
     MemoryEffects<[MemRead]>]> {
-  let summary = "reads a row from a full stage";
+  let summary = "reads a tile from a full stage";
   let description = [{
+    Each thread reads what it holds of the tile; of a single row, the columns that
+    it holds of every row.
+
     ```mlir
     %row = attn_tile.read %b
         : !attn_tile.buffer<1x64xf32> -> vector<1x64xf32>
+    %tile = attn_tile.read %c
+        : !attn_tile.buffer<128x64xbf16> -> vector<128x64xbf16>
     ```
   }];
   let arguments = (ins AttnTile_BufferType:$buffer);
-  let results = (outs VectorOfRankAndType<[2], [AnyFloat]>:$row);
-  let assemblyFormat = "$buffer attr-dict `:` type($buffer) `->` type($row)";
+  let results = (outs VectorOfRankAndType<[2], [AnyFloat]>:$tile);
+  let assemblyFormat = "$buffer attr-dict `:` type($buffer) `->` type($tile)";
   let hasVerifier = 1;
 }
 
@@ -1080,18 +1117,29 @@ def AttnTile_ShareOp : AttnTile_Op<"share", [
   let hasVerifier = 1;
 }
 
+/// Bytes; those that the CUDA driver knows.
+def AttnTile_L2PromotionAttr
+    : ConfinedAttr<I64Attr, [AttrConstraint<
+        CPred<"::mlir::attn_tile::isL2Promotion(::llvm::cast<::mlir::IntegerAttr>($_self).getInt())">,
+        "whose value is 0, 64, 128 or 256">]>;
+
 def AttnTile_MakeTensorMapOp : AttnTile_Op<"make_tensor_map", [
     MemoryEffects<[MemRead]>]> {
   let summary = "describes a memref for bulk copies";
   let description = [{
-    Host side; uses sizes and strides of the memref at run time.
+    Host side; uses sizes and strides of the memref at run time. What is read
+    through the map is fetched to the second level cache in blocks of
+    `l2_promotion` bytes: larger ones suit tiles whose neighbours other groups
+    read soon, smaller ones tiles that are read once, column block by column
+    block.
 
     ```mlir
     %m = attn_tile.make_tensor_map %k
         : memref<?x8x?x128xbf16> -> !attn_tile.tensor_map<4, 176x64xbf16>
     ```
   }];
-  let arguments = (ins AnyMemRef:$source);
+  let arguments = (ins AnyMemRef:$source,
+                       DefaultValuedAttr<AttnTile_L2PromotionAttr, "256">:$l2_promotion);
   let results = (outs AttnTile_TensorMapType:$map);
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($map)";
   let hasVerifier = 1;

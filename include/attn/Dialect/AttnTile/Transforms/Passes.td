@@ -24,6 +24,9 @@ def AttnTileSplitRegionsPass
     - A read of `source[..., query, key]`, or of `source[..., query]`, becomes an
       `attn_tile.load` of a tile, or of a vector of rows, and an argument of the
       region of a map.
+      With `stream-tiles`, a tile of 16-bit or 32-bit floats whose rows are
+      contiguous is a tile of a stream, at the place that the keys have in theirs
+      from which the tile of the map is computed, and aligned.
     - The indices of all other reads are bounded by the size of what they read,
       unless their range is known to be within it: a read is never outside,
       whatever the region computes. Positions may go beyond the lengths.
@@ -57,6 +60,8 @@ def AttnTileSplitRegionsPass
   let options = [
     Option<"loadTiles", "load-tiles", "bool", /*default=*/"true",
            "Load tiles and rows; not in transposed maps">,
+    Option<"streamTiles", "stream-tiles", "bool", /*default=*/"false",
+           "Make loads of tiles a stream beside that of the keys">,
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::attn_tile::AttnTileDialect",
                            "::mlir::memref::MemRefDialect"];
@@ -104,10 +109,18 @@ def AttnTileRotateLoopsPass
     of step `t`, so that both can be in flight during the softmax. The chain
     gets a prologue (step 0 without its second product) and an epilogue (the
     last second product). Where decisions of dropout are read, weights are cleared
-    right before the second product, too, while the first is in flight. A chain whose second product reads a tile that the rest
-    of its step reads, too, is left alone, since tiles are loaded once.
+    right before the second product, too, while the first is in flight. With
+    `delay-rescale`, so is the multiplication of the accumulator by a factor for
+    each row: the loop carries the factors. A chain whose second product reads a
+    tile that the rest of its step reads, too, is left alone, since tiles are
+    loaded once.
   }];
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+  let options = [
+    Option<"delayRescale", "delay-rescale", "bool", /*default=*/"false",
+           "Rescale the accumulator in the next step, too">,
+  ];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
+                           "::mlir::scf::SCFDialect"];
 }
 
 def AttnTileLoadAheadPass
@@ -195,6 +208,8 @@ def AttnTileSetTraversalPass
                           "persistent", "a group walks over several items"),
                clEnumValN(::mlir::attn_tile::TraversalKind::Paired, "paired",
                           "a group walks over pairs of items"))}]>,
+    Option<"groups", "groups", "int64_t", /*default=*/"1",
+           "Groups on a multiprocessor, if they are persistent">,
     Option<"interleave", "interleave", "int64_t", /*default=*/"1",
            "Combinations of batch and head that are walked together (0: all)">,
   ];
@@ -214,7 +229,9 @@ def AttnTileCreatePipesPass
     staged; the left-hand side may stay in registers unless it is transposed. An
     operand that is computed, but must be staged, is put into workgroup memory by
     `attn_tile.share`, at the position of a tile that is loaded beside it. Rows of
-    streams beside the tiles are staged as well, and read by `attn_tile.read`.
+    streams beside the tiles are staged as well, and read by `attn_tile.read`. With
+    `score-stages`, so are tiles of streams that `attn_tile.map` alone reads, before
+    the wait for the product that it changes.
     Tiles that are added to packed ones go through a pipe of one stage, unless they
     are too large for that: then operands that are shared have one stage instead of
     two, too. A product that starts from a zero accumulator gets none.
@@ -259,6 +276,8 @@ def AttnTileCreatePipesPass
            "product reads each (0 for those of the others)">,
     Option<"maxPackedBytes", "max-packed-bytes", "int64_t", /*default=*/"32768",
            "Bytes of the largest tile that is added through a pipe">,
+    Option<"scoreStages", "score-stages", "int64_t", /*default=*/"0",
+           "Stages of the pipes of tiles that maps read (0: they have none)">,
   ];
   let statistics = [
     Statistic<"numPipes", "num-pipes", "Number of pipes created">,
@@ -337,12 +356,14 @@ def AttnTileSplitRolesPass
 
     Registers are shared out as the consumers need them (24 and 240 for each
     thread of producer and consumers; 56 and 240 with one consumer, 24 and 160
-    with three), and `layout` of the kernel is set to row blocks over the warps
+    with three; consumers have fewer where several groups share a multiprocessor), and `layout` of the kernel is set to row blocks over the warps
     of the consumers.
   }];
   let options = [
     Option<"consumers", "consumers", "int64_t", /*default=*/"2",
            "Consumer warpgroups">,
+    Option<"groups", "groups", "int64_t", /*default=*/"1",
+           "Groups that share the registers of a multiprocessor">,
   ];
   let dependentDialects = ["::mlir::attn_tile::AttnTileDialect"];
 }
@@ -479,6 +500,42 @@ def AttnTilePingPongPass
   let dependentDialects = ["::mlir::attn_tile::AttnTileDialect"];
 }
 
+def AttnTileOverlapLaunchesPass
+    : Pass<"attn-tile-overlap-launches", "::mlir::ModuleOp"> {
+  let summary = "start small kernels while those before them run";
+  let description = [{
+    A kernel on scalars alone takes about as long to start as to run. Where one
+    is launched right behind a kernel of tiles, it is launched `early`, waits for
+    that one before it does anything, and the other one lets it begin as soon as
+    all of its groups have begun.
+
+    ```mlir
+    attn_tile.kernel @parts(...) { ... }
+    attn_tile.kernel @merge(...) { ... }
+    attn_tile.launch @parts args(...)
+    attn_tile.launch @merge args(...)
+    ```
+    becomes
+    ```mlir
+    attn_tile.kernel @parts(...) {
+      attn_tile.allow_launches
+      ...
+    }
+    attn_tile.kernel @merge(...) {
+      attn_tile.await_launches
+      ...
+    }
+    attn_tile.launch @parts args(...)
+    attn_tile.launch @merge early args(...)
+    ```
+    Kernels are those that `attn-apply-schedules` leaves.
+  }];
+  let statistics = [
+    Statistic<"numEarly", "num-early", "Number of launches made early">,
+  ];
+  let dependentDialects = ["::mlir::attn_tile::AttnTileDialect"];
+}
+
 def AttnTileUseTensorMapsPass
     : Pass<"attn-tile-use-tensor-maps", "::mlir::ModuleOp"> {
   let summary = "make copies to stages use tensor maps";
@@ -490,6 +547,11 @@ def AttnTileUseTensorMapsPass
     heights gets several maps. Memrefs that are used for nothing else are no
     longer passed to the kernel.
   }];
+  let options = [
+    Option<"l2Promotion", "l2-promotion", "int64_t", /*default=*/"256",
+           "Bytes that are fetched to the second level cache at once: 0, 64, "
+           "128 or 256">,
+  ];
   let statistics = [
     Statistic<"numMaps", "num-maps", "Number of tensor maps made">,
   ];

@@ -1,0 +1,79 @@
+//===- OverlapLaunches.cpp - Start small kernels early --------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A kernel that waits for those before it first of all may be launched early
+// wherever it is. Only small ones are: what begins early takes room on the
+// multiprocessors.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/Passes.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/Interfaces/CallInterfaces.h"
+
+namespace mlir::attn_tile {
+#define GEN_PASS_DEF_ATTNTILEOVERLAPLAUNCHESPASS
+#include "attn/Dialect/AttnTile/Transforms/Passes.h.inc"
+} // namespace mlir::attn_tile
+
+using namespace mlir;
+using namespace mlir::attn_tile;
+
+/// Emits an `OpTy` at the start of `kernel`, if there is none.
+template <typename OpTy>
+static void emitAtStart(KernelOp kernel) {
+  Block &entry = kernel.getBody().front();
+  if (!entry.getOps<OpTy>().empty())
+    return;
+  OpBuilder builder = OpBuilder::atBlockBegin(&entry);
+  OpTy::create(builder, kernel.getLoc());
+}
+
+/// Whether `kernel` is small enough to be launched early.
+static bool isSmall(KernelOp kernel) {
+  return isa_and_nonnull<ScalarAttr>(kernel.getScheduleAttr());
+}
+
+namespace {
+struct AttnTileOverlapLaunchesPass
+    : public attn_tile::impl::AttnTileOverlapLaunchesPassBase<
+          AttnTileOverlapLaunchesPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    SymbolTableCollection symbols;
+    auto getKernel = [&](LaunchOp launch) {
+      return dyn_cast_if_present<KernelOp>(
+          symbols.lookupNearestSymbolFrom(launch, launch.getKernelAttr()));
+    };
+    getOperation().walk([&](Block *block) {
+      LaunchOp last;
+      for (Operation &op : *block) {
+        auto launch = dyn_cast<LaunchOp>(op);
+        if (!launch) {
+          // Other work on the stream may be within regions and calls.
+          if (op.getNumRegions() != 0 || isa<CallOpInterface>(op))
+            last = nullptr;
+          continue;
+        }
+        KernelOp kernel = getKernel(launch);
+        KernelOp before = last ? getKernel(last) : nullptr;
+        if (kernel && before && launch.getStream() == last.getStream() &&
+            isSmall(kernel) && !isSmall(before)) {
+          emitAtStart<AwaitLaunchesOp>(kernel);
+          emitAtStart<AllowLaunchesOp>(before);
+          launch.setEarly(true);
+          ++numEarly;
+        }
+        last = launch;
+      }
+    });
+  }
+};
+} // namespace

@@ -1,0 +1,88 @@
+// RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=sm_90a}))' | FileCheck %s
+// RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=sm_90a}))' \
+// RUN:   --remarks-filter='.*' --remark-format=emitRemark -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
+
+// One query for each head of a group: keys are shared, and heads are rows of a tile.
+// CHECK-LABEL: @decode(
+// CHECK: #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, traversal = grid, split_items = 132, pack_heads = true, l2_promotion = 128, groups = 2>
+// REMARK: split_items = 132, pack_heads = true, l2_promotion = 128, groups = 2>: key tile 64 of {{[0-9]+}} schedules that fit, estimated 6{{[0-9]}} us for 1 queries
+func.func @decode(%q: memref<1x32x1x128xbf16>, %k: memref<1x8x65536x128xbf16>, %o: memref<1x32x1x128xbf16>) {
+  attn.attention ins(%q, %k, %k : memref<1x32x1x128xbf16>, memref<1x8x65536x128xbf16>, memref<1x8x65536x128xbf16>)
+      outs(%o : memref<1x32x1x128xbf16>)
+  return
+}
+
+// The number of shares is found out when it runs.
+// CHECK-LABEL: @decode_dynamic(
+// CHECK: split_items = 132, pack_heads = true, l2_promotion = 128, groups = 2>
+func.func @decode_dynamic(%q: memref<?x32x1x128xbf16>, %k: memref<?x8x?x128xbf16>, %o: memref<?x32x1x128xbf16>) {
+  attn.attention ins(%q, %k, %k : memref<?x32x1x128xbf16>, memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>)
+      outs(%o : memref<?x32x1x128xbf16>) mask(#attn.causal)
+  return
+}
+
+// Heads of 64 channels have larger tiles, of 256 channels one group on a multiprocessor.
+// CHECK-LABEL: @decode_d64(
+// CHECK: key_tile = 128, {{.*}}, pack_heads = true, l2_promotion = 128, groups = 2>
+func.func @decode_d64(%q: memref<1x32x1x64xbf16>, %k: memref<1x8x65536x64xbf16>, %o: memref<1x32x1x64xbf16>) {
+  attn.attention ins(%q, %k, %k : memref<1x32x1x64xbf16>, memref<1x8x65536x64xbf16>, memref<1x8x65536x64xbf16>)
+      outs(%o : memref<1x32x1x64xbf16>)
+  return
+}
+
+// CHECK-LABEL: @decode_d256(
+// CHECK: key_tile = 64, {{.*}}, pack_heads = true, l2_promotion = 128>
+func.func @decode_d256(%q: memref<1x32x1x256xbf16>, %k: memref<1x8x65536x256xbf16>, %o: memref<1x32x1x256xbf16>) {
+  attn.attention ins(%q, %k, %k : memref<1x32x1x256xbf16>, memref<1x8x65536x256xbf16>, memref<1x8x65536x256xbf16>)
+      outs(%o : memref<1x32x1x256xbf16>)
+  return
+}
+
+// What is not in the model is chosen by the same rule.
+// CHECK-LABEL: @decode_slopes(
+// CHECK: key_tile = 64, {{.*}}, split_items = 132, pack_heads = true, l2_promotion = 128, groups = 2>
+func.func @decode_slopes(%q: memref<1x32x1x128xbf16>, %k: memref<1x8x65536x128xbf16>, %o: memref<1x32x1x128xbf16>, %slopes: memref<32xf32>) {
+  attn.attention ins(%q, %k, %k : memref<1x32x1x128xbf16>, memref<1x8x65536x128xbf16>, memref<1x8x65536x128xbf16>)
+      outs(%o : memref<1x32x1x128xbf16>)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %slope = memref.load %slopes[%h] : memref<32xf32>
+        %r = arith.mulf %s, %slope : f32
+        attn.yield %r : f32
+      }
+  return
+}
+
+// Keys are not shared beside an epilogue.
+// CHECK-LABEL: @decode_epilogue(
+// CHECK: #attn_tile.warp_specialized<query_tile = 64, {{.*}}consumers = 1
+// CHECK-NOT: split_items
+func.func @decode_epilogue(%q: memref<1x32x1x128xbf16>, %k: memref<1x8x65536x128xbf16>, %o: memref<1x32x1x128xbf16>) {
+  attn.attention ins(%q, %k, %k : memref<1x32x1x128xbf16>, memref<1x8x65536x128xbf16>, memref<1x8x65536x128xbf16>)
+      outs(%o : memref<1x32x1x128xbf16>)
+      epilogue {
+      ^bb0(%x: f32, %b: index, %h: index, %i: index, %d: index):
+        %y = arith.negf %x : f32
+        attn.yield %y : f32
+      }
+  return
+}
+
+// A short sequence has smaller tiles of queries; sharing its keys would take longer.
+// CHECK-LABEL: @short(
+// CHECK: #attn_tile.warp_specialized<query_tile = 64, {{.*}}consumers = 1
+// CHECK-NOT: split_items
+func.func @short(%q: memref<1x8x1024x128xbf16>, %o: memref<1x8x1024x128xbf16>) {
+  attn.attention ins(%q, %q, %q : memref<1x8x1024x128xbf16>, memref<1x8x1024x128xbf16>, memref<1x8x1024x128xbf16>)
+      outs(%o : memref<1x8x1024x128xbf16>)
+  return
+}
+
+// With many keys sharing them is worth the merge.
+// CHECK-LABEL: @many_keys(
+// CHECK: split_items = 132
+func.func @many_keys(%q: memref<1x8x256x128xbf16>, %k: memref<1x8x16384x128xbf16>, %o: memref<1x8x256x128xbf16>) {
+  attn.attention ins(%q, %k, %k : memref<1x8x256x128xbf16>, memref<1x8x16384x128xbf16>, memref<1x8x16384x128xbf16>)
+      outs(%o : memref<1x8x256x128xbf16>)
+  return
+}

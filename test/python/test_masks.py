@@ -1,0 +1,151 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Masks with names: their pairs, their text, and what they refuse."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import attn  # noqa: E402
+from attn import masks  # noqa: E402
+from attn.torch import flex_attention, plan_mask  # noqa: E402
+
+B, H, Q, K, D = 2, 4, 70, 90, 16
+SHIFT = K - Q
+IDS = torch.arange(K, dtype=torch.int32)[None] // 20
+QUERY_IDS = IDS[:, :Q].contiguous()
+BOUNDARIES = torch.tensor([[0, 20, 40, 60, Q]], dtype=torch.int32)
+PARENTS = torch.tensor([[-1, *(number // 2 for number in range(Q - 1))]], dtype=torch.int32)
+OFFSETS = torch.tensor([[[0, 1, 3, 3, 4, 6]]], dtype=torch.int32)
+INDICES = torch.tensor([[[0, 0, 2, 1, 0, 1]]], dtype=torch.int32)
+
+
+def is_ancestor(node, other):
+    while node >= 0:
+        if node == other:
+            return True
+        node = int(PARENTS[0, node])
+    return False
+
+
+ANCESTORS = torch.tensor([[is_ancestor(node, other) for other in range(Q)] for node in range(Q)])
+BLOCKS = torch.zeros(5, 3, dtype=torch.bool)
+for row in range(5):
+    BLOCKS[row, INDICES[0, 0, OFFSETS[0, 0, row] : OFFSETS[0, 0, row + 1]].long()] = True
+
+CASES = {
+    "causal": (masks.causal(), lambda q, k: k <= q + SHIFT),
+    "causal_top_left": (masks.causal("top_left"), lambda q, k: k <= q),
+    "window": (masks.sliding_window(left=9, right=3), lambda q, k: (k >= q + SHIFT - 9) & (k <= q + SHIFT + 3)),
+    "left": (masks.sliding_window(left=9, alignment="top_left"), lambda q, k: k >= q - 9),
+    "dilated": (
+        masks.dilated_window(12, 0, 4),
+        lambda q, k: (k >= q + SHIFT - 12) & (k <= q + SHIFT) & ((q + SHIFT - k) % 4 == 0),
+    ),
+    "prefix": (masks.prefix_lm(33), lambda q, k: (k < 33) | (k <= q + SHIFT)),
+    "blocks": (
+        masks.local_blocks(16, before=1, after=0),
+        lambda q, k: (k // 16 <= (q + SHIFT) // 16) & (k // 16 >= (q + SHIFT) // 16 - 1),
+    ),
+    "chunked": (masks.chunked(16), lambda q, k: ((q + SHIFT) // 16 == k // 16) & (k <= q + SHIFT)),
+    "global": (masks.global_tokens(5), lambda q, k: (q < 5) | (k < 5)),
+    "documents": (masks.documents(QUERY_IDS, IDS), lambda q, k: QUERY_IDS[0, q] == IDS[0, k]),
+    "packed": (masks.packed_documents(BOUNDARIES), lambda q, k: (q // 20 == k // 20) & (k < Q)),
+    "tree": (masks.tree(PARENTS), lambda q, k: (k < SHIFT) | ANCESTORS[q, (k - SHIFT).clamp(min=0)]),
+    "lists": (masks.blocks(16, 32, OFFSETS, INDICES), lambda q, k: BLOCKS[q // 16, k // 32]),
+    "combined": (
+        (masks.causal() & masks.documents(QUERY_IDS, IDS))
+        | ~masks.sliding_window(left=80, right=40)
+        | masks.global_tokens(2),
+        lambda q, k: ((k <= q + SHIFT) & (QUERY_IDS[0, q] == IDS[0, k]))
+        | ~((k >= q + SHIFT - 80) & (k <= q + SHIFT + 40))
+        | (q < 2)
+        | (k < 2),
+    ),
+}
+
+
+def make_inputs():
+    generator = torch.Generator().manual_seed(0)
+    return [
+        torch.randn(B, H, length, D, generator=generator).requires_grad_() for length in (Q, K, K)
+    ]
+
+
+def reference(inputs, keep):
+    query, key, value = (tensor.double() for tensor in inputs)
+    kept = keep(torch.arange(Q)[:, None], torch.arange(K))
+    scores = (query @ key.mT * D**-0.5).masked_fill(~kept, float("-inf"))
+    return torch.where(kept.any(1)[:, None], scores, 0.0).softmax(-1).mul(kept) @ value
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_pairs_and_gradients(name):
+    mask, keep = CASES[name]
+    inputs = make_inputs()
+    out = flex_attention(*inputs, block_mask=mask)
+    expected = reference(inputs, keep)
+    torch.testing.assert_close(out.double(), expected, rtol=1e-4, atol=2e-5)
+    weights = torch.randn(out.shape, generator=torch.Generator().manual_seed(1))
+    for actual, exact in zip(
+        torch.autograd.grad((out * weights).sum(), inputs), torch.autograd.grad((expected * weights).sum(), inputs)
+    ):
+        torch.testing.assert_close(actual.double(), exact.double(), rtol=1e-4, atol=5e-5)
+
+
+def test_text():
+    mask = masks.causal() & masks.documents(IDS)
+    text, reads = mask.attribute()
+    assert text == "#attn.and<#attn.causal, #attn.documents<queries = 0, keys = 0>>"
+    assert len(reads) == 1 and reads[0] is IDS
+    assert repr(~masks.sliding_window(right=0)) == "<mask #attn.not<#attn.sliding_window<right = 0>>>"
+    with pytest.raises(TypeError):
+        masks.causal() & "documents"
+
+
+def test_score_mods_beside_masks_have_captures_of_their_own():
+    inputs, slopes = make_inputs(), torch.exp2(-torch.arange(1.0, H + 1)).requires_grad_()
+    mask, keep = CASES["documents"]
+    out = flex_attention(*inputs, lambda s, b, h, q, k: s + slopes[h] * (k - q), mask)
+    query, key, value = (tensor.double() for tensor in inputs)
+    i, j = torch.arange(Q)[:, None], torch.arange(K)
+    scores = query @ key.mT * D**-0.5 + slopes.double()[:, None, None] * (j - i)
+    expected = scores.masked_fill(~keep(i, j), float("-inf")).softmax(-1) @ value
+    torch.testing.assert_close(out.double(), expected, rtol=1e-4, atol=2e-5)
+    actual, exact = (torch.autograd.grad(result.sum(), slopes)[0] for result in (out, expected))
+    torch.testing.assert_close(actual, exact, rtol=1e-3, atol=1e-4)
+
+
+def test_plans_and_the_operator():
+    inputs = [tensor.detach() for tensor in make_inputs()]
+    mask, keep = CASES["packed"]
+    plan = plan_mask(*inputs, block_mask=mask)
+    expected = flex_attention(*inputs, block_mask=mask)
+    torch.testing.assert_close(flex_attention(*inputs, block_mask=mask, plan=plan), expected, rtol=0, atol=0)
+    function = torch.compile(lambda *tensors: flex_attention(*tensors, block_mask=mask), backend="aot_eager")
+    torch.testing.assert_close(function(*inputs), expected)
+
+
+def test_what_masks_cannot_read():
+    inputs = make_inputs()
+    with pytest.raises(attn.AttnError, match="block_mask reads a torch.int64; give the mask tensors of torch.int32"):
+        flex_attention(*inputs, block_mask=masks.documents(IDS.long()))
+    with pytest.raises(attn.AttnError, match="block_mask reads a list"):
+        flex_attention(*inputs, block_mask=masks.documents([0]))
+
+
+def test_in_the_builder():
+    mask = masks.causal() & masks.documents("tensor<?x?xi32>")
+    artifact = attn.compile(attn.Attention("f32", H, H, D, mask=mask))
+    function = artifact[attn.Attention.NAME]
+    assert [name for name, *_ in function.args] == ["query", "key", "value", "r0", "out"]
+    query = torch.randn(B, H, Q, D)
+    ids = QUERY_IDS.expand(B, -1).contiguous()
+    out = torch.empty_like(query)
+    function(query, query, query, ids, out)
+    keep = (QUERY_IDS[0][:, None] == QUERY_IDS[0]).tril()
+    expected = torch.nn.functional.scaled_dot_product_attention(query, query, query, attn_mask=keep)
+    torch.testing.assert_close(out, expected, rtol=1e-4, atol=2e-5)
+    text = attn.Attention("f32", H, H, D, mask="#attn.tree<parents = 0>", reads=("tensor<1x?xi32>",)).mlir()
+    assert "mask(#attn.tree<parents = 0>)\n      reads(%r0 : tensor<1x?xi32>)" in text
