@@ -28,10 +28,11 @@ def gradients(out, inputs):
     return torch.autograd.grad((out.double() * weights).sum(), inputs)
 
 
-def check(actual, exact, peer, dtype):
-    """The contract of docs/Numerics.md: twice the error of torch in the same dtype, and a rounding."""
+def check(actual, exact, peer, dtype, terms=0.0):
+    """The contract of docs/Numerics.md: twice the error of torch in the same dtype, and a rounding of the result, or
+    of the terms of this norm that cancel in it."""
     actual, exact, peer = actual.detach().double(), exact.detach(), peer.detach().double()
-    rounding = torch.finfo(dtype).eps * exact.norm()
+    rounding = torch.finfo(dtype).eps * max(exact.norm(), terms)
     assert actual.shape == exact.shape
     assert torch.isfinite(actual).all()
     assert (actual - exact).norm() <= 2 * (peer - exact).norm() + rounding
@@ -46,8 +47,12 @@ def compare(inputs, options=None, options_of=lambda convert: {}):
         convert = (lambda x: x.double()) if tensors is wide else (lambda x: x)
         out = call(*tensors, **options, **options_of(convert))
         results.append((out, *gradients(out, tensors)))
+    # Of a query with one key to attend to, the gradient is zero: a difference of two sums, each about as large as the
+    # output's gradient, which sums in another order do not meet exactly.
+    cancelled = results[1][0].detach().norm()
     for actual, exact, peer in zip(*results):
-        check(actual, exact, peer, inputs[0].dtype)
+        is_zero = exact.norm() <= torch.finfo(exact.dtype).eps * cancelled
+        check(actual, exact, peer, inputs[0].dtype, terms=cancelled if is_zero else 0.0)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
