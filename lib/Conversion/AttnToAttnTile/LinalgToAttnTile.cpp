@@ -140,8 +140,10 @@ Value LinalgKernelWriter::emitLoad(OpOperand &operand, ValueRange point) {
 
 SmallVector<Value> LinalgKernelWriter::loadResults(ValueRange point) {
   SmallVector<Value> values;
+  // Loops over reduced dimensions carry results, and keep those that no step
+  // changes.
   for (OpOperand &result : op.getDpsInitsMutable())
-    values.push_back(op.payloadUsesValueFromOperand(&result)
+    values.push_back(!reduced.empty() || op.payloadUsesValueFromOperand(&result)
                          ? emitLoad(result, point)
                          : Value());
   return values;

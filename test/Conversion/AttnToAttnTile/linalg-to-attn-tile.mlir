@@ -71,3 +71,25 @@ func.func @largest(%x: memref<?x?xf32>, %out: memref<?xf32>) {
   }
   return
 }
+
+// -----
+
+// A reduction that never reads its result keeps it where there are no steps.
+
+// CHECK-LABEL: attn_tile.kernel @last_generic_kernel(
+// CHECK-SAME:    %[[X:[a-z0-9]+]]: memref<?x?xf32>, %[[OUT:[a-z0-9]+]]: memref<?xf32>)
+// CHECK:         attn_tile.each
+// CHECK:           %[[OLD:.*]] = memref.load %[[OUT]]
+// CHECK:           %[[LAST:.*]] = scf.for {{.*}} iter_args(%{{.*}} = %[[OLD]])
+// CHECK:             %[[E:.*]] = memref.load %[[X]]
+// CHECK:             scf.yield %[[E]]
+// CHECK:           memref.store %[[LAST]], %[[OUT]]
+func.func @last(%x: memref<?x?xf32>, %out: memref<?xf32>) {
+  linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>],
+                  iterator_types = ["parallel", "reduction"]}
+      ins(%x : memref<?x?xf32>) outs(%out : memref<?xf32>) {
+  ^bb0(%e: f32, %s: f32):
+    linalg.yield %e : f32
+  }
+  return
+}
