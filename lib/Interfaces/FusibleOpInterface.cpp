@@ -6,14 +6,25 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The generated methods of the interface.
+// The generated methods of the interface, and which operations state elements.
 //
 //===----------------------------------------------------------------------===//
 
 #include "attn/Interfaces/FusibleOpInterface.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include "attn/Interfaces/FusibleOpInterface.cpp.inc"
 
+using namespace mlir;
 using namespace mlir::attn;
 
 ElementSource::~ElementSource() = default;
+
+bool attn::isScalarOperation(Operation *op) {
+  // Bits of floats depend on their type, which copies may compute in another.
+  return op->getNumResults() == 1 && op->getNumRegions() == 0 &&
+         isMemoryEffectFree(op) && !isa<arith::BitcastOp>(op) &&
+         getElementTypeOrSelf(op->getResult(0)).isIntOrIndexOrFloat();
+}

@@ -48,6 +48,11 @@ public:
                               ValueRange indices) = 0;
 };
 
+/// Whether `op` computes one scalar from scalars, or each element of its result
+/// from elements of its operands, without regions and effects, so that copies
+/// of it can compute single elements.
+bool isScalarOperation(Operation *op);
+
 } // namespace mlir::attn
 
 #include "attn/Interfaces/FusibleOpInterface.h.inc"

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ElementExprs.h"
+#include "attn/Interfaces/FusibleOpInterface.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -374,13 +375,6 @@ const Expr *ElementExprs::getElement(const ElementRef &ref, unsigned depth) {
   }
   elements[key.tensor].push_back({key.indices, result});
   return result;
-}
-
-/// Whether `op` computes one scalar from scalars and can be copied.
-static bool isScalarOperation(Operation *op) {
-  return op->getNumResults() == 1 && op->getNumRegions() == 0 &&
-         isMemoryEffectFree(op) && !isa<arith::BitcastOp>(op) &&
-         getElementTypeOrSelf(op->getResult(0)).isIntOrIndexOrFloat();
 }
 
 const Expr *ElementExprs::computeElement(const ElementRef &ref,

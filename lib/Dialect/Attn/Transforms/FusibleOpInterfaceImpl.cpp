@@ -62,13 +62,6 @@ static Value getScaledOperand(Operation *op, double &factor) {
 // Scalar code
 //===----------------------------------------------------------------------===//
 
-/// Whether `op` computes one scalar from scalars and can be copied.
-static bool isScalarOperation(Operation *op) {
-  return op->getNumResults() == 1 && op->getNumRegions() == 0 &&
-         isMemoryEffectFree(op) && !isa<arith::BitcastOp>(op) &&
-         op->getResult(0).getType().isIntOrIndexOrFloat();
-}
-
 static Type getWorkingType(Type type) {
   return isa<FloatType>(type) ? Float32Type::get(type.getContext()) : type;
 }
@@ -170,8 +163,10 @@ struct LinalgModel
                         llvm::IsaPred<AffineDimExpr, AffineConstantExpr>))
         return false;
     return llvm::all_of(
-        op.getBlock()->without_terminator(),
-        [](Operation &nested) { return isScalarOperation(&nested); });
+        op.getBlock()->without_terminator(), [](Operation &nested) {
+          return isScalarOperation(&nested) &&
+                 !isa<ShapedType>(nested.getResult(0).getType());
+        });
   }
 
   Value emitElement(Operation *operation, OpBuilder &builder,
