@@ -12,15 +12,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "ClassifyTiles.h"
+#include "CreateKernel.h"
 #include "GradKernelWriter.h"
 #include "KernelDropout.h"
 #include "TileProgramBuilder.h"
 #include "attn/Conversion/AttnToAttnTile/AttnToAttnTile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/IR/Matchers.h"
-#include "mlir/IR/SymbolTable.h"
-#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
@@ -45,9 +43,6 @@ private:
   Value makeRows(int64_t multiple, int64_t channels = 0);
   /// Makes an array for the random streams of all batch entries and heads.
   Value makeStreams();
-  /// Makes a kernel with the operands that `writer` knows, and launches it.
-  attn_tile::KernelOp addKernel(const GradKernelWriter &writer,
-                                ScheduleAttrInterface schedule, StringRef part);
 
   RewriterBase &rewriter;
   AttentionGradOp op;
@@ -87,31 +82,6 @@ Value GradLowering::makeStreams() {
                                  sizes);
 }
 
-attn_tile::KernelOp GradLowering::addKernel(const GradKernelWriter &writer,
-                                            ScheduleAttrInterface schedule,
-                                            StringRef part) {
-  std::string name = ("attention_grad_" + part + "_kernel").str();
-  Operation *place = op;
-  while (place->getParentOp() != symbols.getOp())
-    place = place->getParentOp();
-  if (auto function = op->getParentOfType<FunctionOpInterface>())
-    name = (function.getName() + "_grad_" + part + "_kernel").str();
-  OpBuilder::InsertionGuard guard(rewriter);
-  rewriter.setInsertionPoint(place);
-  ArrayRef<Value> operands = writer.getOperands();
-  auto kernel = attn_tile::KernelOp::create(
-      rewriter, op.getLoc(), name,
-      rewriter.getFunctionType(TypeRange(ValueRange(operands)), {}));
-  kernel.setScheduleAttr(schedule);
-  // Only makes the name unique: the kernel has its place already.
-  symbols.insert(kernel);
-  rewriter.setInsertionPoint(op);
-  attn_tile::LaunchOp::create(rewriter, op.getLoc(), SymbolRefAttr::get(kernel),
-                              /*grid=*/ValueRange(), operands,
-                              /*groups_per_multiprocessor=*/IntegerAttr());
-  return kernel;
-}
-
 LogicalResult GradLowering::lower() {
   if (!op.isBufferized())
     return op.emitOpError("must be bufferised");
@@ -148,15 +118,9 @@ LogicalResult GradLowering::lower() {
   SetVector<Value> states;
   dropout.addOperands(states);
   used.insert_range(states);
-  SmallVector<Value> captures;
-  for (Value value : used) {
-    if (matchPattern(value, m_Constant()))
-      continue;
-    if (isa<TensorType>(value.getType()))
-      return op.emitOpError("captures ")
-             << value.getType() << ", which must be bufferised";
-    captures.push_back(value);
-  }
+  FailureOr<SmallVector<Value>> captures = getCaptures(op, used.getArrayRef());
+  if (failed(captures))
+    return failure();
 
   int64_t multiple = 1;
   for (Attribute part : {parts.rows, parts.keys, parts.values, parts.queries})
@@ -184,10 +148,12 @@ LogicalResult GradLowering::lower() {
     for (Value operand : operands)
       writer.addOperand(operand);
     if (name != "rows" && name != "sums")
-      writer.addCaptures(captures);
+      writer.addCaptures(*captures);
     else if (name == "rows" && workspace.streams)
       writer.addCaptures(states.getArrayRef());
-    writeKernel(writer, addKernel(writer, part, name));
+    writeKernel(writer, createKernel(rewriter, op, part, symbols,
+                                     ("_grad_" + name + "_kernel").str(),
+                                     writer.getOperands()));
   };
   write(parts.rows, "rows",
         {op.getOut(), op.getDout(), op.getLse(), op.getDlse(), op.getIdentity(),

@@ -15,6 +15,7 @@
 #include "attn/Conversion/AttnToAttnTile/AttnToAttnTile.h"
 #include "CheckHeadMap.h"
 #include "ClassifyTiles.h"
+#include "CreateKernel.h"
 #include "HeadMaps.h"
 #include "KernelDropout.h"
 #include "MaskTables.h"
@@ -33,7 +34,6 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
-#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
@@ -794,22 +794,10 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
   SetVector<Value> used;
   getUsedValuesDefinedAbove(attention->getRegions(), used);
   dropout.addOperands(used);
-  SmallVector<Value> captures;
-  for (Value value : used) {
-    if (matchPattern(value, m_Constant()))
-      continue;
-    if (isa<TensorType>(value.getType()))
-      return attention.emitOpError("captures ")
-             << value.getType() << ", which must be bufferised";
-    captures.push_back(value);
-  }
-
-  std::string name = "attention_kernel";
-  Operation *place = attention;
-  while (place->getParentOp() != symbols.getOp())
-    place = place->getParentOp();
-  if (auto function = attention->getParentOfType<FunctionOpInterface>())
-    name = (function.getName() + "_kernel").str();
+  FailureOr<SmallVector<Value>> captures =
+      getCaptures(attention, used.getArrayRef());
+  if (failed(captures))
+    return failure();
 
   OpBuilder::InsertionGuard guard(rewriter);
   Value plan;
@@ -845,27 +833,18 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
           symbols);
     operands.append({classified.lists, classified.order});
   }
-  llvm::append_range(operands, captures);
+  llvm::append_range(operands, *captures);
   if (parts && !getConstantIntValue(parts.count))
     operands.push_back(parts.count);
-  rewriter.setInsertionPoint(place);
-  auto kernel = attn_tile::KernelOp::create(
-      rewriter, attention.getLoc(), name,
-      rewriter.getFunctionType(TypeRange(ValueRange(operands)), {}));
-  kernel.setScheduleAttr(schedule);
-  // Only makes the name unique: the kernel has its place already.
-  symbols.insert(kernel);
-  KernelWriter(rewriter, attention, kernel, captures, parts.count).write();
+  attn_tile::KernelOp kernel =
+      createKernel(rewriter, attention, schedule, symbols, "_kernel", operands);
+  KernelWriter(rewriter, attention, kernel, *captures, parts.count).write();
 
   rewriter.setInsertionPointAfter(attention);
   for (Value buffer : {plan, temporary.lists, temporary.order, parts.buffer})
     if (buffer)
       memref::DeallocOp::create(rewriter, attention.getLoc(), buffer);
   rewriter.setInsertionPoint(attention);
-  attn_tile::LaunchOp::create(rewriter, attention.getLoc(),
-                              SymbolRefAttr::get(kernel), /*grid=*/ValueRange(),
-                              operands,
-                              /*groups_per_multiprocessor=*/IntegerAttr());
   if (parts)
     mergeParts(rewriter, attention, parts, plan, attention, symbols);
   rewriter.eraseOp(attention);

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "CheckHeadMap.h"
+#include "CreateKernel.h"
 #include "ScalarKernelBuilder.h"
 
 using namespace mlir;
@@ -50,7 +51,7 @@ void attn::checkHeadMap(RewriterBase &rewriter, AttentionOp attention,
   Value fault = attn_tile::FaultWordOp::create(
       rewriter, attention.getLoc(),
       MemRefType::get({1}, rewriter.getI32Type()));
-  attn_tile::KernelOp kernel = createScalarKernel(
+  attn_tile::KernelOp kernel = createKernel(
       rewriter, attention, attention.getChosenSchedule().getPreparation(),
       symbols, "_heads", {attention.getHeadMap(), fault});
   writeCheck(rewriter, attention, kernel);

@@ -14,6 +14,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ClassifyTiles.h"
+#include "CreateKernel.h"
 #include "PredicateBounds.h"
 #include "ScalarKernelBuilder.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
@@ -323,16 +324,16 @@ static void listTiles(RewriterBase &rewriter, const ListedMask &listed,
     if (!matchPattern(value, m_Constant()))
       captures.push_back(value);
   llvm::append_range(operands, captures);
-  auto createKernel = [&](StringRef name, ValueRange operands) {
-    return createScalarKernel(rewriter, listed.user, listing.schedule, symbols,
-                              (name + listing.suffix).str(), operands);
+  auto create = [&](StringRef name, ValueRange operands) {
+    return createKernel(rewriter, listed.user, listing.schedule, symbols,
+                        (name + listing.suffix).str(), operands);
   };
-  writeClasses(rewriter, listed, createKernel("_classes", operands), listing,
+  writeClasses(rewriter, listed, create("_classes", operands), listing,
                captures);
-  writeLists(rewriter, listed, createKernel("_lists", {classes, tiles.lists}),
+  writeLists(rewriter, listed, create("_lists", {classes, tiles.lists}),
              listing.rows);
   writeOrder(rewriter, listed.getLoc(),
-             createKernel("_order", {tiles.lists, tiles.order}));
+             create("_order", {tiles.lists, tiles.order}));
   b.setInsertionPoint(listed.user);
   memref::DeallocOp::create(b, classes);
 }

@@ -11,13 +11,13 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CreateKernel.h"
 #include "KernelDropout.h"
 #include "attn/Conversion/AttnToAttnTile/AttnToAttnTile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
-#include "mlir/Interfaces/FunctionInterfaces.h"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -91,24 +91,10 @@ LogicalResult attn::lowerDropoutMaskToKernel(RewriterBase &rewriter,
       states.push_back(state);
   llvm::append_range(operands, states);
 
-  Operation *place = op;
-  while (place->getParentOp() != symbols.getOp())
-    place = place->getParentOp();
-  std::string name = "dropout_mask";
-  if (auto function = op->getParentOfType<FunctionOpInterface>())
-    name = (function.getName() + "_dropout_mask").str();
-  rewriter.setInsertionPoint(place);
-  auto kernel = attn_tile::KernelOp::create(
-      rewriter, op.getLoc(), name,
-      rewriter.getFunctionType(TypeRange(ValueRange(operands)), {}));
-  kernel.setScheduleAttr(op.getScheduleAttr());
-  // Only makes the name unique: the kernel has its place already.
-  symbols.insert(kernel);
+  attn_tile::KernelOp kernel = createKernel(rewriter, op, op.getScheduleAttr(),
+                                            symbols, "_dropout_mask", operands);
+  OpBuilder::InsertionGuard guard(rewriter);
   writeMask(rewriter, op, kernel, states);
-
-  rewriter.setInsertionPoint(op);
-  rewriter.replaceOpWithNewOp<attn_tile::LaunchOp>(
-      op, SymbolRefAttr::get(kernel), /*grid=*/ValueRange(), operands,
-      /*groups_per_multiprocessor=*/IntegerAttr());
+  rewriter.eraseOp(op);
   return success();
 }

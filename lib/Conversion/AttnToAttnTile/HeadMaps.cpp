@@ -12,11 +12,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "HeadMaps.h"
+#include "CreateKernel.h"
 #include "attn/Conversion/AttnToAttnTile/AttnToAttnTile.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
-#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
@@ -126,34 +125,15 @@ LogicalResult attn::lowerMapHeadsToKernel(RewriterBase &rewriter, MapHeadsOp op,
 
   SetVector<Value> used;
   getUsedValuesDefinedAbove(op.getBody(), used);
+  FailureOr<SmallVector<Value>> captures = getCaptures(op, used.getArrayRef());
+  if (failed(captures))
+    return failure();
   SmallVector<Value> operands = {op.getIn(), op.getOut()};
-  for (Value value : used) {
-    if (matchPattern(value, m_Constant()))
-      continue;
-    if (isa<TensorType>(value.getType()))
-      return op.emitOpError("captures ")
-             << value.getType() << ", which must be bufferised";
-    operands.push_back(value);
-  }
-
-  Operation *place = op;
-  while (place->getParentOp() != symbols.getOp())
-    place = place->getParentOp();
-  std::string name = "map_heads";
-  if (auto function = op->getParentOfType<FunctionOpInterface>())
-    name = (function.getName() + "_map_heads").str();
+  llvm::append_range(operands, *captures);
+  attn_tile::KernelOp kernel =
+      createKernel(rewriter, op, schedule, symbols, "_map_heads", operands);
   OpBuilder::InsertionGuard guard(rewriter);
-  rewriter.setInsertionPoint(place);
-  auto kernel = attn_tile::KernelOp::create(
-      rewriter, op.getLoc(), name,
-      rewriter.getFunctionType(TypeRange(ValueRange(operands)), {}));
-  kernel.setScheduleAttr(schedule);
-  // Only makes the name unique: the kernel has its place already.
-  symbols.insert(kernel);
-  writeKernel(rewriter, op, kernel, ArrayRef(operands).drop_front(2));
-  rewriter.setInsertionPoint(op);
-  rewriter.replaceOpWithNewOp<attn_tile::LaunchOp>(
-      op, SymbolRefAttr::get(kernel), /*grid=*/ValueRange(), operands,
-      /*groups_per_multiprocessor=*/IntegerAttr());
+  writeKernel(rewriter, op, kernel, *captures);
+  rewriter.eraseOp(op);
   return success();
 }

@@ -12,6 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CreateKernel.h"
 #include "ScalarKernelBuilder.h"
 #include "attn/Conversion/Passes.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
@@ -305,8 +306,8 @@ struct ConvertLinalgToAttnTile
           symbolTables.getSymbolTable(SymbolTable::getNearestSymbolTable(op));
       std::string suffix =
           ("_" + op->getName().stripDialect() + "_kernel").str();
-      attn_tile::KernelOp kernel = createScalarKernel(
-          rewriter, op, schedule, symbols, suffix, writer.getOperands());
+      attn_tile::KernelOp kernel = createKernel(rewriter, op, schedule, symbols,
+                                                suffix, writer.getOperands());
       writer.write(kernel);
       rewriter.eraseOp(op);
     }

@@ -14,6 +14,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "MaskTables.h"
+#include "CreateKernel.h"
 #include "ScalarKernelBuilder.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -209,7 +210,7 @@ LogicalResult attn::lowerMaskTableToKernel(RewriterBase &rewriter,
       rewriter, op.getLoc(), MemRefType::get({1}, rewriter.getI32Type())));
   std::string suffix = ("_" + op->getName().stripDialect()).str();
   attn_tile::KernelOp kernel =
-      createScalarKernel(rewriter, op, schedule, symbols, suffix, operands);
+      createKernel(rewriter, op, schedule, symbols, suffix, operands);
   ScalarKernelBuilder b(op.getLoc(), rewriter);
   Block *entry = &kernel.getBody().front();
   b.setInsertionPointToEnd(entry);

@@ -11,12 +11,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CreateKernel.h"
 #include "TileProgramBuilder.h"
 #include "attn/Conversion/AttnToAttnTile/AttnToAttnTile.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
-#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -168,34 +167,15 @@ mlir::attn::lowerMatmulToKernel(RewriterBase &rewriter, MatmulOp op,
 
   SetVector<Value> used;
   getUsedValuesDefinedAbove(op->getRegions(), used);
+  FailureOr<SmallVector<Value>> captures = getCaptures(op, used.getArrayRef());
+  if (failed(captures))
+    return failure();
   SmallVector<Value> operands = {op.getLhs(), op.getRhs(), op.getOut()};
-  for (Value value : used) {
-    if (matchPattern(value, m_Constant()))
-      continue;
-    if (isa<TensorType>(value.getType()))
-      return op.emitOpError("captures ")
-             << value.getType() << ", which must be bufferised";
-    operands.push_back(value);
-  }
-
-  std::string name = "matmul_kernel";
-  Operation *place = op;
-  while (place->getParentOp() != symbols.getOp())
-    place = place->getParentOp();
-  if (auto function = op->getParentOfType<FunctionOpInterface>())
-    name = (function.getName() + "_matmul_kernel").str();
+  llvm::append_range(operands, *captures);
+  attn_tile::KernelOp kernel =
+      createKernel(rewriter, op, schedule, symbols, "_matmul_kernel", operands);
   OpBuilder::InsertionGuard guard(rewriter);
-  rewriter.setInsertionPoint(place);
-  auto kernel = attn_tile::KernelOp::create(
-      rewriter, op.getLoc(), name,
-      rewriter.getFunctionType(TypeRange(ValueRange(operands)), {}));
-  kernel.setScheduleAttr(schedule);
-  // Only makes the name unique: the kernel has its place already.
-  symbols.insert(kernel);
-  MatmulWriter(rewriter, op, kernel, ArrayRef(operands).drop_front(3)).write();
-  rewriter.setInsertionPoint(op);
-  rewriter.replaceOpWithNewOp<attn_tile::LaunchOp>(
-      op, SymbolRefAttr::get(kernel), /*grid=*/ValueRange(), operands,
-      /*groups_per_multiprocessor=*/IntegerAttr());
+  MatmulWriter(rewriter, op, kernel, *captures).write();
+  rewriter.eraseOp(op);
   return kernel;
 }

@@ -19,6 +19,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "MergeParts.h"
+#include "CreateKernel.h"
 #include "PlanSequences.h"
 #include "ScalarKernelBuilder.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -314,7 +315,7 @@ void attn::mergeParts(RewriterBase &rewriter, AttentionOp attention,
       operands.push_back(operand);
   if (!getConstantIntValue(parts.count))
     operands.push_back(parts.count);
-  attn_tile::KernelOp kernel = createScalarKernel(
+  attn_tile::KernelOp kernel = createKernel(
       rewriter, place, attention.getChosenSchedule().getPreparation(), symbols,
       "_merge", operands);
   OpBuilder::InsertionGuard guard(rewriter);

@@ -24,6 +24,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "PlanSequences.h"
+#include "CreateKernel.h"
 #include "ScalarKernelBuilder.h"
 
 using namespace mlir;
@@ -237,7 +238,7 @@ Value attn::planSequences(RewriterBase &rewriter, AttentionOp attention,
                                  b.size(attention.getQuery(), 2),
                                  b.size(attention.getKey(), 2)};
 
-  attn_tile::KernelOp kernel = createScalarKernel(
+  attn_tile::KernelOp kernel = createKernel(
       rewriter, attention, attention.getChosenSchedule().getPreparation(),
       symbols, "_plan", operands);
   PlanWriter(rewriter, attention, kernel).write();

@@ -20,8 +20,6 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
-#include "mlir/IR/PatternMatch.h"
-#include "mlir/IR/SymbolTable.h"
 
 namespace mlir::attn {
 
@@ -111,13 +109,6 @@ struct ScalarKernelBuilder : ImplicitLocOpBuilder {
     });
   }
 };
-
-/// Creates a kernel of the top level that prepares the work of `user`, and its
-/// launch before `user`.
-attn_tile::KernelOp createScalarKernel(RewriterBase &rewriter, Operation *user,
-                                       ScheduleAttrInterface schedule,
-                                       SymbolTable &symbols, StringRef suffix,
-                                       ValueRange operands);
 
 } // namespace mlir::attn
 

@@ -1,21 +1,40 @@
-//===- ScalarKernelBuilder.cpp - Kernels of scalars -----------------------===//
+//===- CreateKernel.cpp - Kernels and their launches ----------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Kernels stand before the function that launches them.
+//
+//===----------------------------------------------------------------------===//
 
-#include "ScalarKernelBuilder.h"
+#include "CreateKernel.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
 using namespace mlir;
 using namespace mlir::attn;
 
-attn_tile::KernelOp
-attn::createScalarKernel(RewriterBase &rewriter, Operation *user,
-                         ScheduleAttrInterface schedule, SymbolTable &symbols,
-                         StringRef suffix, ValueRange operands) {
+FailureOr<SmallVector<Value>> attn::getCaptures(Operation *op,
+                                                ArrayRef<Value> used) {
+  SmallVector<Value> captures;
+  for (Value value : used) {
+    if (matchPattern(value, m_Constant()))
+      continue;
+    if (isa<TensorType>(value.getType()))
+      return op->emitOpError("captures ")
+             << value.getType() << ", which must be bufferised";
+    captures.push_back(value);
+  }
+  return captures;
+}
+
+attn_tile::KernelOp attn::createKernel(RewriterBase &rewriter, Operation *user,
+                                       ScheduleAttrInterface schedule,
+                                       SymbolTable &symbols, StringRef suffix,
+                                       ValueRange operands) {
   Location loc = user->getLoc();
   OpBuilder::InsertionGuard guard(rewriter);
   Operation *place = user;
