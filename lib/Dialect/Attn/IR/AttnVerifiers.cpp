@@ -1,0 +1,495 @@
+//===- AttnVerifiers.cpp - Verification of attention ----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The verifiers of attention, of its gradient and of its decisions of dropout,
+// and of the regions that operations of attn have.
+//
+//===----------------------------------------------------------------------===//
+
+#include "RegionVerifier.h"
+#include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/TypeUtilities.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::attn;
+
+//===----------------------------------------------------------------------===//
+// Verification of operands
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A dimension of an operand, for diagnostics.
+struct OperandDim {
+  StringRef operand;
+  Value value;
+  unsigned dim;
+};
+} // namespace
+
+/// Checks that `dim` is as large as `reference`, as far as both are static.
+static LogicalResult verifySameSize(Operation *op, OperandDim reference,
+                                    OperandDim dim) {
+  int64_t expected = getDimSize(reference.value, reference.dim);
+  int64_t actual = getDimSize(dim.value, dim.dim);
+  if (ShapedType::isDynamic(expected) || ShapedType::isDynamic(actual) ||
+      expected == actual)
+    return success();
+  return op->emitOpError() << "dimension " << dim.dim << " of '" << dim.operand
+                           << "' must match dimension " << reference.dim
+                           << " of '" << reference.operand << "', " << expected
+                           << " (was " << actual << ")";
+}
+
+/// Checks that `dim`, a number of heads or channels, is static and positive.
+static LogicalResult verifyStaticSize(Operation *op, OperandDim dim) {
+  int64_t actual = getDimSize(dim.value, dim.dim);
+  if (ShapedType::isDynamic(actual))
+    return op->emitOpError() << "dimension " << dim.dim << " of '"
+                             << dim.operand << "' must be static";
+  if (actual < 1)
+    return op->emitOpError()
+           << "dimension " << dim.dim << " of '" << dim.operand
+           << "' must be at least 1 (was " << actual << ")";
+  return success();
+}
+
+/// Checks that all operands are tensors or all are memrefs.
+static LogicalResult
+verifySameContainer(AttentionOpInterface op,
+                    ArrayRef<std::pair<StringRef, Value>> operands) {
+  for (auto [name, operand] : operands)
+    if (isa<MemRefType>(operand.getType()) != op.isBufferized())
+      return op->emitOpError() << "operands must be all tensors or all "
+                                  "memrefs, but 'query' is "
+                               << op.getQuery().getType() << " and '" << name
+                               << "' is " << operand.getType();
+  return success();
+}
+
+/// Checks that the element type of `operand` is that of the query, or f32 if
+/// `mayBeF32`.
+static LogicalResult verifyElementType(AttentionOpInterface op, StringRef name,
+                                       Value operand, bool mayBeF32) {
+  Type expected = getElementTypeOrSelf(op.getQuery());
+  Type element = getElementTypeOrSelf(operand);
+  if (element == expected || (mayBeF32 && element.isF32()))
+    return success();
+  return op->emitOpError() << "element type of '" << name
+                           << "' must be that of 'query', " << expected
+                           << (mayBeF32 ? ", or f32" : "") << " (was "
+                           << element << ")";
+}
+
+/// Checks the operands that give the lengths of sequences.
+static LogicalResult verifySequences(AttentionOpInterface op) {
+  Value queries = op.getQuerySequences(), keys = op.getKeySequences();
+  if (op.hasSequences() != bool(queries) || bool(queries) != bool(keys))
+    return op->emitOpError("needs all or none of 'sequence_layout', "
+                           "'query_sequences' and 'key_sequences'");
+  if (!queries)
+    return success();
+  OperandDim queryDim{"query_sequences", queries, 0};
+  OperandDim keyDim{"key_sequences", keys, 0};
+  if (failed(verifySameContainer(
+          op, {{queryDim.operand, queries}, {keyDim.operand, keys}})) ||
+      failed(verifySameSize(op, queryDim, keyDim)))
+    return failure();
+  if (op.getSequenceLayout() == SequenceLayout::Padded)
+    return verifySameSize(op, {"query", op.getQuery(), 0}, queryDim);
+  if (int64_t batch = getDimSize(op.getQuery(), 0); batch != 1)
+    return op->emitOpError("dimension 0 of 'query' must be 1 where sequences "
+                           "are packed (was ")
+           << (ShapedType::isDynamic(batch) ? "?" : Twine(batch).str()) << ")";
+  if (getDimSize(queries, 0) == 0)
+    return op->emitOpError("'query_sequences' must have at least one entry "
+                           "where sequences are packed");
+  return success();
+}
+
+/// Checks that operands with an entry for each query head have as many.
+static LogicalResult verifyHeadOperands(AttentionOpInterface op) {
+  for (const HeadOperand &operand : op.getHeadOperands()) {
+    OperandDim dim{operand.name, operand.value, 0};
+    if (failed(verifySameContainer(op, {{operand.name, operand.value}})) ||
+        failed(verifyStaticSize(op, dim)) ||
+        failed(verifySameSize(op, {"query", op.getQuery(), 1}, dim)))
+      return failure();
+  }
+  return success();
+}
+
+/// Checks that `actual`, if it and `length` are static, is the number of words
+/// of `length` positions.
+static LogicalResult verifyWords(Operation *op, OperandDim dim,
+                                 StringRef lengthOf, int64_t length,
+                                 int64_t (*count)(int64_t)) {
+  int64_t actual = getDimSize(dim.value, dim.dim);
+  if (ShapedType::isDynamic(actual) || ShapedType::isDynamic(length) ||
+      actual == count(length))
+    return success();
+  return op->emitOpError() << "dimension " << dim.dim << " of '" << dim.operand
+                           << "' must have the words of " << length << " "
+                           << lengthOf << ", " << count(length) << " (was "
+                           << actual << ")";
+}
+
+/// Checks the operand that holds decisions of dropout.
+static LogicalResult verifyDropoutMask(AttentionOpInterface op) {
+  Value mask = op.getDropoutMask();
+  if (bool(mask) != op.getMaskLayout().has_value() ||
+      bool(mask) != op.getDropProbability().has_value())
+    return op->emitOpError("needs all or none of 'dropout_mask', 'mask_layout' "
+                           "and 'drop_probability'");
+  if (!mask)
+    return success();
+  if (op.getDropoutAttr())
+    return op->emitOpError(
+        "takes a 'dropout_mask' or makes random numbers, not both");
+  float p = op.getDropProbability()->convertToFloat();
+  if (std::isnan(p) || p < 0 || p >= 1)
+    return op->emitOpError("'drop_probability' must lie in [0, 1) (was ")
+           << p << ")";
+  StringRef name = "dropout_mask";
+  if (failed(verifySameContainer(op, {{name, mask}})) ||
+      failed(verifyStaticSize(op, {name, mask, 1})) ||
+      failed(verifySameSize(op, {"query", op.getQuery(), 1}, {name, mask, 1})))
+    return failure();
+  if (op.getSequenceLayout() == SequenceLayout::Packed)
+    return success();
+  bool isByRows = op.getMaskLayout() == MaskLayout::Rows;
+  if (failed(
+          verifySameSize(op, {"query", op.getQuery(), 0}, {name, mask, 0})) ||
+      failed(verifyWords(op, {name, mask, isByRows ? 2u : 3u}, "queries",
+                         getDimSize(op.getQuery(), 2),
+                         DropoutMaskOp::countQueryWords)))
+    return failure();
+  return verifyWords(op, {name, mask, isByRows ? 3u : 2u}, "keys",
+                     getDimSize(op.getKey(), 2), DropoutMaskOp::countKeyWords);
+}
+
+/// Checks the operands of dropout.
+static LogicalResult verifyDropout(AttentionOpInterface op) {
+  Value seed = op.getSeed(), offset = op.getOffset();
+  if (bool(op.getDropoutAttr()) != bool(seed) || bool(seed) != bool(offset))
+    return op->emitOpError(
+        "needs all or none of 'dropout', 'seed' and 'offset'");
+  for (auto [name, value] :
+       {std::pair("seed", seed), std::pair("offset", offset)})
+    if (value && isa<ShapedType>(value.getType()) &&
+        failed(verifySameContainer(op, {{name, value}})))
+      return failure();
+  return verifyDropoutMask(op);
+}
+
+/// Checks the operands that the named mask reads.
+static LogicalResult verifyMaskReads(AttentionOpInterface op) {
+  OperandRange operands = op.getMaskReads();
+  MaskAttrInterface mask = op.getMaskAttr();
+  SmallVector<int64_t> reads = mask ? mask.getReads() : SmallVector<int64_t>();
+  int64_t count = operands.size();
+  for (int64_t read : reads)
+    if (read < 0 || read >= count)
+      return op->emitOpError() << "mask reads operand " << read << ", but has "
+                               << count << " of 'reads'";
+  for (int64_t i = 0; i < count; ++i) {
+    if (!llvm::is_contained(reads, i))
+      return op->emitOpError()
+             << "operand " << i << " of 'reads' is not read by the mask";
+    if (failed(verifySameContainer(op, {{"reads", operands[i]}})))
+      return failure();
+  }
+  if (count == 0)
+    return success();
+  if (op.hasSequences())
+    return op->emitOpError("mask must not read operands beside 'sequences'");
+  MaskReads scope{operands, op.getQuery(), op.getKey(), {}, {}, {}};
+  return mask.verifyReads([&] { return op->emitOpError("mask "); }, scope);
+}
+
+/// Checks the operand that says which tiles the mask keeps.
+static LogicalResult verifyPlan(AttentionOp op) {
+  Value plan = op.getPlan();
+  if (!plan)
+    return success();
+  if (op.hasSequences())
+    return op->emitOpError("'plan' must not be used beside 'sequences'");
+  StringRef name = "plan";
+  if (failed(verifySameContainer(op, {{name, plan}})) ||
+      failed(verifyStaticSize(op, {name, plan, 1})) ||
+      failed(verifySameSize(op, {"query", op.getQuery(), 0}, {name, plan, 0})))
+    return failure();
+  if (getDimSize(plan, 1) != 1 &&
+      failed(verifySameSize(op, {"query", op.getQuery(), 1}, {name, plan, 1})))
+    return failure();
+  Attribute schedule = op.getScheduleAttr();
+  auto [queries, keys] = op.getStaticLengths();
+  if (failed(verifyPlanSizes(op, plan, schedule, queries, keys)))
+    return failure();
+  auto made = plan.getDefiningOp<PlanMaskOp>();
+  if (!made || !schedule || !made.getScheduleAttr() ||
+      made.getScheduleAttr() == schedule)
+    return success();
+  auto [queryTile, keyTile] = PlanMaskOp::getTiles(schedule);
+  auto [queryTileMade, keyTileMade] =
+      PlanMaskOp::getTiles(made.getScheduleAttr());
+  bool isChoice = isa<ByQueryLengthAttr>(schedule) ||
+                  isa<ByQueryLengthAttr>(made.getScheduleAttr());
+  if (!isChoice && queryTile == queryTileMade && keyTile == keyTileMade)
+    return success();
+  InFlightDiagnostic diag = op->emitOpError()
+                            << "plan must be made for the same schedule";
+  diag.attachNote(made.getLoc()) << "it is for " << made.getScheduleAttr();
+  return diag;
+}
+
+/// Checks the sizes of all operands, and the scale.
+static LogicalResult verifySizes(AttentionOpInterface op) {
+  SmallVector<AttentionOperand> operands = op.getShapedOperands();
+  for (const AttentionOperand &operand : operands) {
+    if (failed(verifyStaticSize(op, {operand.name, operand.value, 1})))
+      return failure();
+    if (operand.channels != ChannelKind::None &&
+        failed(verifyStaticSize(op, {operand.name, operand.value, 3})))
+      return failure();
+  }
+  for (const AttentionOperand &operand : operands) {
+    auto match = [&](StringRef name, Value reference, unsigned dim) {
+      return verifySameSize(op, {name, reference, dim},
+                            {operand.name, operand.value, dim});
+    };
+    StringRef side = operand.isQuerySide ? "query" : "key";
+    Value sideValue = operand.isQuerySide ? op.getQuery() : op.getKey();
+    if (failed(match("query", op.getQuery(), 0)) ||
+        failed(match(side, sideValue, 1)) || failed(match(side, sideValue, 2)))
+      return failure();
+    if ((operand.channels == ChannelKind::Query &&
+         failed(match("query", op.getQuery(), 3))) ||
+        (operand.channels == ChannelKind::Value &&
+         failed(match("value", op.getValue(), 3))))
+      return failure();
+  }
+
+  if (failed(verifyHeadOperands(op)))
+    return failure();
+  if (!op.getHeadMap() && op.getNumQueryHeads() % op.getNumKeyHeads() != 0)
+    return op->emitOpError()
+           << "number of heads of 'query' must be a multiple of that of "
+              "'key', "
+           << op.getNumKeyHeads() << " (was " << op.getNumQueryHeads() << ")";
+  if (std::optional<APFloat> scale = op.getScale();
+      scale && !scale->isFinite()) {
+    SmallString<16> text;
+    scale->toString(text);
+    return op->emitOpError() << "scale must be finite (was " << text << ")";
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Verification of regions
+//===----------------------------------------------------------------------===//
+
+/// Checks that the operations in `region` do nothing but compute, read and
+/// add to `destinations`.
+static LogicalResult
+verifyRegionEffects(DestinationStyleOpInterface op, StringRef name,
+                    Region &region, ArrayRef<RegionDestination> destinations) {
+  auto isDestination = [&](Value value) {
+    return llvm::any_of(destinations, [&](const RegionDestination &entry) {
+      return entry.argument == value &&
+             entry.argument.getOwner()->getParent() == &region;
+    });
+  };
+  WalkResult result = region.walk([&](Operation *nested) -> WalkResult {
+    auto fail = [&](StringRef what) {
+      InFlightDiagnostic diag = op->emitOpError()
+                                << name << " region must only compute and read";
+      diag.attachNote(nested->getLoc())
+          << "'" << nested->getName() << "' " << what;
+      return WalkResult::interrupt();
+    };
+    if (isa<AttentionOpInterface, MapHeadsOp, MatmulOp, PlanMaskOp>(nested))
+      return fail("is not allowed in a region of attention or of a product");
+    if (auto accumulate = dyn_cast<AccumulateOp>(nested)) {
+      if (!isDestination(accumulate.getDestination()))
+        return fail("must add to a destination that is an argument of its "
+                    "score_grad region");
+      return WalkResult::advance();
+    }
+    for (Value operand : nested->getOperands())
+      if (isDestination(operand))
+        return fail("uses a destination, which only 'attn.accumulate' may");
+    auto interface = dyn_cast<MemoryEffectOpInterface>(nested);
+    if (!interface) {
+      if (nested->hasTrait<OpTrait::HasRecursiveMemoryEffects>())
+        return WalkResult::advance();
+      return fail("has unknown side effects");
+    }
+    SmallVector<MemoryEffects::EffectInstance> effects;
+    interface.getEffects(effects);
+    for (const MemoryEffects::EffectInstance &effect : effects) {
+      if (!isa<MemoryEffects::Read>(effect.getEffect()))
+        return fail("has side effects");
+      if (effect.getValue() &&
+          llvm::is_contained(op.getDpsInits(), effect.getValue()))
+        return fail("reads a buffer that the operation writes");
+    }
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
+LogicalResult attn::verifyRegion(
+    DestinationStyleOpInterface op, StringRef name, Region &region,
+    TypeRange argumentTypes, Type yieldType,
+    function_ref<SmallVector<RegionDestination>()> destinations) {
+  if (region.empty())
+    return success();
+  Block &block = region.front();
+  if (block.getArgumentTypes() != argumentTypes)
+    return op->emitOpError()
+           << name << " region must have arguments " << argumentTypes
+           << " (was " << TypeRange(block.getArgumentTypes()) << ")";
+  auto yield = dyn_cast<YieldOp>(block.back());
+  if (!yield)
+    return op->emitOpError()
+           << name << " region must end with 'attn.yield' (was '"
+           << block.back().getName() << "')";
+  if (yield.getValue().getType() != yieldType)
+    return op->emitOpError() << name << " region must yield " << yieldType
+                             << " (was " << yield.getValue().getType() << ")";
+  return verifyRegionEffects(op, name, region, destinations());
+}
+
+/// Checks a region of attention.
+static LogicalResult verifyAttentionRegion(AttentionOpInterface op,
+                                           StringRef name, Region &region,
+                                           TypeRange argumentTypes,
+                                           Type yieldType) {
+  return verifyRegion(cast<DestinationStyleOpInterface>(op.getOperation()),
+                      name, region, argumentTypes, yieldType,
+                      [&] { return op.getRegionDestinations(); });
+}
+
+/// Checks the score and the keep region.
+static LogicalResult verifyScoreAndKeep(AttentionOpInterface op) {
+  Builder builder(op.getContext());
+  Type f32 = builder.getF32Type();
+  Type index = builder.getIndexType();
+  SmallVector<Type> types = {f32, index, index, index, index};
+  if (failed(
+          verifyAttentionRegion(op, "score", op.getScoreRegion(), types, f32)))
+    return failure();
+  return verifyAttentionRegion(op, "keep", op.getKeepRegion(),
+                               ArrayRef<Type>(types).drop_front(),
+                               builder.getI1Type());
+}
+
+//===----------------------------------------------------------------------===//
+// Operations
+//===----------------------------------------------------------------------===//
+
+/// Checks what operands of attention and of its gradient have in common but
+/// sizes; `captureGradients` are beside those of the interface.
+static LogicalResult verifyOperands(AttentionOpInterface op, Value out,
+                                    ValueRange captureGradients = {}) {
+  SmallVector<std::pair<StringRef, Value>> operands;
+  for (const AttentionOperand &operand : op.getShapedOperands())
+    operands.emplace_back(operand.name, operand.value);
+  for (Value gradient : captureGradients)
+    operands.emplace_back("dcaptures", gradient);
+  if (failed(verifySequences(op)) || failed(verifyDropout(op)) ||
+      failed(verifyMaskReads(op)) ||
+      failed(verifySameContainer(op, operands)) ||
+      failed(verifyElementType(op, "key", op.getKey(), false)) ||
+      failed(verifyElementType(op, "value", op.getValue(), false)))
+    return failure();
+  return verifyElementType(op, "out", out, true);
+}
+
+LogicalResult AttentionOp::verify() {
+  if (failed(verifyOperands(*this, getOut())) || failed(verifySizes(*this)))
+    return failure();
+  return verifyPlan(*this);
+}
+
+LogicalResult AttentionOp::verifyRegions() {
+  Builder builder(getContext());
+  Type f32 = builder.getF32Type(), index = builder.getIndexType();
+  if (failed(verifyScoreAndKeep(*this)) ||
+      failed(verifyAttentionRegion(*this, "query", getQueryRegion(),
+                                   {f32, f32, index, index, index, index},
+                                   f32)) ||
+      failed(verifyAttentionRegion(*this, "epilogue", getEpilogue(),
+                                   {f32, index, index, index, index}, f32)))
+    return failure();
+  for (auto [name, region] : {std::pair("query", &getQueryRegion()),
+                              std::pair("epilogue", &getEpilogue())})
+    if (hasSequences() && !region->empty())
+      return emitOpError() << name
+                           << " region must not be used beside 'sequences'";
+  return success();
+}
+
+LogicalResult AttentionGradOp::verify() {
+  if (failed(verifyOperands(*this, getOut(), getDcaptures())) ||
+      failed(verifyElementType(*this, "dquery", getDquery(), true)) ||
+      failed(verifyElementType(*this, "dkey", getDkey(), true)) ||
+      failed(verifyElementType(*this, "dvalue", getDvalue(), true)))
+    return failure();
+  Type outElement = getElementTypeOrSelf(getOut());
+  Type doutElement = getElementTypeOrSelf(getDout());
+  if (outElement != doutElement)
+    return emitOpError() << "element type of 'dout' must be that of 'out', "
+                         << outElement << " (was " << doutElement << ")";
+  if (!getDcaptures().empty() && getScoreGradRegion().empty())
+    return emitOpError() << "with 'dcaptures' must have a score_grad region";
+  return verifySizes(*this);
+}
+
+LogicalResult AttentionGradOp::verifyRegions() {
+  // The arguments come first: `getRegionDestinations` relies on them.
+  Builder builder(getContext());
+  Type f32 = builder.getF32Type();
+  SmallVector<Type> types = {f32, f32};
+  types.append(4, builder.getIndexType());
+  llvm::append_range(types, getDcaptures().getTypes());
+  if (failed(verifyAttentionRegion(*this, "score_grad", getScoreGradRegion(),
+                                   types, f32)))
+    return failure();
+  return verifyScoreAndKeep(*this);
+}
+
+LogicalResult DropoutMaskOp::verify() {
+  bool isBuffer = isa<MemRefType>(getOut().getType());
+  for (auto [name, state] :
+       {std::pair("seed", getSeed()), std::pair("offset", getOffset())})
+    if (isa<ShapedType>(state.getType()) &&
+        isa<MemRefType>(state.getType()) != isBuffer)
+      return emitOpError()
+             << "operands must be all tensors or all memrefs, but "
+                "'out' is "
+             << getOut().getType() << " and '" << name << "' is "
+             << state.getType();
+  if (failed(verifyStaticSize(*this, {"out", getOut(), 1})))
+    return failure();
+  bool isByRows = getLayout() == MaskLayout::Rows;
+  unsigned queryDim = isByRows ? 2 : 3, keyDim = isByRows ? 3 : 2;
+  for (auto [dim, multiple] : {std::pair(queryDim, countQueryWords(blockSize)),
+                               std::pair(keyDim, countKeyWords(blockSize))}) {
+    int64_t size = getDimSize(getOut(), dim);
+    if (!ShapedType::isDynamic(size) && size % multiple != 0)
+      return emitOpError() << "dimension " << dim
+                           << " of 'out' must be a multiple of " << multiple
+                           << " (was " << size << ")";
+  }
+  return success();
+}
