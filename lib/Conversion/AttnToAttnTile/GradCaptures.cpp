@@ -186,16 +186,15 @@ void GradKernelWriter::emitCaptureGrads(const ScoreTile &tile, Value raw,
     // Most add the gradient as it is.
     Value terms = grad;
     if (add.getValue() != arguments[1]) {
-      auto map = attn_tile::MapOp::create(
-          b, ValueRange{raw, grad}, tile.batch, tile.head, tile.firstQuery,
-          tile.firstKey, queryLength, keyLength, tile.transposed);
+      attn_tile::MapOp map =
+          b.createMap({raw, grad}, tile.batch, tile.head, tile.firstQuery,
+                      tile.firstKey, queryLength, keyLength, tile.transposed);
+      Block *body = &map.getBody().front();
       OpBuilder::InsertionGuard guard(b);
-      SmallVector<Type> types(numElements, b.getF32Type());
-      llvm::append_range(types, indexTypes);
-      SmallVector<Location> locs(types.size(), b.getLoc());
-      Block *body = b.createBlock(&map.getBody(), {}, types, locs);
+      b.setInsertionPointToEnd(body);
       IRMapping mapping(captured);
-      mapping.map(arguments.take_front(types.size()), body->getArguments());
+      mapping.map(arguments.take_front(body->getNumArguments()),
+                  body->getArguments());
       attn_tile::YieldOp::create(b,
                                  cloneSlice(b, block, add.getValue(), mapping));
       terms = map;

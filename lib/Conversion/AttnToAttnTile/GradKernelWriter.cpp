@@ -83,14 +83,10 @@ Value GradKernelWriter::emitRawScores(Value product) {
 Value GradKernelWriter::emitScores(const ScoreTile &tile, Value raw) {
   if (op.getScoreRegion().empty())
     return raw;
-  auto map = attn_tile::MapOp::create(b, raw, tile.batch, tile.head,
-                                      tile.firstQuery, tile.firstKey,
-                                      queryLength, keyLength, tile.transposed);
-  OpBuilder::InsertionGuard guard(b);
-  SmallVector<Type> types(5, b.getIndexType());
-  types[0] = b.getF32Type();
-  SmallVector<Location> locs(types.size(), b.getLoc());
-  Block *body = b.createBlock(&map.getBody(), {}, types, locs);
+  attn_tile::MapOp map =
+      b.createMap(raw, tile.batch, tile.head, tile.firstQuery, tile.firstKey,
+                  queryLength, keyLength, tile.transposed);
+  Block *body = &map.getBody().front();
   b.cloneRegion(op.getScoreRegion(), body, body->getArguments(), captured);
   return map;
 }
@@ -148,18 +144,11 @@ Value GradKernelWriter::emitScoreGrad(const ScoreTile &tile, Value raw,
       arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, weights, zero);
   if (addsCaptures)
     emitCaptureGrads(tile, raw, grad, counts);
-  auto map = attn_tile::MapOp::create(b, ValueRange{raw, grad}, tile.batch,
-                                      tile.head, tile.firstQuery, tile.firstKey,
-                                      queryLength, keyLength, tile.transposed);
-  {
-    OpBuilder::InsertionGuard guard(b);
-    SmallVector<Type> types(6, b.getIndexType());
-    types[0] = types[1] = b.getF32Type();
-    SmallVector<Location> locs(types.size(), b.getLoc());
-    Block *body = b.createBlock(&map.getBody(), {}, types, locs);
-    b.cloneRegion(op.getScoreGradRegion(), body, body->getArguments(),
-                  captured);
-  }
+  attn_tile::MapOp map =
+      b.createMap({raw, grad}, tile.batch, tile.head, tile.firstQuery,
+                  tile.firstKey, queryLength, keyLength, tile.transposed);
+  Block *body = &map.getBody().front();
+  b.cloneRegion(op.getScoreGradRegion(), body, body->getArguments(), captured);
   return arith::SelectOp::create(b, counts, map, zero);
 }
 

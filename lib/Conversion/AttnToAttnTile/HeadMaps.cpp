@@ -25,15 +25,9 @@ using namespace mlir::attn;
 
 /// A map of the tile whose body has no operation yet.
 static attn_tile::MapOp createMap(TileProgramBuilder &b, const RowTile &rows) {
-  auto map = attn_tile::MapOp::create(
-      b, rows.tile, rows.batch, rows.head, rows.firstRow,
-      /*firstKey=*/b.index(0), rows.numRows, b.index(rows.numChannels));
-  OpBuilder::InsertionGuard guard(b);
-  SmallVector<Type> types(5, b.getIndexType());
-  types[0] = b.getF32Type();
-  b.createBlock(&map.getBody(), {}, types,
-                SmallVector<Location>(types.size(), b.getLoc()));
-  return map;
+  return b.createMap(rows.tile, rows.batch, rows.head, rows.firstRow,
+                     /*firstKey=*/b.index(0), rows.numRows,
+                     b.index(rows.numChannels));
 }
 
 /// The mean of the squares of each row.

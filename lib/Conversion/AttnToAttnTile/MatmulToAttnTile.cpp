@@ -141,14 +141,9 @@ Value MatmulWriter::writeEpilogue(Value sums, Value batch, Value row,
   if (region.empty())
     return sums;
   Value zero = b.index(0);
-  auto map =
-      attn_tile::MapOp::create(b, sums, batch ? batch : zero,
-                               /*head=*/zero, row, column, rows, columns);
-  OpBuilder::InsertionGuard guard(b);
-  SmallVector<Type> types(5, b.getIndexType());
-  types[0] = b.getF32Type();
-  SmallVector<Location> locs(types.size(), b.getLoc());
-  Block *body = b.createBlock(&map.getBody(), {}, types, locs);
+  attn_tile::MapOp map = b.createMap(sums, batch ? batch : zero, /*head=*/zero,
+                                     row, column, rows, columns);
+  Block *body = &map.getBody().front();
   SmallVector<Value> at(body->getArguments());
   // A product has no heads.
   at.erase(at.begin() + 2);

@@ -30,6 +30,21 @@ Value TileProgramBuilder::contract(Value lhs, Value rhs, Value acc,
                              IteratorType::reduction});
 }
 
+attn_tile::MapOp TileProgramBuilder::createMap(
+    ValueRange tiles, Value batch, Value head, Value firstQuery, Value firstKey,
+    Value queryLength, Value keyLength, bool transposed) {
+  constexpr size_t numPositions = 4;
+  auto map =
+      attn_tile::MapOp::create(*this, tiles, batch, head, firstQuery, firstKey,
+                               queryLength, keyLength, transposed);
+  OpBuilder::InsertionGuard guard(*this);
+  SmallVector<Type> types(tiles.size(), getF32Type());
+  types.append(numPositions, getIndexType());
+  SmallVector<Location> locs(types.size(), getLoc());
+  createBlock(&map.getBody(), {}, types, locs);
+  return map;
+}
+
 void TileProgramBuilder::cloneRegion(Region &source, Block *target,
                                      ValueRange arguments,
                                      const IRMapping &captured) {
@@ -55,14 +70,12 @@ Value TileProgramBuilder::addScaledRows(Value tile, Value factor,
                                         const MatchingRows &rows) {
   // Columns take the place of keys.
   auto source = cast<MemRefType>(rows.source.getType());
-  auto map = attn_tile::MapOp::create(*this, tile, rows.batch, rows.head,
-                                      rows.first, index(0), rows.tileLength,
-                                      index(source.getShape().back()));
+  attn_tile::MapOp map =
+      createMap(tile, rows.batch, rows.head, rows.first, index(0),
+                rows.tileLength, index(source.getShape().back()));
+  Block *body = &map.getBody().front();
   OpBuilder::InsertionGuard guard(*this);
-  SmallVector<Type> types(5, getIndexType());
-  types[0] = getF32Type();
-  SmallVector<Location> locs(types.size(), getLoc());
-  Block *body = createBlock(&map.getBody(), {}, types, locs);
+  setInsertionPointToEnd(body);
   Value position = body->getArgument(3), column = body->getArgument(4);
   Value exists;
   if (rows.shift) {

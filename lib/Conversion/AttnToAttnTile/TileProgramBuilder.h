@@ -90,6 +90,13 @@ struct TileProgramBuilder : ImplicitLocOpBuilder {
   }
   Value contract(Value lhs, Value rhs, Value acc, ContractForm form);
 
+  /// A map of tiles whose body has no operation yet, and as arguments an
+  /// element of each, its batch entry, head, query and key.
+  attn_tile::MapOp createMap(ValueRange tiles, Value batch, Value head,
+                             Value firstQuery, Value firstKey,
+                             Value queryLength, Value keyLength,
+                             bool transposed = false);
+
   /// Rows of a tensor that belong to those of a tile.
   struct MatchingRows {
     Value source, batch, head;
