@@ -28,7 +28,6 @@ runs twice, and
 Under compute-sanitizer, use --sanitizer-subset.
 """
 
-import argparse
 import os
 import random
 import re
@@ -40,12 +39,9 @@ from types import SimpleNamespace
 from typing import Dict, Optional, Tuple
 
 import numpy as np
-
-for folder in (("..", "..", "..", "python"), ("..", "Inputs")):
-    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *folder))
-
-from data_masks import DATA_MASKS  # noqa: E402
-from dropout import Dropout, packed_mask  # noqa: E402
+from device_suite import make_parser, write_source
+from data_masks import DATA_MASKS
+from dropout import Dropout, packed_mask
 
 # What one rounding to a dtype changes, at most.
 ROUNDING = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24}
@@ -711,15 +707,15 @@ ALL = VARIANTS + SCHEDULED + SHARED + [LARGE_KEYS, LARGE_BIAS]
 # ---------------------------------------------------------------------------
 
 
-def compile_artifacts(options) -> int:
-    os.makedirs(options.artifacts, exist_ok=True)
+def choose_variants(options, variants):
+    """Those that are asked for. Schedules that are given are for one target."""
+    return [v for v in variants if options.only in v.name and (options.target == "sm_90a" or not v.schedule)]
+
+
+def compile_artifacts(options, variants) -> int:
     problems = []
-    # Schedules that are given are for one target.
-    variants = [v for v in ALL if options.only in v.name and (options.target == "sm_90a" or not v.schedule)]
     for n, v in enumerate(variants):
-        base = os.path.join(options.artifacts, v.name)
-        with open(base + ".mlir", "w") as file:
-            file.write(v.mlir())
+        base = write_source(options, v.name, v.mlir())
         output = f"{base}.so"
         command = [options.compile, base + ".mlir", "-o", output, f"--target={options.target}", "--verbose"]
         if options.assemble:
@@ -1200,19 +1196,13 @@ def run_case(torch, function, case, row):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--artifacts", required=True, help="directory of compiled artifacts")
-    parser.add_argument("--compile", metavar="ATTN_COMPILE", help="compile the artifacts with this compiler and stop")
-    parser.add_argument("--target", default="sm_90a", help="target of the compiler")
-    parser.add_argument("--assemble", action="store_true", help="compile to machine code for every target")
-    parser.add_argument("--runtime", default="libattn_runtime.so", help="the runtime library")
-    parser.add_argument("--only", default="", help="only variants whose name contains this")
+    parser = make_parser(__doc__, "target", "assemble", "only")
     parser.add_argument("--cases", type=int, default=5, help="cases of each variant")
     parser.add_argument("--sanitizer-subset", action="store_true", help="a few tiny cases, for compute-sanitizer")
     parser.add_argument("--timeout", type=float, default=60, help="seconds after which a case counts as hung")
     options = parser.parse_args()
     if options.compile:
-        return compile_artifacts(options)
+        return compile_artifacts(options, choose_variants(options, ALL))
     if options.sanitizer_subset:
         os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
         options.timeout = max(options.timeout, 600)

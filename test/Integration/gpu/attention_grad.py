@@ -19,21 +19,17 @@ torch and needs no compiler. Each case runs twice, and
 - both runs of a deterministic gradient give the same bits.
 """
 
-import argparse
 import math
-import os
-import subprocess
 import sys
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Callable, Optional
 
-for folder in (("..", "..", "..", "python"), ("..", "Inputs")):
-    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *folder))
-
-import numpy as np  # noqa: E402
-from data_masks import DATA_MASKS  # noqa: E402
-from dropout import Dropout, packed_mask  # noqa: E402
+import numpy as np
+from device_suite import compile_artifact, load, make_parser, run_cases
+from data_masks import DATA_MASKS
+from dropout import Dropout, packed_mask
 
 ROUNDING = {"bf16": 2.0**-8, "f16": 2.0**-11}
 
@@ -399,16 +395,6 @@ MANY_ITEMS = (48, 200, 333)
 SHAPES = [(1, 128, 128), (2, 200, 333), (1, 1, 128), (1, 192, 64), (1, 127, 129), (3, 65, 1), (1, 1000, 777), MANY_ITEMS]
 
 
-def compile_artifacts(options):
-    os.makedirs(options.artifacts, exist_ok=True)
-    for variant in VARIANTS:
-        source = os.path.join(options.artifacts, f"grad_{variant.name}.mlir")
-        with open(source, "w") as file:
-            file.write(variant.mlir())
-        subprocess.run([options.compile, source, "-o", os.path.join(options.artifacts, f"grad_{variant.name}.so"),
-                        "--target=sm_90a", "--fail-on-spills"], check=True)
-
-
 def gradients(torch, variant, q, k, v, dout, dlse, rng_state, reads, tokens, identity, captures, dtype):
     """Out, its log-sum-exp, and the gradients, by operations in `dtype`."""
     q, k, v = (x.to(dtype).detach().requires_grad_(True) for x in (q, k, v))
@@ -517,36 +503,28 @@ def run_case(torch, function, variant, shape):
     return None
 
 
+def make_cases(torch, options):
+    for variant in VARIANTS:
+        if options.only not in variant.name:
+            continue
+        function = load(options, f"grad_{variant.name}", variant.name)
+        for shape in SHAPES:
+            if shape == MANY_ITEMS and variant.dropout:
+                continue
+            yield f"{variant.name} {shape}", partial(run_case, torch, function, variant, shape)
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--artifacts", required=True, help="directory of compiled artifacts")
-    parser.add_argument("--compile", metavar="ATTN_COMPILE", help="compile the artifacts with this compiler and stop")
-    parser.add_argument("--runtime", default="libattn_runtime.so", help="the runtime library")
-    parser.add_argument("--only", default="", help="only variants whose name contains this")
-    options = parser.parse_args()
+    options = make_parser(__doc__, "only").parse_args()
     if options.compile:
-        compile_artifacts(options)
+        for variant in VARIANTS:
+            compile_artifact(options, f"grad_{variant.name}", variant.mlir(), "--fail-on-spills")
         return 0
 
     import torch
 
-    from attn.artifact import Artifact
-
     torch.manual_seed(0)
-    passed = failed = 0
-    for variant in VARIANTS:
-        if options.only not in variant.name:
-            continue
-        function = Artifact(os.path.join(options.artifacts, f"grad_{variant.name}.so"), options.runtime)[variant.name]
-        for shape in SHAPES:
-            if shape == MANY_ITEMS and variant.dropout:
-                continue
-            message = run_case(torch, function, variant, shape)
-            passed, failed = passed + (message is None), failed + (message is not None)
-            if message:
-                print(f"{variant.name} {shape}: {message}", flush=True)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return run_cases(make_cases(torch, options))
 
 
 if __name__ == "__main__":

@@ -16,18 +16,14 @@ that gradients are sums and products of linalg, too. Errors are norms, beside th
 the dtype of the inputs.
 """
 
-import argparse
-import os
-import subprocess
 import sys
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Optional
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "Inputs"))
-sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "python"))
-import numpy as np  # noqa: E402
-from head_ops import Heads  # noqa: E402
+import numpy as np
+from device_suite import compile_artifact, load, make_parser, run_cases
+from head_ops import Heads
 
 SHAPES = [dict(b=2, q=333, k=447), dict(b=1, q=130, k=130), dict(b=1, q=1, k=64), dict(b=3, q=65, k=33)]
 ROUNDING = {"bf16": 2.0**-8, "f16": 2.0**-11}
@@ -220,17 +216,11 @@ def get_wanted(variant):
 
 
 def compile_artifacts(options):
-    os.makedirs(options.artifacts, exist_ok=True)
-    opt = os.path.join(os.path.dirname(options.compile), "attn-opt")
     for variant in VARIANTS:
-        base = os.path.join(options.artifacts, f"function_{variant}")
-        with open(base + ".mlir", "w") as file:
-            file.write(variant.module())
         wanted = ",".join(map(str, get_wanted(variant)))
         passes = [f"--attn-differentiate=function={variant.function} mode=combined arguments={wanted}",
                   f"--symbol-privatize=exclude={variant.function}_grad", "--symbol-dce"]
-        subprocess.run([opt, base + ".mlir", *passes, "-o", base + ".grad.mlir"], check=True)
-        subprocess.run([options.compile, base + ".grad.mlir", "-o", base + ".so", "--target=sm_90a"], check=True)
+        compile_artifact(options, f"function_{variant}", variant.module(), passes=passes)
 
 
 def run_case(torch, function, variant, sizes, rng):
@@ -267,33 +257,24 @@ def run_case(torch, function, variant, sizes, rng):
     return None
 
 
+def make_cases(torch, options):
+    rng = np.random.default_rng(0)
+    for variant in VARIANTS:
+        function = load(options, f"function_{variant}", f"{variant.function}_grad")
+        for sizes in SHAPES:
+            yield f"{variant} {sizes}", partial(run_case, torch, function, variant, sizes, rng)
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--artifacts", required=True, help="directory of compiled artifacts")
-    parser.add_argument("--compile", metavar="ATTN_COMPILE", help="compile the artifacts with this compiler and stop")
-    parser.add_argument("--runtime", default="libattn_runtime.so", help="the runtime library")
-    options = parser.parse_args()
+    options = make_parser(__doc__).parse_args()
     if options.compile:
         compile_artifacts(options)
         return 0
 
     import torch
 
-    from attn.artifact import Artifact
-
     torch.manual_seed(0)
-    rng = np.random.default_rng(0)
-    passed = failed = 0
-    for variant in VARIANTS:
-        path = os.path.join(options.artifacts, f"function_{variant}.so")
-        function = Artifact(path, options.runtime)[f"{variant.function}_grad"]
-        for sizes in SHAPES:
-            message = run_case(torch, function, variant, sizes, rng)
-            passed, failed = passed + (message is None), failed + (message is not None)
-            if message:
-                print(f"FAILED {variant} {sizes}: {message}", flush=True)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return run_cases(make_cases(torch, options))
 
 
 if __name__ == "__main__":

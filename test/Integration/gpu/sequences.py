@@ -16,17 +16,17 @@ What belongs to no sequence holds NaN and must neither matter nor change, nor ma
 another. Boundaries that are not valid are reported by the next call, and nothing is written.
 """
 
-import argparse
 import ctypes
 import os
 import random
 import re
 import sys
 from dataclasses import dataclass
+from functools import partial
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import attention  # noqa: E402
-from attention import ROUNDING, Case, Variant, compile_artifacts  # noqa: E402
+import attention
+from attention import ROUNDING, Case, Variant, choose_variants, compile_artifacts
+from device_suite import load, make_parser, run_cases
 
 
 @dataclass(frozen=True)
@@ -228,52 +228,34 @@ def run_bad(torch, function, v, runtime, entries):
     return None
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--artifacts", required=True, help="directory of compiled artifacts")
-    parser.add_argument("--compile", metavar="ATTN_COMPILE", help="compile the artifacts with this compiler and stop")
-    parser.add_argument("--target", default="sm_90a", help="target of the compiler")
-    parser.add_argument("--assemble", action="store_true", help="compile to machine code for every target")
-    parser.add_argument("--runtime", default="libattn_runtime.so", help="the runtime library")
-    parser.add_argument("--only", default="", help="only variants whose name contains this")
-    parser.add_argument("--sanitizer-subset", action="store_true", help="one small case of each, for compute-sanitizer")
-    options = parser.parse_args()
-    variants = [v for v in VARIANTS if options.only in v.name and (options.target == "sm_90a" or not v.schedule)]
-    if options.compile:
-        attention.ALL = variants
-        return compile_artifacts(options)
-
-    import torch
-
-    from attn.artifact import Artifact
-
-    if options.sanitizer_subset:
-        os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
-    torch.zeros(1, device="cuda")
+def make_cases(torch, options, variants):
     runtime = ctypes.CDLL(options.runtime)
-    cases = failed = 0
     for v in variants:
-        function = Artifact(os.path.join(options.artifacts, v.name + ".so"), options.runtime)[v.name]
-        runs = []
+        function = load(options, v.name, v.name)
         for number, (name, lengths) in enumerate(make_lengths().items()):
             if options.sanitizer_subset and name != "edges":
                 continue
             layout, gap = ("bshd", 0) if number % 2 else ("bhsd", 5)
             batch = Batch(v.form, lengths, gap)
-            runs.append((f"{name} {layout}", lambda b=batch, y=layout, n=number: run_case(torch, function, v, b, y, n)))
-        if not v.captures:
-            runs += [(str(e), lambda e=e: run_bad(torch, function, v, runtime, e)) for e in BAD[v.form]]
-        for name, run in runs:
-            cases += 1
-            try:
-                wrong = run()
-            except RuntimeError as error:
-                wrong = " ".join(str(error).split())
-            if wrong:
-                failed += 1
-                print(f"FAIL {v.name} {name}: {wrong}", flush=True)
-    print(f"{cases - failed} passed, {failed} failed", flush=True)
-    return 1 if failed or not cases else 0
+            yield f"{v.name} {name} {layout}", partial(run_case, torch, function, v, batch, layout, number)
+        for entries in BAD[v.form] if not v.captures else ():
+            yield f"{v.name} {entries}", partial(run_bad, torch, function, v, runtime, entries)
+
+
+def main():
+    parser = make_parser(__doc__, "target", "assemble", "only")
+    parser.add_argument("--sanitizer-subset", action="store_true", help="one small case of each, for compute-sanitizer")
+    options = parser.parse_args()
+    variants = choose_variants(options, VARIANTS)
+    if options.compile:
+        return compile_artifacts(options, variants)
+
+    import torch
+
+    if options.sanitizer_subset:
+        os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
+    torch.zeros(1, device="cuda")
+    return run_cases(make_cases(torch, options, variants))
 
 
 if __name__ == "__main__":

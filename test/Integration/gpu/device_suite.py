@@ -1,0 +1,89 @@
+# ===- device_suite.py - What the programs of this folder have in common -----===#
+#
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+"""The command line, how artifacts are compiled and found, and how cases are run and counted.
+
+A program compiles where there is a compiler (--compile) and runs where there are a GPU and PyTorch. Importing this module
+also lets it import `attn` and what test/Integration/Inputs has.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "python"))
+sys.path.insert(0, os.path.join(HERE, "..", "Inputs"))
+
+# Options that only some programs have.
+OPTIONS = {
+    "target": dict(default="sm_90a", help="target of the compiler"),
+    "assemble": dict(action="store_true", help="compile to machine code for every target"),
+    "only": dict(default="", help="only variants whose name contains this"),
+}
+
+
+def make_parser(description, *more):
+    """The options of all programs, and those of OPTIONS with these names."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--artifacts", required=True, help="directory of compiled artifacts")
+    parser.add_argument("--compile", metavar="ATTN_COMPILE", help="compile the artifacts with this compiler and stop")
+    parser.add_argument("--runtime", default="libattn_runtime.so", help="the runtime library")
+    for name in more:
+        parser.add_argument(f"--{name}", **OPTIONS[name])
+    return parser
+
+
+def write_source(options, name, text):
+    """Writes a module to the folder of artifacts; gives its path without the extension."""
+    os.makedirs(options.artifacts, exist_ok=True)
+    base = os.path.join(options.artifacts, name)
+    with open(base + ".mlir", "w") as file:
+        file.write(text)
+    return base
+
+
+def compile_artifact(options, name, text, *flags, passes=()):
+    """Compiles a module, after passes of attn-opt, which lies beside the compiler; stops the program if that fails."""
+    base = write_source(options, name, text)
+    source = base + ".mlir"
+    if passes:
+        opt = os.path.join(os.path.dirname(options.compile), "attn-opt")
+        source = base + ".opt.mlir"
+        subprocess.run([opt, base + ".mlir", *passes, "-o", source], check=True)
+    target = getattr(options, "target", OPTIONS["target"]["default"])
+    subprocess.run([options.compile, source, "-o", base + ".so", f"--target={target}", *flags], check=True)
+
+
+def load(options, name, function):
+    """The function of a compiled artifact."""
+    from attn.artifact import Artifact
+
+    return Artifact(os.path.join(options.artifacts, name + ".so"), options.runtime)[function]
+
+
+def run_cases(cases):
+    """Runs cases, pairs of a name and of what to call, which gives a message if something is wrong; the exit status."""
+    passed = failed = 0
+    for name, run in cases:
+        try:
+            message = run()
+        except RuntimeError as error:
+            message = " ".join(str(error).split()) or type(error).__name__
+        if message:
+            failed += 1
+            print(f"FAILED {name}: {message}", flush=True)
+        else:
+            passed += 1
+    print(f"{passed} passed, {failed} failed", flush=True)
+    return 1 if failed or not passed else 0
+
+
+def describe_error(error):
+    """The message for an error in units of what is allowed, if it is more."""
+    return None if error <= 1 else f"{error:.3g} of what is allowed"
