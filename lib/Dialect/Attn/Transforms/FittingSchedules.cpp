@@ -1,0 +1,780 @@
+//===- FittingSchedules.cpp - Schedules that fit a device -----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Derives tile shapes whose scores fit in registers and whose stages fit in
+// shared memory. How many registers what is no tile takes depends on the
+// assembler: the numbers here are those with which kernels do not spill, or
+// spill as docs/Schedules.md says.
+//
+//===----------------------------------------------------------------------===//
+
+#include "FittingSchedules.h"
+#include "attn/Analysis/MaskTiles.h"
+#include "attn/Dialect/Attn/IR/ShareKeys.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/CastInterfaces.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <tuple>
+
+using namespace mlir;
+using namespace mlir::attn;
+
+//===----------------------------------------------------------------------===//
+// Capacities
+//===----------------------------------------------------------------------===//
+
+/// Rows of staged tiles are padded with zeros to this many bytes.
+static constexpr int64_t channelBlockBytes = 128;
+static constexpr int64_t channelStep = 16;
+static constexpr int64_t warpgroupThreads = 128;
+static constexpr int64_t registerBytes = 4;
+
+/// Shared memory of a block that barriers take.
+static constexpr int64_t barrierBytes = 1024;
+
+/// Bytes that copies fetch to the second level cache at once: tiles of keys are
+/// read by several groups, or by one only.
+static constexpr int64_t sharedPromotion = 256;
+
+/// Tiles on the host if nothing was measured.
+static constexpr int64_t hostQueryTile = 16, hostKeyTile = 64;
+
+/// Registers per thread for register tiles: what a consumer has (240 of two
+/// consumers, 160 of three, 255 of four or eight warps) less what addresses,
+/// row statistics and the operands of instructions take. One consumer has 240
+/// as well, or 200 if two groups share a multiprocessor.
+static constexpr int64_t tileRegistersTwoConsumers = 200;
+static constexpr int64_t tileRegistersThreeConsumers = 132;
+static constexpr int64_t tileRegistersTwoGroups = 160;
+static constexpr int64_t tileRegistersFourWarps = 192;
+static constexpr int64_t tileRegistersEightWarps = 160;
+
+double KeyTileBounds::getRegisters(int64_t keyTile) const {
+  double scores = double(queryTile * keyTile) / double(threads);
+  double held = double(scoreBytes + (sharesWeights ? 0 : elementBytes));
+  // Tiles have whole steps of the contracted dimension.
+  double output =
+      double(queryTile * llvm::alignTo(valueChannels, channelStep)) /
+      double(threads);
+  return scores * (1 + held / registerBytes) + output;
+}
+
+int64_t KeyTileBounds::getSharedBytes(int64_t keyTile) const {
+  auto getRowBytes = [&](int64_t channels) {
+    return int64_t(llvm::alignTo(elementBytes * channels, channelBlockBytes));
+  };
+  int64_t queryBytes = getRowBytes(queryChannels);
+  int64_t weights = sharesWeights ? elementBytes * queryTile * keyTile : 0;
+  int64_t scoreRow = 0;
+  for (int64_t bytes : stagedScoreBytes)
+    scoreRow += llvm::alignTo(bytes * keyTile, channelBlockBytes);
+  return queryStages * queryTile * queryBytes +
+         stages * keyTile * (queryBytes + getRowBytes(valueChannels)) +
+         scoreStages * queryTile * scoreRow + weights;
+}
+
+std::pair<int64_t, StringRef>
+attn::getLargestKeyTile(const KeyTileBounds &bounds) {
+  std::pair<int64_t, StringRef> best(0, "");
+  for (int64_t tile = keyTileUnit; tile <= bounds.maxKeyTile;
+       tile += keyTileUnit) {
+    if (bounds.getRegisters(tile) > double(bounds.registers))
+      return {best.first, "registers"};
+    if (bounds.getSharedBytes(tile) > bounds.sharedBytes)
+      return {best.first, "shared memory"};
+    best = {tile, "instruction shape"};
+  }
+  return best;
+}
+
+KeyTileBounds attn::getConsumerBounds(int64_t consumers,
+                                      const DeviceFigures &device) {
+  KeyTileBounds bounds;
+  bounds.queryTile = consumers * warpgroupRows;
+  bounds.threads = consumers * warpgroupThreads;
+  bounds.registers =
+      consumers == 3 ? tileRegistersThreeConsumers : tileRegistersTwoConsumers;
+  bounds.sharedBytes = device.sharedBytes - barrierBytes;
+  return bounds;
+}
+
+//===----------------------------------------------------------------------===//
+// What regions need
+//===----------------------------------------------------------------------===//
+
+/// Calls `fn` for each read of the score region of an element at the query and
+/// the key.
+static void forEachPairRead(AttentionOp op,
+                            function_ref<void(tensor::ExtractOp)> fn) {
+  if (op.getScoreRegion().empty())
+    return;
+  ValueRange position = op.getScoreRegion().getArguments().take_back(2);
+  op.getScoreRegion().walk([&](tensor::ExtractOp extract) {
+    if (extract.getIndices().size() >= 2 &&
+        extract.getIndices().take_back(2) == position &&
+        extract.getType().isIntOrFloat())
+      fn(extract);
+  });
+}
+
+static int64_t getElementBytes(tensor::ExtractOp extract) {
+  return llvm::divideCeil(extract.getType().getIntOrFloatBitWidth(), 8);
+}
+
+/// Bytes that the score region reads for each pair, and that are held for a
+/// whole tile: elements of tensors at the query and the key.
+static int64_t getScoreBytes(AttentionOp op) {
+  int64_t bytes = 0;
+  forEachPairRead(op, [&](tensor::ExtractOp extract) {
+    bytes += getElementBytes(extract);
+  });
+  return bytes;
+}
+
+/// Whether bulk copies can bring what the score region reads for each pair: of
+/// each tensor of floats one tile, at indices that are the same for all pairs
+/// of a tile.
+static bool canStageScores(AttentionOp op) {
+  Region &region = op.getScoreRegion();
+  constexpr int64_t maxRank = 5;
+  llvm::SmallDenseSet<Value> tensors;
+  bool canStage = true;
+  forEachPairRead(op, [&](tensor::ExtractOp extract) {
+    Type type = extract.getType();
+    canStage &= type.isBF16() || type.isF16() || type.isF32();
+    canStage &= extract.getTensor().getType().getRank() <= maxRank &&
+                tensors.insert(extract.getTensor()).second;
+    for (Value index : extract.getIndices().drop_back(2))
+      canStage &= index == region.getArgument(1) ||
+                  index == region.getArgument(2) ||
+                  matchPattern(index, m_Constant());
+  });
+  return canStage && !tensors.empty();
+}
+
+/// Whether the score region reads elements that differ within a tile.
+static bool readsElements(AttentionOp op) {
+  Region &region = op.getScoreRegion();
+  auto isShared = [&](Value index) {
+    if (index.getParentRegion() != &region)
+      return true;
+    auto argument = dyn_cast<BlockArgument>(index);
+    return argument ? argument.getArgNumber() < 3
+                    : matchPattern(index, m_Constant());
+  };
+  return region
+      .walk([&](tensor::ExtractOp extract) {
+        return llvm::all_of(extract.getIndices(), isShared)
+                   ? WalkResult::advance()
+                   : WalkResult::interrupt();
+      })
+      .wasInterrupted();
+}
+
+/// Whether the score region calls mathematical functions.
+static bool hasFunction(AttentionOp op) {
+  return op.getScoreRegion()
+      .walk([](Operation *nested) {
+        return isa<math::MathDialect>(nested->getDialect())
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+/// Whether late queries leave out keys in the middle, as under windows: but for
+/// a few, all tiles of queries have the same work then.
+static bool cutsMiddleKeys(MaskAttrInterface mask) {
+  constexpr int64_t length = 1 << 20;
+  return mask && !mask.isAttended(length - 1, length / 2, length, length);
+}
+
+namespace {
+/// Queries and keys in a row for which a keep region reads the same; 0 of those
+/// that its reads do not depend on.
+struct BlockSize {
+  int64_t rows = 0, columns = 0;
+};
+} // namespace
+
+/// How many positions in a row have the same value of `value`, which depends on
+/// `position`; 0 if it does not.
+static int64_t getRunLength(Value value, BlockArgument position) {
+  if (value == position)
+    return 1;
+  Operation *op = value.getDefiningOp();
+  if (!op || !position.getOwner()->findAncestorOpInBlock(*op))
+    return 0;
+  int64_t length = 0;
+  for (Value operand : op->getOperands())
+    if (int64_t run = getRunLength(operand, position))
+      length = length ? std::min(length, run) : run;
+  IntegerAttr divisor;
+  if (length == 1 &&
+      isa<arith::DivUIOp, arith::DivSIOp, arith::FloorDivSIOp>(op) &&
+      op->getOperand(0) == position &&
+      matchPattern(op->getOperand(1), m_Constant(&divisor)))
+    return std::max<int64_t>(divisor.getInt(), 1);
+  return length;
+}
+
+static BlockSize getReadBlock(Region &keep) {
+  BlockSize block;
+  if (keep.empty())
+    return block;
+  auto narrow = [](int64_t &size, int64_t run) {
+    if (run)
+      size = size ? std::min(size, run) : run;
+  };
+  keep.walk([&](Operation *op) {
+    if (!llvm::any_of(op->getOperandTypes(),
+                      llvm::IsaPred<TensorType, BaseMemRefType>))
+      return;
+    for (Value operand : op->getOperands()) {
+      narrow(block.rows, getRunLength(operand, keep.getArgument(2)));
+      narrow(block.columns, getRunLength(operand, keep.getArgument(3)));
+    }
+  });
+  return block;
+}
+
+//===----------------------------------------------------------------------===//
+// Schedules that fit
+//===----------------------------------------------------------------------===//
+
+/// Registers of a thread that hold queries which a region computes: those of 64
+/// rows are shared by four warps.
+static int64_t getQueryRegisters(AttentionOp op) {
+  if (op.getQueryRegion().empty())
+    return 0;
+  return llvm::alignTo(op.getQueryHeadDim(), channelStep) / 4;
+}
+
+static KeyTileBounds withShapes(KeyTileBounds bounds, AttentionOp op) {
+  bounds.queryChannels = op.getQueryHeadDim();
+  bounds.valueChannels = op.getValueHeadDim();
+  bounds.scoreBytes = getScoreBytes(op);
+  return bounds;
+}
+
+/// How many tensors `keep` reads at the query or the key itself. Each has
+/// addresses of its own.
+static unsigned countPositionTables(Region &keep) {
+  ValueRange positions = keep.getArguments().take_back(2);
+  llvm::SmallDenseSet<Value> tensors;
+  keep.walk([&](tensor::ExtractOp extract) {
+    for (Value index : extract.getIndices())
+      if (llvm::is_contained(positions, index))
+        tensors.insert(extract.getTensor());
+  });
+  return tensors.size();
+}
+
+/// Whether `keep` computes numbers from what the reads in `isMeant` give,
+/// beyond comparing it.
+static bool computesFromReads(Region &keep,
+                              function_ref<bool(tensor::ExtractOp)> isMeant) {
+  DenseSet<Value> read;
+  return keep
+      .walk([&](Operation *op) {
+        if (auto extract = dyn_cast<tensor::ExtractOp>(op)) {
+          if (isMeant(extract))
+            read.insert(extract.getResult());
+          return WalkResult::advance();
+        }
+        auto isRead = [&](Value value) { return read.contains(value); };
+        auto isNumber = [](Type type) { return !type.isInteger(1); };
+        if (llvm::none_of(op->getOperands(), isRead) ||
+            llvm::none_of(op->getResultTypes(), isNumber))
+          return WalkResult::advance();
+        if (!isa<CastOpInterface>(op))
+          return WalkResult::interrupt();
+        read.insert_range(op->getResults());
+        return WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+/// Numbers that are computed from reads at keys take a register for each key
+/// that a thread has.
+static bool computesFromKeyReads(Region &keep) {
+  return computesFromReads(keep, [&](tensor::ExtractOp extract) {
+    return llvm::is_contained(extract.getIndices(), keep.getArgument(3));
+  });
+}
+
+static bool computesFromPairReads(Region &keep) {
+  return computesFromReads(keep, [&](tensor::ExtractOp extract) {
+    return llvm::all_of(
+        keep.getArguments().take_back(2), [&](BlockArgument position) {
+          return llvm::any_of(extract.getIndices(), [&](Value index) {
+            return getRunLength(index, position) != 0;
+          });
+        });
+  });
+}
+
+namespace {
+/// One producer and two or three consumer warpgroups.
+class WarpSpecializedSchedules {
+public:
+  WarpSpecializedSchedules(AttentionOp op, const DeviceFigures &device);
+
+  SmallVector<FittingSchedule> getAll();
+  /// One for so few queries that little is done but to read keys and values.
+  std::optional<FittingSchedule> getForFewQueries();
+  /// The one with the largest tiles. If there is a second one, it is for at
+  /// least `bound` queries.
+  SmallVector<FittingSchedule> getLargest(int64_t &bound);
+
+private:
+  std::optional<FittingSchedule> getLargest(int64_t consumers,
+                                            int64_t maxKeyTile);
+  /// The same with what changes scores in pipes, and `plain` where it cannot
+  /// be.
+  std::optional<FittingSchedule> getStaged(KeyTileBounds bounds,
+                                           int64_t consumers,
+                                           const FittingSchedule &plain);
+  FittingSchedule getFitting(KeyTileBounds bounds, int64_t consumers,
+                             int64_t keyTile, StringRef limit);
+  /// One with tiles as small as the blocks that a mask keeps.
+  std::optional<FittingSchedule> getForBlocks();
+  int64_t getMaxKeyTile();
+  bool canHaveThreeConsumers();
+  /// Work items with tiles of `queryTile` queries; none if that is not known.
+  std::optional<int64_t> getNumItems(int64_t queryTile);
+
+  AttentionOp op;
+  const DeviceFigures &device;
+  bool isMasked, readsKeep;
+  attn_tile::TraversalKind traversal = attn_tile::TraversalKind::Persistent;
+  int64_t interleave = 1;
+};
+} // namespace
+
+WarpSpecializedSchedules::WarpSpecializedSchedules(AttentionOp op,
+                                                   const DeviceFigures &device)
+    : op(op), device(device),
+      isMasked(op.getMaskAttr() || !op.getKeepRegion().empty()),
+      readsKeep(readsByPosition(op.getKeepRegion())) {
+  // Under a mask, long and short work items are paired to equal amounts. That
+  // is needless where items are alike, and where lists say how long they are:
+  // they are sorted then.
+  bool isListed = readsKeep && !op.hasSequences();
+  bool hasUnequalItems =
+      isMasked && !isListed && !cutsMiddleKeys(op.getMaskAttr());
+  if (hasUnequalItems)
+    traversal = attn_tile::TraversalKind::Paired;
+  // Items that need few keys each, and need them at about the same time, may go
+  // along over several key heads. Then the few that are longer than most are
+  // dealt out to all groups. Sequences are planned in the order of their work,
+  // which holds over all heads only if they go along together
+  // (docs/Schedules.md, "Which item when" and "Packed sequences").
+  constexpr int64_t maskedKeyHeads = 8;
+  if (op.hasSequences())
+    interleave = 0;
+  else if (isMasked && !hasUnequalItems)
+    interleave = maskedKeyHeads * op.getGroupSize();
+}
+
+std::optional<FittingSchedule>
+WarpSpecializedSchedules::getLargest(int64_t consumers, int64_t maxKeyTile) {
+  KeyTileBounds bounds = withShapes(getConsumerBounds(consumers, device), op);
+  bounds.maxKeyTile = maxKeyTile;
+  // What a mask reads for each pair is found out before, and listed by tiles; a
+  // walk over the list takes registers of the consumers. So do decisions of
+  // dropout, also beside a change of scores.
+  if (readsKeep)
+    bounds.registers -= 24;
+  if (readsKeep && countPositionTables(op.getKeepRegion()) > 1)
+    bounds.registers -= computesFromKeyReads(op.getKeepRegion()) ? 32 : 16;
+  if (readsKeep && op.hasDropout() && !op.getScoreRegion().empty())
+    bounds.registers -= 32;
+  // Where decisions are read, dropped weights are cleared in the step after
+  // (`attn-tile-rotate-loops`), so that there are weights of two steps.
+  if (op.getDropoutMask())
+    bounds.scoreBytes += bounds.elementBytes;
+  bounds.registers -= getQueryRegisters(op);
+  KeyTileBounds plainBounds = bounds;
+  // Tiles that a score change reads need addresses, too.
+  if (getScoreBytes(op) > 0)
+    plainBounds.registers -= 24;
+  auto [keyTile, limit] = getLargestKeyTile(plainBounds);
+  if (keyTile == 0)
+    return std::nullopt;
+  FittingSchedule plain = getFitting(plainBounds, consumers, keyTile, limit);
+  if (std::optional<FittingSchedule> staged =
+          getStaged(bounds, consumers, plain))
+    return staged;
+  return plain;
+}
+
+std::optional<FittingSchedule>
+WarpSpecializedSchedules::getStaged(KeyTileBounds bounds, int64_t consumers,
+                                    const FittingSchedule &plain) {
+  // Whole blocks of columns; larger tiles have not been measured.
+  constexpr int64_t maxKeyTile = 128, scoreStages = 2;
+  if (!canStageScores(op))
+    return std::nullopt;
+  forEachPairRead(op, [&](tensor::ExtractOp extract) {
+    bounds.stagedScoreBytes.push_back(getElementBytes(extract));
+  });
+  bounds.scoreStages = scoreStages;
+  bounds.maxKeyTile = std::min(bounds.maxKeyTile, maxKeyTile);
+  auto [keyTile, limit] = getLargestKeyTile(bounds);
+  if (keyTile == 0)
+    return std::nullopt;
+  FittingSchedule staged = getFitting(bounds, consumers, keyTile, limit);
+  Attribute choice = attn_tile::ByAlignmentAttr::get(
+      op.getContext(), staged.schedule, plain.schedule);
+  staged.schedule = cast<ScheduleAttrInterface>(choice);
+  return staged;
+}
+
+FittingSchedule WarpSpecializedSchedules::getFitting(KeyTileBounds bounds,
+                                                     int64_t consumers,
+                                                     int64_t keyTile,
+                                                     StringRef limit) {
+  // The queries of the next item are loaded early if there is room.
+  bounds.queryStages = 2;
+  bool preloads = bounds.getSharedBytes(keyTile) <= bounds.sharedBytes;
+  // Rescaling is worth skipping. With fewer channels the test for it takes as
+  // long as it, unless that is left to the next step: 1 to 4 % of the time at
+  // 64 to 128 channels (H200, 2026-11-22, docs/Schedules.md), but not where it
+  // would stand beside the clearing of dropped weights. A mask that computes
+  // from what it reads for each pair leaves no registers for the factors;
+  // pipes of score changes have not been measured with it.
+  constexpr int64_t minValueHeadDimLazy = 192, minValueHeadDimDelayed = 64;
+  int64_t valueHeadDim = op.getValueHeadDim();
+  bool isLazy = valueHeadDim >= minValueHeadDimLazy;
+  bool isDelayed = !isLazy && valueHeadDim >= minValueHeadDimDelayed &&
+                   !op.hasDropout() && bounds.scoreStages == 0 &&
+                   !computesFromPairReads(op.getKeepRegion());
+  Attribute schedule = attn_tile::WarpSpecializedAttr::get(
+      op.getContext(), bounds.queryTile, keyTile, bounds.stages, consumers,
+      /*ping_pong=*/consumers > 1, traversal, interleave,
+      /*lazy_rescale=*/isLazy || isDelayed, /*delay_rescale=*/isDelayed,
+      /*query_stages=*/preloads ? 2 : 1, /*split_items=*/0,
+      /*pack_heads=*/false, bounds.scoreStages, sharedPromotion, /*groups=*/1);
+  return FittingSchedule{cast<ScheduleAttrInterface>(schedule), keyTile,
+                         preloads, limit.str()};
+}
+
+std::optional<FittingSchedule> WarpSpecializedSchedules::getForBlocks() {
+  // A tile that is larger than a block is visited for each block in it.
+  // Measured with lists of random blocks of 64 by 64 that keep 1, 10 and 50 %
+  // of the pairs: 169, 421 and 432 TFLOP/s instead of 122, 179 and 299 (H200,
+  // 2026-11-22, benchmarks/blocks.py). docs/Schedules.md has smaller blocks and
+  // other tiles; those of other channels have not been measured.
+  constexpr int64_t keyTile = 64, stages = 4, channels = 128;
+  BlockSize block = getReadBlock(op.getKeepRegion());
+  if (op.hasSequences() || block.rows != warpgroupRows ||
+      block.columns != keyTile || op.getQueryHeadDim() != channels ||
+      op.getValueHeadDim() != channels || !op.getScoreRegion().empty() ||
+      op.hasDropout())
+    return std::nullopt;
+  KeyTileBounds bounds = withShapes(getConsumerBounds(1, device), op);
+  bounds.maxKeyTile = keyTile;
+  bounds.stages = stages;
+  if (getLargestKeyTile(bounds).first != keyTile)
+    return std::nullopt;
+  Attribute schedule = attn_tile::WarpSpecializedAttr::get(
+      op.getContext(), bounds.queryTile, keyTile, stages, /*consumers=*/1,
+      /*ping_pong=*/false, attn_tile::TraversalKind::Persistent,
+      /*interleave=*/1, /*lazy_rescale=*/false, /*delay_rescale=*/false,
+      /*query_stages=*/1, /*split_items=*/0, /*pack_heads=*/false,
+      /*score_stages=*/0, sharedPromotion, /*groups=*/1);
+  return FittingSchedule{cast<ScheduleAttrInterface>(schedule), keyTile,
+                         /*preloadsQueries=*/false, "blocks of the mask"};
+}
+
+/// Reads in both regions need registers for their addresses.
+int64_t WarpSpecializedSchedules::getMaxKeyTile() {
+  constexpr int64_t maxKeyTileReads = 80;
+  return readsKeep && readsElements(op) ? maxKeyTileReads : maxKeyTileMma;
+}
+
+/// Three have too few registers for a score change that reads or computes much,
+/// and for a walk over a list of tiles, and lose to two under a mask where
+/// decisions of dropout are read.
+bool WarpSpecializedSchedules::canHaveThreeConsumers() {
+  return !readsElements(op) && !readsKeep &&
+         !(isMasked && (hasFunction(op) || op.getDropoutMask()));
+}
+
+std::optional<int64_t>
+WarpSpecializedSchedules::getNumItems(int64_t queryTile) {
+  int64_t batch = getDimSize(op.getQuery(), 0);
+  int64_t queries = getDimSize(op.getQuery(), 2);
+  if (op.hasSequences() || ShapedType::isDynamic(batch) ||
+      ShapedType::isDynamic(queries))
+    return std::nullopt;
+  return batch * op.getNumQueryHeads() *
+         int64_t(llvm::divideCeil(queries, queryTile));
+}
+
+/// `schedule` with keys that are shared until there are `items` work items.
+static ScheduleAttrInterface shareKeys(ScheduleAttrInterface schedule,
+                                       int64_t items) {
+  auto unshared = cast<attn_tile::WarpSpecializedAttr>(Attribute(schedule));
+  Attribute shared = attn_tile::WarpSpecializedAttr::get(
+      unshared.getContext(), unshared.getQueryTile(), unshared.getKeyTile(),
+      unshared.getStages(), unshared.getConsumers(), unshared.getPingPong(),
+      unshared.getTraversal(), unshared.getInterleave(),
+      unshared.getLazyRescale(), unshared.getDelayRescale(),
+      unshared.getQueryStages(), items, unshared.getPackHeads(),
+      unshared.getScoreStages(), unshared.getL2Promotion(),
+      unshared.getGroups());
+  return cast<ScheduleAttrInterface>(shared);
+}
+
+std::optional<FittingSchedule> WarpSpecializedSchedules::getForFewQueries() {
+  // Measured with one query for each head: two stages of 64 keys of 128
+  // channels are enough in flight, and larger tiles are slower
+  // (docs/Schedules.md, "Decoding").
+  constexpr int64_t stageBytes = 32 * 1024, stages = 2;
+  constexpr int64_t streamedPromotion = 128;
+  int64_t queries = getDimSize(op.getQuery(), 2);
+  if (op.hasSequences() || ShapedType::isDynamic(queries) ||
+      queries > warpgroupRows)
+    return std::nullopt;
+  KeyTileBounds bounds = withShapes(getConsumerBounds(1, device), op);
+  bounds.stages = stages;
+  // Two groups share a multiprocessor if their instructions have few enough
+  // columns for the registers at the launch.
+  int64_t groups = 1;
+  if (std::max(bounds.queryChannels, bounds.valueChannels) <=
+      2 * warpgroupRows) {
+    groups = 2;
+    bounds.registers = tileRegistersTwoGroups;
+    bounds.sharedBytes = device.sharedBytes / groups - barrierBytes;
+  }
+  int64_t keyBytes = llvm::alignTo(bounds.elementBytes * bounds.queryChannels,
+                                   channelBlockBytes) +
+                     llvm::alignTo(bounds.elementBytes * bounds.valueChannels,
+                                   channelBlockBytes);
+  bounds.maxKeyTile =
+      std::clamp(stageBytes / keyBytes / keyTileUnit * keyTileUnit,
+                 warpgroupRows, 2 * warpgroupRows);
+  bounds.registers -= getQueryRegisters(op);
+  auto [keyTile, limit] = getLargestKeyTile(bounds);
+  if (keyTile == 0)
+    return std::nullopt;
+  Attribute schedule = attn_tile::WarpSpecializedAttr::get(
+      op.getContext(), bounds.queryTile, keyTile, stages, /*consumers=*/1,
+      /*ping_pong=*/false, attn_tile::TraversalKind::Grid, /*interleave=*/1,
+      /*lazy_rescale=*/false, /*delay_rescale=*/false, /*query_stages=*/1,
+      /*split_items=*/whyNotShareKeys(op) ? 0 : device.multiprocessors,
+      /*pack_heads=*/op.getGroupSize() > 1 && !whyNotPackHeads(op),
+      /*score_stages=*/0, streamedPromotion, groups);
+  return FittingSchedule{cast<ScheduleAttrInterface>(schedule), keyTile,
+                         /*preloadsQueries=*/false, "what is read at a time"};
+}
+
+SmallVector<FittingSchedule> WarpSpecializedSchedules::getAll() {
+  // The smallest key tiles whose kernels have been measured; smaller ones are
+  // considered only where these do not fit.
+  constexpr int64_t minKeyTile = 64;
+  // One consumer has smaller tiles of queries, for grids that are small.
+  constexpr int64_t maxKeyTileOneConsumer = 128;
+  std::optional<int64_t> smallItems = getNumItems(warpgroupRows);
+  bool isSmall = smallItems && *smallItems <= device.multiprocessors;
+  SmallVector<FittingSchedule> all;
+  for (int64_t consumers = isSmall ? 1 : 2;
+       consumers <= (canHaveThreeConsumers() ? 3 : 2); ++consumers)
+    for (int64_t keyTile = minKeyTile;
+         keyTile <= std::min(getMaxKeyTile(), consumers == 1
+                                                  ? maxKeyTileOneConsumer
+                                                  : maxKeyTileMma);
+         keyTile += keyTileUnit)
+      if (auto fitting = getLargest(consumers, keyTile);
+          fitting && (fitting->keyTile == keyTile ||
+                      (all.empty() && keyTile == minKeyTile)))
+        all.push_back(std::move(*fitting));
+  // Where there are fewer items than half of the multiprocessors, several may
+  // share the keys of one.
+  if (!whyNotShareKeys(op))
+    for (FittingSchedule fitting : SmallVector<FittingSchedule>(all)) {
+      std::optional<int64_t> items =
+          getNumItems(fitting.schedule.getQueryTile());
+      if (!items || 2 * *items > device.multiprocessors)
+        continue;
+      fitting.schedule = shareKeys(fitting.schedule, device.multiprocessors);
+      all.push_back(std::move(fitting));
+    }
+  if (std::optional<FittingSchedule> forFew = getForFewQueries())
+    all.push_back(std::move(*forFew));
+  return all;
+}
+
+SmallVector<FittingSchedule>
+WarpSpecializedSchedules::getLargest(int64_t &bound) {
+  // A third consumer hides more of the softmax, if key tiles stay large enough
+  // for the products to be efficient.
+  const int64_t minKeyTileThreeConsumers = op.getDropoutMask() ? 96 : 128;
+  // The smallest key tiles whose products are efficient.
+  constexpr int64_t maxKeyTilePreload = 128;
+  // Key tiles that a mask cuts are computed in full: smaller ones waste less.
+  constexpr int64_t maxKeyTileMasked = 128;
+  // Where scores go through functions of their own, the softmax takes longer
+  // than the products; its dependent steps are shorter in smaller tiles.
+  constexpr int64_t maxKeyTileFunctions = 128;
+
+  if (std::optional<FittingSchedule> forBlocks = getForBlocks())
+    return {*forBlocks};
+  std::optional<FittingSchedule> three;
+  if (canHaveThreeConsumers())
+    three = getLargest(3, minKeyTileThreeConsumers);
+  if (three && three->keyTile < minKeyTileThreeConsumers)
+    three = std::nullopt;
+  if (three && !isMasked)
+    return {*three};
+  int64_t maxKeyTile = isMasked          ? maxKeyTileMasked
+                       : hasFunction(op) ? maxKeyTileFunctions
+                                         : maxKeyTileMma;
+  std::optional<FittingSchedule> two =
+      getLargest(2, std::min(maxKeyTile, getMaxKeyTile()));
+  if (!two)
+    return {};
+  if (three) {
+    // The larger query tile wastes more on the edges of a mask and at the end
+    // of the queries, which matters less the longer they are: docs/Schedules.md
+    // has both, "A schedule for each length".
+    bound = 3072;
+    return {*two, *three};
+  }
+  if (!two->preloadsQueries && two->keyTile > maxKeyTilePreload) {
+    // Smaller key tiles leave room for the queries of the next item, which
+    // matters where items are short (docs/Schedules.md, there).
+    std::optional<FittingSchedule> small = getLargest(2, maxKeyTilePreload);
+    if (small && small->preloadsQueries) {
+      bound = 6144;
+      return {*small, *two};
+    }
+  }
+  return {*two};
+}
+
+/// Ranges of key tiles among which a step of the walk over them selects.
+static size_t countRanges(AttentionOp op, int64_t queryTile, int64_t keyTile) {
+  // Of code that is thrown away; what it depends on does not matter.
+  Region region;
+  OpBuilder builder(op.getContext());
+  Block *block =
+      builder.createBlock(&region, {}, builder.getIndexType(), op.getLoc());
+  Value any = block->getArgument(0);
+  ScoreMask mask = {op.getMaskReads().empty() ? op.getMaskAttr() : nullptr,
+                    /*keep=*/nullptr,
+                    /*batch=*/any,
+                    /*head=*/any,
+                    /*queryLength=*/any,
+                    /*keyLength=*/any};
+  TileRanges ranges = emitTileRanges(builder, op.getLoc(), mask, MaskDim::Query,
+                                     any, queryTile, keyTile);
+  return ranges.masked.size() + ranges.full.size();
+}
+
+/// Four or eight warps that prefetch and compute: the largest tiles that fit.
+static std::optional<FittingSchedule>
+getMultistage(AttentionOp op, const DeviceFigures &device) {
+  constexpr int64_t maxKeyTile = 128;
+  // Each of four warps has twice the rows of one of eight, so that what it
+  // reads of keys and values serves two products. Two such groups share a
+  // multiprocessor: one computes while the other waits.
+  constexpr int64_t minKeyTileFourWarps = 48;
+  // What a multiprocessor has beside what one block can have, and takes of each
+  // block beside what it asks for.
+  constexpr int64_t reservedBytes = 1024;
+  KeyTileBounds bounds;
+  bounds.queryTile = 128;
+  bounds.maxKeyTile = maxKeyTile;
+  auto get = [&](int64_t warps, int64_t registers, int64_t sharedBytes) {
+    bounds.threads = 32 * warps;
+    bounds.registers = registers;
+    bounds.sharedBytes = sharedBytes - barrierBytes;
+    return getLargestKeyTile(withShapes(bounds, op));
+  };
+  int64_t warps = 4;
+  // A mask that reads tensors needs registers for their addresses.
+  int64_t readRegisters = readsByPosition(op.getKeepRegion()) ? 16 : 0;
+  auto [keyTile, limit] = get(
+      warps, tileRegistersFourWarps - readRegisters - 2 * getQueryRegisters(op),
+      (device.sharedBytes + reservedBytes) / 2 - reservedBytes);
+  if (keyTile < minKeyTileFourWarps) {
+    warps = 8;
+    // A step finds its tile by a selection among the ranges of its walk, whose
+    // ends are in registers. Up to three, as of a window or a prefix, fit
+    // beside the largest tiles.
+    constexpr size_t maxRangesBesideTiles = 3;
+    int64_t rangeRegisters =
+        countRanges(op, bounds.queryTile, maxKeyTile) > maxRangesBesideTiles
+            ? 32
+            : 0;
+    std::tie(keyTile, limit) = get(
+        warps, tileRegistersEightWarps - rangeRegisters - getQueryRegisters(op),
+        device.sharedBytes);
+  }
+  if (keyTile == 0)
+    return std::nullopt;
+  Attribute schedule = attn_tile::MultistageAttr::get(
+      op.getContext(), bounds.queryTile, keyTile, bounds.stages, warps,
+      /*split_items=*/0, /*pack_heads=*/false);
+  return FittingSchedule{cast<ScheduleAttrInterface>(schedule), keyTile,
+                         /*preloadsQueries=*/false, limit.str()};
+}
+
+/// Tiles of a few registers' width whose operands stay in the first cache.
+static FittingSchedule getSequential(MLIRContext *context, int64_t queryTile,
+                                     int64_t keyTile) {
+  Attribute schedule =
+      attn_tile::SequentialAttr::get(context, queryTile, keyTile,
+                                     /*split_items=*/0, /*pack_heads=*/false);
+  return {cast<ScheduleAttrInterface>(schedule), keyTile,
+          /*preloadsQueries=*/false, "the first level cache"};
+}
+
+SmallVector<FittingSchedule>
+attn::getFittingSchedules(AttentionOp op, StringRef target,
+                          const DeviceFigures &device) {
+  if (target == "sm_90a")
+    return WarpSpecializedSchedules(op, device).getAll();
+  if (target == "host") {
+    SmallVector<FittingSchedule> all;
+    for (int64_t queryTile : {hostQueryTile, 2 * hostQueryTile})
+      for (int64_t keyTile : {hostKeyTile / 2, hostKeyTile, 2 * hostKeyTile})
+        all.push_back(getSequential(op.getContext(), queryTile, keyTile));
+    return all;
+  }
+  if (std::optional<FittingSchedule> fitting = getMultistage(op, device))
+    return {*fitting};
+  return {};
+}
+
+FittingSchedule attn::getHostSchedule(MLIRContext *context) {
+  return getSequential(context, hostQueryTile, hostKeyTile);
+}
+
+SmallVector<FittingSchedule>
+attn::getLargestSchedules(AttentionOp op, StringRef target,
+                          const DeviceFigures &device,
+                          ArrayRef<FittingSchedule> fitting, int64_t &bound) {
+  if (target != "sm_90a")
+    return SmallVector<FittingSchedule>(fitting);
+  WarpSpecializedSchedules schedules(op, device);
+  // What regions compute is little beside what is read.
+  if (std::optional<FittingSchedule> forFew = schedules.getForFewQueries())
+    return {*forFew};
+  return schedules.getLargest(bound);
+}
