@@ -35,9 +35,17 @@ static void emitAtStart(KernelOp kernel) {
   OpTy::create(builder, kernel.getLoc());
 }
 
-/// Whether `kernel` is small enough to be launched early.
+/// Whether `kernel` computes with scalars alone, not with tiles: then it is
+/// small enough to be launched early.
 static bool isSmall(KernelOp kernel) {
-  return isa_and_nonnull<ScalarAttr>(kernel.getScheduleAttr());
+  return !kernel
+              .walk([](Operation *op) {
+                return llvm::any_of(op->getResultTypes(),
+                                    llvm::IsaPred<VectorType>)
+                           ? WalkResult::interrupt()
+                           : WalkResult::advance();
+              })
+              .wasInterrupted();
 }
 
 namespace {

@@ -4,10 +4,10 @@
 // CHECK-NEXT:    attn_tile.allow_launches
 // CHECK:         memref.load
 // CHECK-NOT:     attn_tile.allow_launches
-attn_tile.kernel @tiles(%m: memref<8xf32>) attributes {
-    schedule = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1>} {
+attn_tile.kernel @tiles(%m: memref<8xf32>) {
   %c0 = arith.constant 0 : index
   %x = memref.load %m[%c0] : memref<8xf32>
+  %tile = vector.broadcast %x : f32 to vector<64x64xf32>
   attn_tile.return
 }
 
@@ -15,7 +15,7 @@ attn_tile.kernel @tiles(%m: memref<8xf32>) attributes {
 // CHECK-NEXT:    attn_tile.await_launches
 // CHECK:         memref.load
 // CHECK-NOT:     attn_tile.await_launches
-attn_tile.kernel @small(%m: memref<8xf32>) attributes {schedule = #attn_tile.scalar} {
+attn_tile.kernel @small(%m: memref<8xf32>) {
   %c0 = arith.constant 0 : index
   %x = memref.load %m[%c0] : memref<8xf32>
   attn_tile.return
