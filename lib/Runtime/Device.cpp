@@ -212,6 +212,10 @@ int32_t attnrtFree(void *pointer) {
   return ATTN_OK;
 }
 
+/// What the pool of scratch memory keeps when nothing is in use; see
+/// docs/Runtime.md.
+static constexpr uint64_t keptBytes = uint64_t(64) << 20;
+
 /// The context's pool of scratch memory, or null if there can be none. Unlike
 /// the device's own it keeps memory when nothing is in use: getting memory
 /// anew takes microseconds on the stream.
@@ -231,10 +235,11 @@ static CUmemoryPool getPool(const CudaDriver &driver,
   properties.locationType = MemLocationDevice;
   properties.locationId = context.device;
   CUmemoryPool pool = nullptr;
-  uint64_t keptBytes = uint64_t(64) << 20;
-  if (driver.memPoolCreate(&pool, &properties) ||
-      driver.memPoolSetAttribute(pool, MemPoolReleaseThreshold, &keptBytes))
+  if (driver.memPoolCreate(&pool, &properties))
     return nullptr;
+  // A pool that keeps nothing serves as well as the device's own.
+  uint64_t threshold = keptBytes;
+  (void)driver.memPoolSetAttribute(pool, MemPoolReleaseThreshold, &threshold);
   context.pool.store(pool, std::memory_order_release);
   return pool;
 }
