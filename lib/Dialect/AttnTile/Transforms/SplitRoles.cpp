@@ -325,6 +325,9 @@ void AttnTileSplitRolesPass::runOnOperation() {
   if (failed(checkTiles(layout)) || failed(producer.analyze()))
     return signalPassFailure();
 
+  // By the number of consumers. With too few the producer spills, which the
+  // tests assembly-*.test of test/Integration/gpu show. One consumer leaves
+  // more than it can have, which the producer gets.
   constexpr int64_t producerBudgets[] = {56, 24, 24};
   constexpr int64_t largeProducerBudgets[] = {56, 40, 32};
   int64_t producerRegisters =
