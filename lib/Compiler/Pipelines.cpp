@@ -91,6 +91,8 @@ void attn::buildTilingPipeline(OpPassManager &pm,
   if (options.isGPU())
     pm.addPass(createConvertLinalgToAttnTilePass());
   addCleanup(pm);
+  if (options.isGPU())
+    pm.addPass(createAttnCheckDeviceMemoryPass());
 }
 
 void attn::buildKernelPipeline(OpPassManager &pm,

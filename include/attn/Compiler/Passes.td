@@ -93,6 +93,27 @@ def AttnDescribeArgumentsPass
                            "::mlir::scf::SCFDialect"];
 }
 
+def AttnCheckDeviceMemoryPass
+    : Pass<"attn-check-device-memory", "::mlir::ModuleOp"> {
+  let summary = "report constants that kernels cannot read";
+  let description = [{
+    A constant tensor that is no part of the code of a kernel, as scalars and
+    tensors of one value can be, lies in the memory of the host. That is an error in
+    functions whose memrefs are memory of a GPU: those that launch kernels, that
+    `attn-describe-arguments` has described, or that call one of them.
+
+    ```mlir
+    func.func @f(%q: memref<1x8x128x64xbf16>, ...) {
+      // error: 'memref.get_global' op is a constant in the memory of the host, ...
+      %slopes = memref.get_global @__constant_8xf32 : memref<8xf32>
+      attn_tile.launch @f_kernel args(%q, %k, %v, %o, %slopes : ...)
+    ```
+
+    `convert-launch-to-runtime` refuses them, too; this pass does so before
+    kernels are compiled.
+  }];
+}
+
 def AttnApplySchedulesPass
     : Pass<"attn-apply-schedules", "::mlir::ModuleOp"> {
   let summary = "run the passes of each kernel's schedule";

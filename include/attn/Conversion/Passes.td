@@ -327,8 +327,9 @@ def ConvertLaunchToRuntimePass
     the first element, sizes and strides of a memref; the bytes of a tensor map; an
     `i64` for an index; other scalars as they are.
 
-    Functions must have no structured control flow around these operations, and
-    the host cannot read or write memory of the device: both are errors.
+    Functions must have no structured control flow around these operations, the
+    host cannot read or write memory of the device, and constant tensors
+    (`memref.get_global`) are memory of the host: these are errors.
   }];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::cf::ControlFlowDialect",

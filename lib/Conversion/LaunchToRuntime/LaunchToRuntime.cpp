@@ -15,6 +15,7 @@
 
 #include "attn/Conversion/LaunchToRuntime/LaunchToRuntime.h"
 #include "attn-runtime/attn_runtime.h"
+#include "attn/Conversion/LaunchToRuntime/DeviceFunctions.h"
 #include "attn/Conversion/LaunchToRuntime/RuntimeCalls.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -38,9 +39,6 @@ using namespace mlir::attn;
 /// Layout of a CUtensorMap.
 static constexpr int64_t tensorMapBytes = 128;
 static constexpr int64_t tensorMapAlignment = 64;
-
-/// The attribute of functions that attn-describe-arguments has described.
-static constexpr StringLiteral describedAttrName = "attn.symbols";
 
 //===----------------------------------------------------------------------===//
 // Kernels
@@ -624,30 +622,6 @@ LogicalResult FunctionConverter::convert() {
   return success();
 }
 
-/// The functions whose memrefs are memory of the device: those that launch,
-/// that are entries of the artifact, or that call one of them.
-static llvm::SetVector<Operation *> findDeviceFunctions(ModuleOp module) {
-  llvm::SetVector<Operation *> functions;
-  for (auto func : module.getOps<func::FuncOp>()) {
-    if (func.isPublic() && func->hasAttr(describedAttrName))
-      functions.insert(func);
-    func.walk([&](Operation *op) {
-      if (isa<attn_tile::LaunchOp, attn_tile::MakeTensorMapOp>(op))
-        functions.insert(func);
-    });
-  }
-  for (unsigned i = 0; i < functions.size(); ++i) {
-    auto uses = SymbolTable::getSymbolUses(functions[i], module);
-    if (!uses)
-      continue;
-    for (SymbolTable::SymbolUse use : *uses)
-      if (auto call = dyn_cast<func::CallOp>(use.getUser()))
-        if (auto caller = call->getParentOfType<func::FuncOp>())
-          functions.insert(caller);
-  }
-  return functions;
-}
-
 namespace {
 struct ConvertLaunchToRuntimePass
     : public attn::impl::ConvertLaunchToRuntimePassBase<
@@ -661,6 +635,8 @@ struct ConvertLaunchToRuntimePass
       if (failed(convertBinary(binary)))
         return signalPassFailure();
     llvm::SetVector<Operation *> functions = findDeviceFunctions(module);
+    if (failed(verifyDeviceMemory(functions)))
+      return signalPassFailure();
     for (Operation *op : functions)
       if (failed(FunctionConverter(cast<func::FuncOp>(op), module, functions)
                      .convert()))

@@ -55,3 +55,18 @@ func.func @host_access(%n: index, %m: memref<4xindex>) {
   attn_tile.launch @k_module::@k grid(%x, %x, %x) args()
   return
 }
+
+// -----
+
+gpu.binary @k_module [#gpu.object<#nvvm.target<chip = "sm_90a">, kernels = <[
+    #gpu.kernel_metadata<"k", !llvm.func<void (ptr, i64, i64)>, metadata = {
+        attn_tile.block_size = 128 : i32, attn_tile.shared_bytes = 0 : i32}>]>,
+    bin = "cubin">]
+memref.global "private" constant @slopes : memref<4xf32> = dense<[1.0, 2.0, 3.0, 4.0]>
+func.func @constant(%n: index) {
+  // expected-error @below {{'memref.get_global' op is a constant in the memory of the host, which kernels of the device cannot read; pass it to 'constant' as an argument}}
+  %m = memref.get_global @slopes : memref<4xf32>
+  // expected-note @below {{used by 'attn_tile.launch' here}}
+  attn_tile.launch @k_module::@k grid(%n, %n, %n) args(%m : memref<4xf32>)
+  return
+}
