@@ -46,10 +46,6 @@ std::optional<Stage> attn::parseStage(StringRef name) {
   return std::nullopt;
 }
 
-StringRef attn::getStageName(Stage stage) {
-  return stages[static_cast<unsigned>(stage)].first;
-}
-
 std::optional<OutputKind> attn::parseOutputKind(StringRef name) {
   return llvm::StringSwitch<std::optional<OutputKind>>(name)
       .Case("mlir", OutputKind::MLIR)

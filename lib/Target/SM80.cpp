@@ -60,7 +60,7 @@ public:
 
   void emitInitBarriers(OpBuilder &builder, Location loc,
                         const StagedTile &stage, const StageThreads &threads,
-                        BufferType type, bool byThreads) const override;
+                        bool byThreads) const override;
   void emitInitDone(OpBuilder &builder, Location loc) const override;
   void emitAcquire(OpBuilder &builder, Location loc, const StagedTile &stage,
                    Value parity, BufferType type) const override;
@@ -76,7 +76,7 @@ public:
                  BufferType type, Value firstRow,
                  const ThreadPosition &position) const override;
   void emitRelease(OpBuilder &builder, Location loc, const StagedTile &stage,
-                   BufferType type, bool byThreads,
+                   bool byThreads,
                    const ThreadPosition &position) const override;
   FailureOr<SmallVector<Value>>
   emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op, ValueRange lhs,
@@ -179,8 +179,7 @@ int64_t SM80Target::getStageBytes(BufferType type) const {
 
 void SM80Target::emitInitBarriers(OpBuilder &builder, Location loc,
                                   const StagedTile &stage,
-                                  const StageThreads &threads, BufferType,
-                                  bool) const {
+                                  const StageThreads &threads, bool) const {
   // Each thread announces its copies and releases what it has read.
   StringRef code = "mbarrier.init.shared.b64 [$0], $1;";
   ptx::emit(builder, loc, code, "r,r",
@@ -383,7 +382,7 @@ void SM80Target::emitClear(OpBuilder &builder, Location loc,
 }
 
 void SM80Target::emitRelease(OpBuilder &builder, Location loc,
-                             const StagedTile &stage, BufferType, bool,
+                             const StagedTile &stage, bool,
                              const ThreadPosition &) const {
   // One arrival for each warp, behind a barrier of the warp, would do and is
   // not faster; racecheck does not see that it orders what the other threads

@@ -57,7 +57,7 @@ public:
 
   void emitInitBarriers(OpBuilder &builder, Location loc,
                         const StagedTile &stage, const StageThreads &threads,
-                        BufferType type, bool byThreads) const override;
+                        bool byThreads) const override;
   void emitInitDone(OpBuilder &builder, Location loc) const override;
   void emitAcquire(OpBuilder &builder, Location loc, const StagedTile &stage,
                    Value parity, BufferType type) const override;
@@ -77,7 +77,7 @@ public:
   emitRead(OpBuilder &builder, attn_tile::ReadOp op, const StagedTile &stage,
            const ThreadPosition &position) const override;
   void emitRelease(OpBuilder &builder, Location loc, const StagedTile &stage,
-                   BufferType type, bool byThreads,
+                   bool byThreads,
                    const ThreadPosition &position) const override;
   LogicalResult emitShare(OpBuilder &builder, attn_tile::ShareOp op,
                           ValueRange tile, const StagedTile &stage,
@@ -193,7 +193,7 @@ int64_t SM90aTarget::getStageBytes(BufferType type) const {
 
 void SM90aTarget::emitInitBarriers(OpBuilder &builder, Location loc,
                                    const StagedTile &stage,
-                                   const StageThreads &threads, BufferType,
+                                   const StageThreads &threads,
                                    bool byThreads) const {
   StringRef code = "mbarrier.init.shared::cta.b64 [$0], $1;";
   ptx::emit(builder, loc, code, "r,r",
@@ -301,8 +301,7 @@ void SM90aTarget::emitClear(OpBuilder &builder, Location loc,
 }
 
 void SM90aTarget::emitRelease(OpBuilder &builder, Location loc,
-                              const StagedTile &stage, BufferType,
-                              bool byThreads,
+                              const StagedTile &stage, bool byThreads,
                               const ThreadPosition &position) const {
   int64_t threads = getReleasingThreads(byThreads);
   if (byThreads)

@@ -60,11 +60,6 @@ void TargetInfo::emitAtomicAdd(OpBuilder &builder, Location loc, Value address,
   }
 }
 
-ArrayRef<StringRef> attn::getTargetNames() {
-  static constexpr StringRef names[] = {"sm_80", "sm_90a"};
-  return names;
-}
-
 std::unique_ptr<TargetInfo> attn::createTargetInfo(StringRef name) {
   if (name == "sm_80")
     return createSM80Target();

@@ -108,7 +108,6 @@ struct CompilerOptions {
 
 /// Names of the stages: "input", "raise", ..., "host".
 std::optional<Stage> parseStage(StringRef name);
-StringRef getStageName(Stage stage);
 
 /// Names of the outputs: "mlir", "llvm", "ptx", "cubin", "obj", "so", "header".
 std::optional<OutputKind> parseOutputKind(StringRef name);

@@ -99,7 +99,6 @@ public:
   virtual void emitInitBarriers(OpBuilder &builder, Location loc,
                                 const StagedTile &stage,
                                 const StageThreads &threads,
-                                attn_tile::BufferType type,
                                 bool byThreads) const = 0;
   /// Makes prepared barriers known to all threads; run by all of them.
   virtual void emitInitDone(OpBuilder &builder, Location loc) const = 0;
@@ -128,8 +127,7 @@ public:
                          const ThreadPosition &position) const = 0;
   /// Gives the stage back, which threads have read themselves or products.
   virtual void emitRelease(OpBuilder &builder, Location loc,
-                           const StagedTile &stage, attn_tile::BufferType type,
-                           bool byThreads,
+                           const StagedTile &stage, bool byThreads,
                            const ThreadPosition &position) const = 0;
 
   //===--------------------------------------------------------------------===//
@@ -201,9 +199,6 @@ public:
   emitRead(OpBuilder &builder, attn_tile::ReadOp op, const StagedTile &stage,
            const ThreadPosition &position) const;
 };
-
-/// Names of all targets that kernels can be lowered to, in a fixed order.
-ArrayRef<StringRef> getTargetNames();
 
 /// The target of that name, or null.
 std::unique_ptr<TargetInfo> createTargetInfo(StringRef name);

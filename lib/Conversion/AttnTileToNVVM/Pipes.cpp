@@ -36,9 +36,9 @@ struct CreatePipeLowering : public KernelPattern<CreatePipeOp> {
       for (int64_t i = 0; i < type.getStages(); ++i) {
         Value full = emitAdd(builder, loc, barriers, i * bytes);
         Value empty = emitAdd(builder, loc, barriers, i * bytes + bytes / 2);
-        context.target.emitInitBarriers(
-            builder, loc, {stage, full, empty}, context.stageThreads,
-            type.getBufferType(), context.readByThreads.contains(op));
+        context.target.emitInitBarriers(builder, loc, {stage, full, empty},
+                                        context.stageThreads,
+                                        context.readByThreads.contains(op));
       }
     });
     rewriter.replaceOpWithMultiple(
@@ -257,8 +257,7 @@ struct ReleaseLowering : public KernelPattern<ReleaseOp> {
                   ConversionPatternRewriter &rewriter) const override {
     context.target.emitRelease(
         rewriter, op.getLoc(), getStagedTile(adaptor.getBuffer()),
-        op.getBuffer().getType(), context.readByThreads.contains(op),
-        context.getPosition(rewriter, op));
+        context.readByThreads.contains(op), context.getPosition(rewriter, op));
     rewriter.eraseOp(op);
     return success();
   }
