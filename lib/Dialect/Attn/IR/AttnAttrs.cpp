@@ -22,12 +22,6 @@ using namespace mlir::attn;
 
 #include "attn/Dialect/Attn/IR/AttnAttrInterfaces.cpp.inc"
 
-QueryBounds attn::emitLoosestQueryRange(OpBuilder &builder, Location loc) {
-  Value zero = arith::ConstantIndexOp::create(builder, loc, 0);
-  return {/*begin=*/nullptr, /*fullBegin=*/zero, /*fullEnd=*/zero,
-          /*end=*/nullptr};
-}
-
 #define GET_ATTRDEF_CLASSES
 #include "attn/Dialect/Attn/IR/AttnAttrs.cpp.inc"
 

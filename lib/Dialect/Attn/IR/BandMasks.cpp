@@ -64,36 +64,6 @@ Value attn::emitBandPredicate(OpBuilder &builder, Location loc,
   return keep;
 }
 
-/// The queries whose keys `[diagonal - left, diagonal + right]` meet, and hold,
-/// the keys of a tile.
-static QueryBounds emitBandQueries(OpBuilder &builder, Location loc,
-                                   const Band &band, const KeySpan &keys) {
-  Value zero = arith::ConstantIndexOp::create(builder, loc, 0);
-  // The query whose diagonal is `key`.
-  auto emitQuery = [&](Value key) -> Value {
-    if (band.alignment == MaskAlignment::TopLeft)
-      return key;
-    Value offset =
-        arith::SubIOp::create(builder, loc, keys.keyLength, keys.queryLength);
-    return arith::SubIOp::create(builder, loc, key, offset);
-  };
-  auto clamp = [&](Value query) -> Value {
-    Value low = arith::MaxSIOp::create(builder, loc, query, zero);
-    return arith::MinSIOp::create(builder, loc, low, keys.queryLength);
-  };
-  Value first = emitQuery(keys.first), last = emitQuery(keys.last);
-  QueryBounds range;
-  if (band.right) {
-    range.begin = clamp(addConstant(builder, loc, first, -*band.right));
-    range.fullBegin = clamp(addConstant(builder, loc, last, -*band.right));
-  }
-  if (band.left) {
-    range.end = clamp(addConstant(builder, loc, last, *band.left + 1));
-    range.fullEnd = clamp(addConstant(builder, loc, first, *band.left + 1));
-  }
-  return range;
-}
-
 bool attn::isInBand(const Band &band, int64_t query, int64_t key,
                     int64_t queryLength, int64_t keyLength) {
   int64_t diagonal = getDiagonal(band.alignment, query, queryLength, keyLength);
@@ -245,11 +215,6 @@ Value CausalAttr::emitPredicate(OpBuilder &builder, Location loc,
   return emitBandPredicate(builder, loc, getBand(*this), at);
 }
 
-QueryBounds CausalAttr::emitQueryRange(OpBuilder &builder, Location loc,
-                                       const KeySpan &keys) const {
-  return emitBandQueries(builder, loc, getBand(*this), keys);
-}
-
 bool CausalAttr::isAttended(int64_t query, int64_t key, int64_t queryLength,
                             int64_t keyLength) const {
   return isInBand(getBand(*this), query, key, queryLength, keyLength);
@@ -290,11 +255,6 @@ SlidingWindowAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 Value SlidingWindowAttr::emitPredicate(OpBuilder &builder, Location loc,
                                        const MaskPosition &at) const {
   return emitBandPredicate(builder, loc, getBand(*this), at);
-}
-
-QueryBounds SlidingWindowAttr::emitQueryRange(OpBuilder &builder, Location loc,
-                                              const KeySpan &keys) const {
-  return emitBandQueries(builder, loc, getBand(*this), keys);
 }
 
 bool SlidingWindowAttr::isAttended(int64_t query, int64_t key,

@@ -100,40 +100,6 @@ TEST_P(MaskTest, PredicateAgreesWithIsAttended) {
       }
 }
 
-/// The queries of a tile of keys: sound, and tight for bands.
-TEST_P(BandTest, QueryRangesAreExact) {
-  EmittedFunction function(SmallVector<Type>(4, IndexType::get(&context)));
-  QueryBounds range =
-      mask.emitQueryRange(function.getBuilder(), function.getLoc(),
-                          {function.getArgument(0), function.getArgument(1),
-                           function.getArgument(2), function.getArgument(3)});
-  for (Lengths lengths : getLengths())
-    for (int64_t size : {1, 2, 3, 8, 16})
-      for (int64_t first = 0; first + size <= lengths.key; first += size) {
-        function.run({first, first + size - 1, lengths.query, lengths.key});
-        auto get = [&](Value bound, int64_t loosest) {
-          return bound ? function.get(bound) : loosest;
-        };
-        int64_t begin = get(range.begin, 0);
-        int64_t end = get(range.end, lengths.query);
-        int64_t fullBegin = get(range.fullBegin, begin);
-        int64_t fullEnd = get(range.fullEnd, end);
-        for (int64_t i = 0; i < lengths.query; ++i) {
-          bool any = false, all = true;
-          for (int64_t j = first; j < first + size; ++j) {
-            any |= isAttended(lengths, i, j);
-            all &= isAttended(lengths, i, j);
-          }
-          EXPECT_EQ(begin <= i && i < end, any)
-              << "query " << i << " of " << lengths.query << ", keys " << first
-              << " to " << first + size - 1 << " of " << lengths.key;
-          EXPECT_EQ(fullBegin <= i && i < fullEnd, all)
-              << "query " << i << " of " << lengths.query << ", keys " << first
-              << " to " << first + size - 1 << " of " << lengths.key;
-        }
-      }
-}
-
 /// Bands know their constant value whenever there is one.
 TEST_P(BandTest, ConstantValueIsExact) {
   for (Lengths lengths : getLengths()) {

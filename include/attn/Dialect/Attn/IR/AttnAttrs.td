@@ -103,8 +103,7 @@ def Attn_OverlapKindAttr
 
 def Attn_CausalAttr : Attn_Attr<"Causal", "causal", [
     DeclareAttrInterfaceMethods<Attn_MaskAttrInterface,
-        ["emitQueryRange", "getConstantValue", "simplify", "getIntersection",
-         "getUnion"]>]> {
+        ["getConstantValue", "simplify", "getIntersection", "getUnion"]>]> {
   let summary = "each query attends to keys up to its own position";
   let description = [{
     Query `i` attends to key `j` if `j <= i + offset`. The offset is
@@ -123,8 +122,7 @@ def Attn_CausalAttr : Attn_Attr<"Causal", "causal", [
 
 def Attn_SlidingWindowAttr : Attn_Attr<"SlidingWindow", "sliding_window", [
     DeclareAttrInterfaceMethods<Attn_MaskAttrInterface,
-        ["emitQueryRange", "getConstantValue", "simplify", "getIntersection",
-         "getUnion"]>]> {
+        ["getConstantValue", "simplify", "getIntersection", "getUnion"]>]> {
   let summary = "each query attends to a window of keys around its position";
   let description = [{
     Query `i` attends to key `j` if

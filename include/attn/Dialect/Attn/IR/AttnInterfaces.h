@@ -75,15 +75,6 @@ struct EqualSizes {
 /// arguments, as triples of a dimension, the other argument and its dimension.
 inline constexpr llvm::StringLiteral equalSizesAttrName = "attn.equal_sizes";
 
-/// The keys `[first, last]`, both inclusive, of one tile. All values have type
-/// `index`.
-struct KeySpan {
-  Value first;
-  Value last;
-  Value queryLength;
-  Value keyLength;
-};
-
 /// The key of a random number generator, and its counter or what it makes of
 /// that.
 template <typename Word>
@@ -104,21 +95,6 @@ struct RngWork {
     return *this;
   }
 };
-
-/// Bounds of the queries that attend keys of a tile: none outside
-/// `[begin, end)`, all within `[fullBegin, fullEnd)`. A null bound stands for
-/// the loosest one: 0 for `begin`, the query length for `end`; null full bounds
-/// mean that the full range reaches as far as `begin` or `end` does on that
-/// side. All values have type `index`.
-struct QueryBounds {
-  Value begin;
-  Value fullBegin;
-  Value fullEnd;
-  Value end;
-};
-
-/// All queries, none of which is known to attend all keys.
-QueryBounds emitLoosestQueryRange(OpBuilder &builder, Location loc);
 
 /// What the channels of an operand of attention are, its last dimension.
 enum class ChannelKind { None, Query, Value };

@@ -38,19 +38,6 @@ def Attn_MaskAttrInterface : AttrInterface<"MaskAttrInterface"> {
       (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc,
            "const ::mlir::attn::MaskPosition &":$at)>,
     InterfaceMethod<[{
-        Emits bounds of the queries that attend the keys of `keys`: a query
-        outside `[begin, end)` attends none of them, one in
-        `[fullBegin, fullEnd)` all of them. Bounds may be loose; those emitted
-        without an implementation are the widest ones, with an empty full
-        range. Keys at or beyond the key length need not be considered.
-      }],
-      "::mlir::attn::QueryBounds", "emitQueryRange",
-      (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc,
-           "const ::mlir::attn::KeySpan &":$keys), /*methodBody=*/"",
-      /*defaultImplementation=*/[{
-        return ::mlir::attn::emitLoosestQueryRange(builder, loc);
-      }]>,
-    InterfaceMethod<[{
         Evaluates the predicate at constant positions. Agrees with
         `emitPredicate`; used by folders, by the FLOP count and by tests.
       }],
