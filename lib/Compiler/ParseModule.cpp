@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Compiler/Compiler.h"
+#include "attn/Dialect/Attn/IR/AttnInterfaces.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/AsmParser/AsmParserState.h"
 #include "mlir/Bytecode/BytecodeReader.h"
@@ -36,9 +37,9 @@ static void nameArguments(ModuleOp module, const AsmParserState &state) {
                          argument.loc.Start.getPointer());
       name.consume_front("%");
       if (name.empty() || llvm::isDigit(name.front()) ||
-          function.getArgAttr(index, "attn.name"))
+          function.getArgAttr(index, attn::argNameAttrName))
         continue;
-      function.setArgAttr(index, "attn.name",
+      function.setArgAttr(index, attn::argNameAttrName,
                           StringAttr::get(module.getContext(), name));
     }
   });
@@ -57,8 +58,8 @@ OwningOpRef<ModuleOp> attn::parseModule(llvm::SourceMgr &sourceMgr,
     return nullptr;
   auto loc = FileLineColLoc::get(&context, buffer->getBufferIdentifier(), 1, 1);
   OwningOpRef<ModuleOp> module =
-      detail::constructContainerOpForParserIfNecessary<ModuleOp>(&block,
-                                                                 &context, loc);
+      mlir::detail::constructContainerOpForParserIfNecessary<ModuleOp>(
+          &block, &context, loc);
   if (module)
     nameArguments(*module, state);
   return module;

@@ -12,6 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Signature.h"
 #include "attn/Compiler/Passes.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
@@ -30,7 +31,6 @@ namespace mlir::attn {
 using namespace mlir;
 using namespace mlir::attn;
 
-static constexpr StringLiteral outputAttrName = "attn.output";
 static constexpr StringLiteral writableAttrName = "bufferization.writable";
 
 /// The function argument whose updated contents `value` is, if it is one:
@@ -147,7 +147,7 @@ static LogicalResult rewriteFunction(func::FuncOp func) {
     unsigned index = returned.getOperandNumber();
     BlockArgument argument = getDestinationArgument(returned.get(), func);
     if (argument && destinations.insert(argument.getArgNumber()).second) {
-      func.setArgAttr(argument.getArgNumber(), outputAttrName,
+      func.setArgAttr(argument.getArgNumber(), argOutputAttrName,
                       builder.getUnitAttr());
       continue;
     }
@@ -158,7 +158,7 @@ static LogicalResult rewriteFunction(func::FuncOp func) {
     if (failed(func.insertArgument(position, returned.get().getType(), attrs,
                                    returned.get().getLoc())))
       return failure();
-    func.setArgAttr(position, outputAttrName, builder.getUnitAttr());
+    func.setArgAttr(position, argOutputAttrName, builder.getUnitAttr());
     destinations.insert(position);
     if (succeeded(
             writeInView(returned.get(), func.getArgument(position), builder)))

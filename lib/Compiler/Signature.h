@@ -15,14 +15,15 @@
 #define ATTN_LIB_COMPILER_SIGNATURE_H
 
 #include "attn-runtime/attn_runtime.h"
+#include "attn/Dialect/Attn/IR/AttnInterfaces.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <cstddef>
 
 namespace mlir::attn {
 
-/// Attributes of arguments; see the pass attn-describe-arguments.
-inline constexpr llvm::StringLiteral argNameAttrName = "attn.name";
+/// Attributes of arguments beside `argNameAttrName`; see the pass
+/// attn-describe-arguments.
 inline constexpr llvm::StringLiteral argDimsAttrName = "attn.dims";
 inline constexpr llvm::StringLiteral argAlignmentAttrName = "attn.alignment";
 inline constexpr llvm::StringLiteral argOutputAttrName = "attn.output";

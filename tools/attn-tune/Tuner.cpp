@@ -149,7 +149,7 @@ LogicalResult Tuner::setArguments(AttentionOp op) {
     StringAttr name;
     if (argument && argument.getOwner()->getParentOp() == function)
       name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
-                                                   "attn.name");
+                                                   argNameAttrName);
     if (!name)
       return fail("queries, keys and values of dynamic shape must be named "
                   "arguments of the function");

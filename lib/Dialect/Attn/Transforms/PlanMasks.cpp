@@ -34,10 +34,8 @@ namespace mlir::attn {
 using namespace mlir;
 using namespace mlir::attn;
 
-/// The name of arguments and results that are plans, and the attribute that
-/// says it.
+/// The name of arguments and results that are plans.
 static constexpr StringLiteral planName = "plan";
-static constexpr StringLiteral argNameAttrName = "attn.name";
 
 static bool packsHeads(Attribute schedule) {
   if (auto choice = dyn_cast<ByQueryLengthAttr>(schedule))

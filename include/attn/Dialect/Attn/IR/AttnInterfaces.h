@@ -71,6 +71,10 @@ struct EqualSizes {
   int64_t otherDim;
 };
 
+/// Attribute of function arguments: what they are called in the source, or for
+/// callers; see the pass attn-describe-arguments.
+inline constexpr llvm::StringLiteral argNameAttrName = "attn.name";
+
 /// Attribute of function arguments: sizes that must equal those of other
 /// arguments, as triples of a dimension, the other argument and its dimension.
 inline constexpr llvm::StringLiteral equalSizesAttrName = "attn.equal_sizes";
