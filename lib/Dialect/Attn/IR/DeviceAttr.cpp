@@ -19,6 +19,17 @@
 using namespace mlir;
 using namespace mlir::attn;
 
+namespace {
+/// A figure, and what it is called in `#attn.device`.
+struct DeviceFigure {
+  StringLiteral keyword;
+  int64_t DeviceFigures::*member;
+  /// Whether every device has more than 0 of it.
+  bool isRequired;
+};
+} // namespace
+
+/// All figures, in the order in which they are printed.
 static constexpr DeviceFigure figureTable[] = {
     {"multiprocessors", &DeviceFigures::multiprocessors, true},
     {"clock_mhz", &DeviceFigures::clockMHz, true},
@@ -41,8 +52,6 @@ static constexpr DeviceFigure figureTable[] = {
     {"product_percent", &DeviceFigures::productPercent, true},
     {"memory_percent", &DeviceFigures::memoryPercent, true},
 };
-
-ArrayRef<DeviceFigure> attn::getDeviceFigureTable() { return figureTable; }
 
 bool DeviceFigures::operator==(const DeviceFigures &other) const {
   return llvm::all_of(figureTable, [&](const DeviceFigure &figure) {

@@ -74,17 +74,6 @@ struct DeviceFigures {
 
 llvm::hash_code hash_value(const DeviceFigures &figures);
 
-/// A figure, and what it is called in `#attn.device`.
-struct DeviceFigure {
-  llvm::StringLiteral keyword;
-  int64_t DeviceFigures::*member;
-  /// Whether every device has more than 0 of it.
-  bool isRequired;
-};
-
-/// All figures, in the order in which they are printed.
-llvm::ArrayRef<DeviceFigure> getDeviceFigureTable();
-
 /// The figures of a device that is known by name: a100, h100, h200, b200 or
 /// host.
 std::optional<DeviceFigures> getKnownDevice(llvm::StringRef name);
