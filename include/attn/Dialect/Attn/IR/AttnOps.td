@@ -72,16 +72,9 @@ def Attn_RngState
                       "::llvm::cast<::mlir::ShapedType>($_self).getRank() == 0">]>,
            "i64, or 0-D tensor or memref of i64">;
 
-/// i32, four dimensions: batch, head, and words of decisions in both directions.
-def Attn_MaskTensor
-    : Type<And<[Or<[AnyRankedTensor.predicate, AnyMemRef.predicate]>,
-                CPred<"::llvm::cast<::mlir::ShapedType>($_self).getRank() == 4">,
-                CPred<"::llvm::cast<::mlir::ShapedType>($_self).getElementType()"
-                      ".isSignlessInteger(32)">]>,
-           "4-D tensor or memref of i32 values">;
-
-/// i32, four dimensions: batch, head, tiles of queries, what is planned.
-def Attn_PlanTensor
+/// i32, four dimensions: batch, head and two more, of words of decisions or of
+/// plans.
+def Attn_WordTensor
     : Type<And<[Or<[AnyRankedTensor.predicate, AnyMemRef.predicate]>,
                 CPred<"::llvm::cast<::mlir::ShapedType>($_self).getRank() == 4">,
                 CPred<"::llvm::cast<::mlir::ShapedType>($_self).getElementType()"
@@ -339,8 +332,8 @@ def Attn_AttentionOp : Attn_Op<"attention", [
                        Variadic<Attn_MaskRead>:$mask_reads,
                        Optional<Attn_RngState>:$seed,
                        Optional<Attn_RngState>:$offset,
-                       Optional<Attn_MaskTensor>:$dropout_mask,
-                       Optional<Attn_PlanTensor>:$plan,
+                       Optional<Attn_WordTensor>:$dropout_mask,
+                       Optional<Attn_WordTensor>:$plan,
                        OptionalAttr<Attn_SequenceLayoutAttr>:$sequence_layout,
                        OptionalAttr<F32Attr>:$scale,
                        OptionalAttr<Attn_MaskAttrInterface>:$mask,
@@ -518,7 +511,7 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
                        Variadic<Attn_MaskRead>:$mask_reads,
                        Optional<Attn_RngState>:$seed,
                        Optional<Attn_RngState>:$offset,
-                       Optional<Attn_MaskTensor>:$dropout_mask,
+                       Optional<Attn_WordTensor>:$dropout_mask,
                        OptionalAttr<Attn_SequenceLayoutAttr>:$sequence_layout,
                        OptionalAttr<F32Attr>:$scale,
                        OptionalAttr<Attn_MaskAttrInterface>:$mask,
@@ -594,7 +587,7 @@ def Attn_DropoutMaskOp : Attn_Op<"dropout_mask", [
     ```
   }];
   let arguments = (ins Attn_RngState:$seed, Attn_RngState:$offset,
-                       Attn_MaskTensor:$out, Attn_DropoutAttr:$dropout,
+                       Attn_WordTensor:$out, Attn_DropoutAttr:$dropout,
                        Attn_MaskLayoutAttr:$layout,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">:$first_head,
                        OptionalAttr<Attn_ScheduleAttrInterface>:$schedule);
@@ -660,7 +653,7 @@ def Attn_PlanMaskOp : Attn_Op<"plan_mask", [
     ```
   }];
   let arguments = (ins Index:$batch, Index:$queries, Index:$keys,
-                       Attn_PlanTensor:$out,
+                       Attn_WordTensor:$out,
                        OptionalAttr<Attn_MaskAttrInterface>:$mask,
                        OptionalAttr<Attn_AnyScheduleAttr>:$schedule);
   let results = (outs Optional<AnyRankedTensor>:$result);
