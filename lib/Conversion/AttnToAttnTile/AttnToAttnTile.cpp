@@ -22,7 +22,6 @@
 #include "PackHeads.h"
 #include "PlanSequences.h"
 #include "attn/Conversion/Passes.h"
-#include "attn/Dialect/Attn/IR/ShareKeys.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"

@@ -15,7 +15,6 @@
 
 #include "FittingSchedules.h"
 #include "attn/Analysis/MaskTiles.h"
-#include "attn/Dialect/Attn/IR/ShareKeys.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"

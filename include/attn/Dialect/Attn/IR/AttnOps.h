@@ -40,6 +40,11 @@ bool readsByPosition(Region &keep);
 /// one tile of queries; `std::nullopt` if they can.
 std::optional<std::string> whyNotPackHeads(AttentionOp attention);
 
+/// Why several work items cannot share the keys of one tile of queries of
+/// `attention` (`ScheduleAttrInterface::getSplitItems`); `std::nullopt` if they
+/// can.
+std::optional<std::string> whyNotShareKeys(AttentionOp attention);
+
 /// Checks that the sizes of a plan of a mask suffice for the lengths and the
 /// tiles of `schedule`, as far as these are known.
 LogicalResult verifyPlanSizes(Operation *op, Value plan, Attribute schedule,
