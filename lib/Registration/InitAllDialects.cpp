@@ -16,6 +16,7 @@
 #include "attn/Dialect/Attn/Transforms/CostOpInterfaceImpl.h"
 #include "attn/Dialect/Attn/Transforms/Differentiation.h"
 #include "attn/Dialect/Attn/Transforms/FusibleOpInterfaceImpl.h"
+#include "attn/Dialect/Attn/Transforms/StreamableOpInterfaceImpl.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
 #include "attn/Dialect/AttnTile/Transforms/ScheduleInterfaceImpl.h"
 #include "mlir/IR/DialectRegistry.h"
@@ -31,6 +32,7 @@ void attn::registerAllDialects(DialectRegistry &registry) {
   registerCostOpInterfaceExternalModels(registry);
   registerDifferentiableOpInterfaceExternalModels(registry);
   registerFusibleOpInterfaceExternalModels(registry);
+  registerStreamableOpInterfaceExternalModels(registry);
   attn_tile::registerScheduleInterfaceExternalModels(registry);
 }
 
