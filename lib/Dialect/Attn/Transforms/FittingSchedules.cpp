@@ -109,6 +109,22 @@ KeyTileBounds attn::getConsumerBounds(int64_t consumers,
   return bounds;
 }
 
+std::optional<TileCapacities>
+attn::getTileCapacities(StringRef target, const DeviceFigures &device) {
+  constexpr int64_t threads = 256;
+  if (target == "host")
+    return std::nullopt;
+  TileCapacities capacities;
+  capacities.groupUnit = warpgroupRows;
+  capacities.streamUnit = keyTileUnit;
+  capacities.maxTile = maxKeyTileMma;
+  capacities.registerBytes = registerBytes * threads *
+                             (target == "sm_90a" ? tileRegistersTwoConsumers
+                                                 : tileRegistersEightWarps);
+  capacities.sharedBytes = device.sharedBytes - barrierBytes;
+  return capacities;
+}
+
 //===----------------------------------------------------------------------===//
 // What regions need
 //===----------------------------------------------------------------------===//
@@ -357,6 +373,7 @@ private:
 
   AttentionOp op;
   const DeviceFigures &device;
+  OpChain chain;
   bool isMasked, readsKeep;
   attn_tile::TraversalKind traversal = attn_tile::TraversalKind::Persistent;
   int64_t interleave = 1;
@@ -365,7 +382,7 @@ private:
 
 WarpSpecializedSchedules::WarpSpecializedSchedules(AttentionOp op,
                                                    const DeviceFigures &device)
-    : op(op), device(device),
+    : op(op), device(device), chain(op.getOperation()),
       isMasked(op.getMaskAttr() || !op.getKeepRegion().empty()),
       readsKeep(readsByPosition(op.getKeepRegion())) {
   // Under a mask, long and short work items are paired to equal amounts. That
@@ -515,18 +532,31 @@ bool WarpSpecializedSchedules::canHaveThreeConsumers() {
 
 std::optional<int64_t>
 WarpSpecializedSchedules::getNumItems(int64_t queryTile) {
-  int64_t batch = getDimSize(op.getQuery(), 0);
-  int64_t queries = getDimSize(op.getQuery(), 2);
-  if (op.hasSequences() || ShapedType::isDynamic(batch) ||
-      ShapedType::isDynamic(queries))
+  if (op.hasSequences())
     return std::nullopt;
-  return batch * op.getNumQueryHeads() *
-         int64_t(llvm::divideCeil(queries, queryTile));
+  // Pieces of the axes that are dealt out: tiles of those along which inputs
+  // are shared, single ones of others.
+  int64_t items = 1;
+  for (auto [number, axis] : llvm::enumerate(chain.getAxes())) {
+    if (chain.whyNotGroup(number))
+      continue;
+    if (ShapedType::isDynamic(axis.size))
+      return std::nullopt;
+    int64_t tile = chain.isReused(number) ? queryTile : 1;
+    items *= int64_t(llvm::divideCeil(axis.size, tile));
+  }
+  return items;
 }
 
 /// `schedule` with keys that are shared until there are `items` work items.
 static ScheduleAttrInterface shareKeys(ScheduleAttrInterface schedule,
                                        int64_t items) {
+  if (auto choice = dyn_cast<attn_tile::ByAlignmentAttr>(Attribute(schedule))) {
+    Attribute shared = attn_tile::ByAlignmentAttr::get(
+        choice.getContext(), shareKeys(choice.getAligned(), items),
+        shareKeys(choice.getOtherwise(), items));
+    return cast<ScheduleAttrInterface>(shared);
+  }
   auto unshared = cast<attn_tile::WarpSpecializedAttr>(Attribute(schedule));
   Attribute shared = attn_tile::WarpSpecializedAttr::get(
       unshared.getContext(), unshared.getQueryTile(), unshared.getKeyTile(),

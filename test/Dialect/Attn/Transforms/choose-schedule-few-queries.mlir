@@ -86,3 +86,21 @@ func.func @many_keys(%q: memref<1x8x256x128xbf16>, %k: memref<1x8x16384x128xbf16
       outs(%o : memref<1x8x256x128xbf16>)
   return
 }
+
+// Few tiles of queries with a bias that pipes may bring: candidates with shared
+// keys have both forms, too; the largest tiles are chosen.
+// CHECK-LABEL: @few_tiles_bias(
+// CHECK: schedule(#attn_tile.by_alignment<aligned = #attn_tile.warp_specialized<query_tile = {{[0-9]+}}, key_tile = 128, stages = 2, consumers = {{[23]}}, {{.*}}, score_stages = 2>, otherwise =
+func.func @few_tiles_bias(%q: tensor<1x8x512x64xbf16>, %bias: tensor<512x512xbf16>, %o: tensor<1x8x512x64xbf16>)
+    -> tensor<1x8x512x64xbf16> {
+  %0 = attn.attention ins(%q, %q, %q : tensor<1x8x512x64xbf16>, tensor<1x8x512x64xbf16>, tensor<1x8x512x64xbf16>)
+      outs(%o : tensor<1x8x512x64xbf16>)
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %x = tensor.extract %bias[%i, %j] : tensor<512x512xbf16>
+        %y = arith.extf %x : bf16 to f32
+        %z = arith.addf %s, %y : f32
+        attn.yield %z : f32
+      } -> tensor<1x8x512x64xbf16>
+  return %0 : tensor<1x8x512x64xbf16>
+}

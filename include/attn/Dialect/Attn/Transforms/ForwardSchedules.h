@@ -14,6 +14,7 @@
 #ifndef ATTN_DIALECT_ATTN_TRANSFORMS_FORWARDSCHEDULES_H
 #define ATTN_DIALECT_ATTN_TRANSFORMS_FORWARDSCHEDULES_H
 
+#include "attn/Analysis/Derivation.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/Attn/Transforms/ScheduleDatabase.h"
 #include "attn/Interfaces/CostOpInterface.h"
@@ -70,6 +71,11 @@ std::pair<int64_t, StringRef> getLargestKeyTile(const KeyTileBounds &bounds);
 /// What consumer warpgroups of a block on Hopper share: registers that each
 /// thread has for tiles, by their number, and bytes of `device`.
 KeyTileBounds getConsumerBounds(int64_t consumers, const DeviceFigures &device);
+
+/// What one group of threads on `target` has room for, of any chain of
+/// operations; `std::nullopt` if tiles are not bounded there.
+std::optional<TileCapacities> getTileCapacities(StringRef target,
+                                                const DeviceFigures &device);
 
 /// A schedule of one kernel that fits.
 struct FittingSchedule {
