@@ -16,6 +16,7 @@
 #include "ScalarKernelBuilder.h"
 #include "attn/Conversion/Passes.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+#include "attn/Interfaces/StreamableOpInterface.h"
 #include "mlir/Dialect/Affine/Utils.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Linalg/Utils/Utils.h"
@@ -102,18 +103,25 @@ LogicalResult LinalgKernelWriter::analyze() {
   });
 
   // Results that are nothing but sums.
-  Block *body = op.getBlock();
+  auto streamable = dyn_cast<StreamableOpInterface>(op.getOperation());
+  if (!streamable || reduced.empty())
+    return success();
+  SmallVector<OpAxis> axes = streamable.getAxes();
+  bool areSums = llvm::all_of(reduced, [&](unsigned loop) {
+    return axes[loop].law == AxisLaw::Merge &&
+           axes[loop].text == arith::AddFOp::getOperationName();
+  });
+  if (!areSums)
+    return success();
   unsigned numInputs = op.getNumDpsInputs();
-  for (unsigned i = 0, e = reduced.empty() ? 0 : op.getNumDpsInits(); i < e;
-       ++i) {
-    BlockArgument result = body->getArgument(numInputs + i);
-    auto sum =
-        body->getTerminator()->getOperand(i).getDefiningOp<arith::AddFOp>();
-    if (!sum || !sum.getType().isF32() || !result.hasOneUse() ||
-        *result.user_begin() != sum || !sum->hasOneUse()) {
+  for (auto [number, yielded] :
+       llvm::enumerate(op.getBlock()->getTerminator()->getOperands())) {
+    if (!yielded.getType().isF32()) {
       terms.clear();
       break;
     }
+    auto sum = yielded.getDefiningOp<arith::AddFOp>();
+    Value result = op.getBlock()->getArgument(numInputs + number);
     terms.push_back(sum.getLhs() == result ? sum.getRhs() : sum.getLhs());
   }
   return success();
