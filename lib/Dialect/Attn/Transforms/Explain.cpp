@@ -17,6 +17,7 @@
 #include "attn/Analysis/MaskArea.h"
 #include "attn/Analysis/Roofline.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Dialect/Attn/Transforms/ForwardSchedules.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -78,7 +79,42 @@ static LedgerFunction makeLedger(FunctionOpInterface function, StringRef target,
         {users.ops.size(), products.size(),
          estimateDropout(users.ops, products, target, device, assumptions)});
   }
+  std::optional<TileCapacities> capacities = getTileCapacities(target, device);
+  for (OpChain &chain : findChains(function.getFunctionBody())) {
+    std::optional<Derivation> tiles;
+    if (capacities)
+      tiles = derive(chain, assumptions, *capacities, device);
+    ledger.derivations.push_back({std::move(chain), std::move(tiles)});
+  }
   return ledger;
+}
+
+//===----------------------------------------------------------------------===//
+// Axes
+//===----------------------------------------------------------------------===//
+
+/// What a kernel does with an axis, and why.
+static std::pair<StringRef, std::string>
+describeAxis(const LedgerDerivation &derivation, unsigned axis) {
+  const OpChain &chain = derivation.chain;
+  auto describe = [](const AxisObstacle &obstacle) {
+    return (obstacle.op->getName().getStringRef() + " " + obstacle.reason)
+        .str();
+  };
+  std::optional<AxisObstacle> grouping = chain.whyNotGroup(axis);
+  if (!grouping)
+    return {"group", ""};
+  std::optional<AxisObstacle> streaming = chain.whyNotStream(axis);
+  if (!streaming) {
+    if (!derivation.tiles || derivation.tiles->streamed == axis)
+      return {"stream", chain.getMerge(axis).str()};
+    return {"whole", ("could be streamed by " + chain.getMerge(axis)).str()};
+  }
+  // Where nothing is accumulated, only groups come into question.
+  bool isMapped = llvm::all_of(chain.getAxes()[axis].uses, [](const auto &use) {
+    return use.second.law == AxisLaw::Map;
+  });
+  return {"whole", describe(isMapped ? *grouping : *streaming)};
 }
 
 //===----------------------------------------------------------------------===//
@@ -117,6 +153,47 @@ static void printDropout(raw_ostream &os, const LedgerDropout &dropout) {
                       dropout.times.describe(), dropout.times.maskBytes * 1e-6);
 }
 
+/// Below the table: what one kernel could do with axes.
+static void printDerivation(raw_ostream &os,
+                            const LedgerDerivation &derivation) {
+  ArrayRef<Operation *> ops = derivation.chain.getOps();
+  os << "derivation of " << ops.front()->getName();
+  if (ops.size() > 1)
+    os << " to " << ops.back()->getName() << ", " << ops.size()
+       << " operations";
+  os << "\n";
+  const std::optional<Derivation> &tiles = derivation.tiles;
+  for (auto [number, axis] : llvm::enumerate(derivation.chain.getAxes())) {
+    auto [use, reason] = describeAxis(derivation, number);
+    std::string size =
+        ShapedType::isDynamic(axis.size) ? "?" : std::to_string(axis.size);
+    os << llvm::formatv("  {0,-14} {1,8}  {2}", axis.name, size, use);
+    if (tiles && use != "whole")
+      os << " by " << tiles->tiles[number];
+    if (!reason.empty())
+      os << ": " << reason;
+    os << "\n";
+  }
+  if (!tiles)
+    return;
+  os << llvm::formatv("  {0} {1:f1} kB of registers and {2:f1} kB of shared "
+                      "memory",
+                      tiles->fits ? "a step has" : "no tiles fit: a step needs",
+                      tiles->registerBytes * 1e-3, tiles->sharedBytes * 1e-3);
+  if (tiles->fits && tiles->streamed)
+    os << ", bounded by " << tiles->limit;
+  os << "\n";
+  if (tiles->fits)
+    os << llvm::formatv(
+        "  {0:f0} steps move {1:f1} MB {2} and {3:f1} MB {4}; {5:f2} us, "
+        "bounded by {6}\n",
+        tiles->cost.steps, tiles->cost.bytes(MemoryLevel::L2) * 1e-6,
+        stringifyMemoryLevel(MemoryLevel::L2),
+        tiles->cost.bytes(MemoryLevel::Memory) * 1e-6,
+        stringifyMemoryLevel(MemoryLevel::Memory), tiles->time.seconds * 1e6,
+        tiles->time.bound);
+}
+
 static void printTable(raw_ostream &os, DeviceAttr device,
                        ArrayRef<LedgerFunction> functions) {
   os << "device " << device
@@ -134,6 +211,8 @@ static void printTable(raw_ostream &os, DeviceAttr device,
     printRow(os, "total", function.total, function.seconds, "");
     for (const LedgerDropout &dropout : function.dropouts)
       printDropout(os, dropout);
+    for (const LedgerDerivation &derivation : function.derivations)
+      printDerivation(os, derivation);
   }
 }
 
@@ -197,6 +276,37 @@ static void printDropout(llvm::json::OStream &json,
   json.attribute("mask_bytes", dropout.times.maskBytes);
 }
 
+static void printDerivation(llvm::json::OStream &json,
+                            const LedgerDerivation &derivation) {
+  const std::optional<Derivation> &tiles = derivation.tiles;
+  json.attributeArray("operations", [&] {
+    for (Operation *op : derivation.chain.getOps())
+      json.value(op->getName().getStringRef());
+  });
+  json.attributeArray("axes", [&] {
+    for (auto [number, axis] : llvm::enumerate(derivation.chain.getAxes()))
+      json.object([&, number = number, &axis = axis] {
+        auto [use, reason] = describeAxis(derivation, number);
+        json.attribute("name", axis.name);
+        json.attribute("size", ShapedType::isDynamic(axis.size)
+                                   ? llvm::json::Value(nullptr)
+                                   : llvm::json::Value(axis.size));
+        json.attribute("use", use);
+        json.attribute("reason", reason);
+        if (tiles)
+          json.attribute("tile", tiles->tiles[number]);
+      });
+  });
+  if (!tiles)
+    return;
+  json.attribute("fits", tiles->fits);
+  json.attribute("register_bytes", tiles->registerBytes);
+  json.attribute("shared_bytes", tiles->sharedBytes);
+  json.attribute("limit", tiles->limit);
+  printCost(json, tiles->cost, tiles->time.seconds);
+  json.attribute("bound", tiles->time.bound);
+}
+
 static void printJSON(raw_ostream &os, DeviceAttr device,
                       ArrayRef<LedgerFunction> functions) {
   llvm::json::OStream json(os, /*IndentSize=*/2);
@@ -227,6 +337,10 @@ static void printJSON(raw_ostream &os, DeviceAttr device,
           json.attributeArray("dropout", [&] {
             for (const LedgerDropout &dropout : function.dropouts)
               json.object([&] { printDropout(json, dropout); });
+          });
+          json.attributeArray("derivations", [&] {
+            for (const LedgerDerivation &derivation : function.derivations)
+              json.object([&] { printDerivation(json, derivation); });
           });
         });
     });

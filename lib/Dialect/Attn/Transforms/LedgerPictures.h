@@ -14,7 +14,7 @@
 #define ATTN_LIB_DIALECT_ATTN_TRANSFORMS_LEDGERPICTURES_H
 
 #include "DropoutTime.h"
-#include "attn/Analysis/Roofline.h"
+#include "attn/Analysis/Derivation.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <string>
@@ -39,11 +39,19 @@ struct LedgerDropout {
   DropoutTimes times;
 };
 
+/// What one kernel could do with the axes of operations, and with which tiles
+/// where these are bounded.
+struct LedgerDerivation {
+  OpChain chain;
+  std::optional<Derivation> tiles;
+};
+
 /// The operations of a function, in order, and their sums.
 struct LedgerFunction {
   std::string name;
   std::vector<LedgerEntry> entries;
   std::vector<LedgerDropout> dropouts;
+  std::vector<LedgerDerivation> derivations;
   OpCost total;
   double seconds = 0;
 };

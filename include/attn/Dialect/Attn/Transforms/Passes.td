@@ -412,6 +412,13 @@ def AttnExplainPass : Pass<"attn-explain", "::mlir::ModuleOp"> {
     Counts come from `CostOpInterface`. Operations on tensors without it are
     counted by the tensors that they move.
 
+    For attention, and for chains of operations from product to product, a
+    derivation follows: which axes one kernel could deal out to groups, which it
+    could stream, and what is in the way of either, by `StreamableOpInterface`;
+    the tiles for which registers and shared memory have room that take least
+    time, what their steps move, and how long that takes. Chains end at
+    operations without the interface, such as reshapes.
+
     As JSON, there is one object with `device`, `ridge` (FLOP per byte),
     `bandwidth` (of memory, bytes per second) and `functions`; each function has `name`, `operations` and `total`; these have
     `flops`, `units`, `bytes`, `intensity` (FLOP per byte, null if nothing is
@@ -421,7 +428,10 @@ def AttnExplainPass : Pass<"attn-explain", "::mlir::ModuleOp"> {
     of one of `consumers` and its softmax) and `exponentials` take side by side.
     The function's `dropout` has an object with `attentions`, `products` (their
     numbers), `mask_bytes`, and `in_kernel`, `sequential` and `fused`, in seconds
-    or null.
+    or null. Its `derivations` have `operations` and `axes`, each with `name`,
+    `size` (null if dynamic), `use` (`group`, `stream` or `whole`), `reason` and
+    `tile`; but for the host also whether these `fits`, `register_bytes`,
+    `shared_bytes`, `limit`, and what operations have.
 
     `roofline` and `flow` name files for pictures, as SVG: operations below the
     roofs of memory and matrix products, and bytes by level.
