@@ -45,6 +45,11 @@ def AttnRaiseLinalgPass : Pass<"attn-raise-linalg"> {
     - Any other function of the product becomes the `score` region. Tensors are
       read by it, elementwise computations of them done in it where that is
       cheaper than reading their result.
+    - Dropout between the softmax and the product with the values, by factors of
+      0 and 1, by selections of 0, and by a constant factor `1 / (1 - p)`, becomes
+      a `dropout_mask`: a `linalg.generic` packs the decisions as docs/rng.md
+      defines. Factors are known to be 0 and 1 if they are converted from `i1`,
+      or with `assume-dropout-masks`.
 
     Between the products everything is f32, whatever types the operations had. A
     row of which all pairs are masked by -inf is 0 afterwards, and was NaN.
@@ -75,6 +80,9 @@ def AttnRaiseLinalgPass : Pass<"attn-raise-linalg"> {
   let options = [
     Option<"assumeKeptRows", "assume-kept-rows", "bool", /*default=*/"false",
            "Take every row to keep a pair, so that large negative numbers mask">,
+    Option<"assumeDropoutMasks", "assume-dropout-masks", "bool",
+           /*default=*/"false",
+           "Take tensors that weights are multiplied by to hold 0 and 1 alone">,
   ];
   let statistics = [Statistic<"numRaised", "num-raised",
                               "Number of attentions found">];

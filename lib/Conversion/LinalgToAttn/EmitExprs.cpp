@@ -150,6 +150,12 @@ Value ExprEmitter::emit(ArrayRef<KeepCondition> keep) {
   Value result;
   for (const KeepCondition &part : keep) {
     Value condition = emit(part.condition);
+    if (isa<FloatType>(condition.getType())) {
+      Value zero = arith::ConstantOp::create(
+          builder, loc, builder.getZeroAttr(condition.getType()));
+      condition = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::UNE,
+                                        condition, zero);
+    }
     if (part.isNegated) {
       Value yes = arith::ConstantIntOp::create(builder, loc, 1, 1);
       condition = arith::XOrIOp::create(builder, loc, condition, yes);

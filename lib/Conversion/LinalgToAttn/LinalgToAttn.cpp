@@ -13,6 +13,7 @@
 #include "MatchAttention.h"
 #include "attn/Conversion/Passes.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Dialect/Attn/IR/DecisionWords.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -121,6 +122,7 @@ private:
   OpFoldResult getBatchSize();
   void buildScoreRegion(AttentionOp op);
   void buildKeepRegion(AttentionOp op);
+  Value buildDropoutMask(Value query, Value key);
   Value buildResult(Value attention);
 
   OpBuilder &builder;
@@ -211,6 +213,70 @@ void AttentionBuilder::buildKeepRegion(AttentionOp op) {
       ExprEmitter(builder, loc, match, coordinates).emit(match.keep));
 }
 
+/// Packs where dropout keeps weights into words. Pairs beyond the lengths have
+/// the decisions of others.
+Value AttentionBuilder::buildDropoutMask(Value query, Value key) {
+  Type index = builder.getIndexType(), i32 = builder.getI32Type();
+  auto size = [&](Value value, unsigned dim) {
+    return tensor::getMixedSize(builder, loc, value, dim);
+  };
+  OpFoldResult numQueries = size(query, 2), numKeys = size(key, 2);
+  SmallVector<OpFoldResult> sizes = emitDecisionSizes(
+      builder, loc, size(query, 0), size(query, 1), numQueries, numKeys);
+  Value zero = arith::ConstantIntOp::create(builder, loc, 0, 32);
+  Value init = tensor::EmptyOp::create(builder, loc, sizes, i32);
+  init = linalg::FillOp::create(builder, loc, zero, init).getResult(0);
+  // The loop over the bits of a word has its size from a tensor.
+  constexpr int64_t bitsOfWord = 32;
+  Value bits = tensor::EmptyOp::create(builder, loc,
+                                       {builder.getIndexAttr(bitsOfWord)}, i32);
+  auto getLast = [&](OpFoldResult length) -> Value {
+    if (std::optional<int64_t> number = getConstantIntValue(length))
+      return arith::ConstantIndexOp::create(builder, loc, *number - 1);
+    Value one = arith::ConstantIndexOp::create(builder, loc, 1);
+    return arith::SubIOp::create(builder, loc, cast<Value>(length), one);
+  };
+  Value lastQuery = getLast(numQueries), lastKey = getLast(numKeys);
+
+  constexpr unsigned numDims = 4;
+  MLIRContext *context = builder.getContext();
+  AffineMap words = AffineMap::getMultiDimIdentityMap(numDims + 1, context)
+                        .getMajorSubMap(numDims);
+  AffineMap bit = AffineMap::get(numDims + 1, 0,
+                                 builder.getAffineDimExpr(numDims), context);
+  SmallVector<utils::IteratorType> iterators(numDims,
+                                             utils::IteratorType::parallel);
+  iterators.push_back(utils::IteratorType::reduction);
+  auto emitBody = [&](OpBuilder &b, Location, ValueRange arguments) {
+    SmallVector<Value> at;
+    for (unsigned dim = 0; dim <= numDims; ++dim)
+      at.push_back(linalg::IndexOp::create(b, loc, dim));
+    auto toWord = [&](Value value) {
+      return arith::IndexCastOp::create(b, loc, i32, value);
+    };
+    DecisionPlace place{toWord(at[2]), toWord(at[3]), toWord(at[4])};
+    DecisionPair pair = emitDecisionPair(b, loc, place);
+    auto toPosition = [&](Value word, Value last) -> Value {
+      Value position = arith::IndexCastOp::create(b, loc, index, word);
+      return arith::MinUIOp::create(b, loc, position, last);
+    };
+    std::array<Value, 4> positions = {at[0], at[1],
+                                      toPosition(pair.query, lastQuery),
+                                      toPosition(pair.key, lastKey)};
+    DenseMap<unsigned, Value> coordinates =
+        emitCoordinates(b, loc, match.at, positions);
+    Value kept = ExprEmitter(b, loc, match, coordinates).emit(match.kept);
+    kept = arith::ExtUIOp::create(b, loc, i32, kept);
+    kept = arith::ShLIOp::create(b, loc, kept, place.bit);
+    kept = arith::OrIOp::create(b, loc, arguments.back(), kept);
+    linalg::YieldOp::create(b, loc, kept);
+  };
+  return linalg::GenericOp::create(builder, loc, init.getType(), bits, init,
+                                   ArrayRef<AffineMap>{bit, words}, iterators,
+                                   emitBody)
+      .getResult(0);
+}
+
 /// Writes the result of the attention as that of the last product.
 Value AttentionBuilder::buildResult(Value attention) {
   const AttentionCoordinates &at = match.at;
@@ -289,6 +355,13 @@ Value AttentionBuilder::build() {
     op.removeScaleAttr();
   buildScoreRegion(op);
   buildKeepRegion(op);
+  if (!match.kept.empty()) {
+    builder.setInsertionPoint(op);
+    op.getDropoutMaskMutable().assign(buildDropoutMask(query, key));
+    op.setMaskLayout(MaskLayout::Rows);
+    op.setDropProbabilityAttr(builder.getF32FloatAttr(match.dropProbability));
+    builder.setInsertionPointAfter(op);
+  }
   return buildResult(op->getResult(0));
 }
 
@@ -342,7 +415,7 @@ private:
   };
 
   void raise(RewriterBase &rewriter, linalg::LinalgOp product) {
-    AttentionMatcher matcher(product, assumeKeptRows);
+    AttentionMatcher matcher(product, {assumeKeptRows, assumeDropoutMasks});
     FailureOr<AttentionMatch> match = matcher.match();
     auto options =
         remark::RemarkOpts::name("attention").category("attn-raise-linalg");
@@ -357,8 +430,9 @@ private:
     rewriter.replaceAllUsesWith(product->getResult(0), result);
     remark::passed(result.getLoc(), options)
         << llvm::formatv("raised an attention of {0} query heads and {1} key "
-                         "heads",
-                         match->at.getNumHeads(), match->key.numHeads)
+                         "heads{2}",
+                         match->at.getNumHeads(), match->key.numHeads,
+                         match->kept.empty() ? "" : ", with a mask of dropout")
                .str();
     eraseUnused(rewriter, product);
     ++numRaised;

@@ -45,8 +45,7 @@ LogicalResult AttentionMatcher::fail(const Twine &text) {
   return failure();
 }
 
-/// The name of what computes `value`, for messages.
-static std::string getProducerName(Value value) {
+std::string attn::getProducerName(Value value) {
   if (Operation *op = value.getDefiningOp())
     return ("'" + op->getName().getStringRef() + "'").str();
   return "an argument";
@@ -225,8 +224,7 @@ bool AttentionMatcher::isIndependentOfKey(const Expr *expr) {
                          [&](unsigned at) { return result.at.isKey(at); });
 }
 
-/// Whether `expr` has a part of a softmax.
-static bool hasExponential(const Expr *expr) {
+bool attn::hasExponential(const Expr *expr) {
   bool found = false;
   walkExpr(expr, [&](const Expr *part) {
     found |= part->isa<math::ExpOp>() || part->isa<math::Exp2Op>();
@@ -299,37 +297,31 @@ const Expr *AttentionMatcher::matchExponential(const Expr *numerator,
 }
 
 const Expr *AttentionMatcher::matchSoftmax(const Expr *weights) {
-  if (weights->kind == Expr::Kind::Element) {
-    auto softmax = weights->value.getDefiningOp<linalg::SoftmaxOp>();
-    if (!softmax)
-      return (void)fail("the weights are computed by " +
-                        getProducerName(weights->value)),
-             nullptr;
-    AffineExpr key = getAffineDimExpr(result.at.key, product.getContext());
-    if (weights->indices[softmax.getDimension()] != key ||
-        llvm::count(weights->indices, key) != 1)
-      return (void)fail("the softmax is not over the keys"), nullptr;
-    return exprs->getElement(
-        {softmax.getInput(), llvm::to_vector(weights->indices)});
-  }
-  if (weights->isa<arith::DivFOp>())
-    return matchExponential(weights->operands[0], weights->operands[1]);
-  if (weights->isa<arith::MulFOp>()) {
-    for (unsigned i : {0, 1}) {
-      const Expr *inverse = weights->operands[i];
-      if (inverse->isa<arith::DivFOp>() &&
-          getConstantFloat(inverse->operands[0]) == 1.0)
-        return matchExponential(weights->operands[1 - i], inverse->operands[1]);
-    }
-    return (void)fail("the weights are multiplied after the softmax, as "
-                      "dropout does"),
+  WeightFactors factors;
+  if (failed(splitWeights(weights, /*isInverse=*/false, factors)))
+    return nullptr;
+  const Expr *numerator = factors.numerator;
+  if (!numerator)
+    return (void)fail("what is divided by a sum is no exponential"), nullptr;
+  bool isSoftmax = numerator->kind == Expr::Kind::Element;
+  if (factors.denominators.size() > (isSoftmax ? 0 : 1))
+    return (void)fail("the weights are divided after the softmax by what is "
+                      "no constant"),
            nullptr;
+  if (failed(matchDropout(factors.number)))
+    return nullptr;
+  if (!isSoftmax) {
+    if (factors.denominators.empty())
+      return (void)fail("the weights are not divided by their sum"), nullptr;
+    return matchExponential(numerator, factors.denominators.front());
   }
-  if (weights->isa<math::ExpOp>())
-    return (void)fail("the weights are not divided by their sum"), nullptr;
-  return (void)fail("the weights are changed after the softmax by '" +
-                    weights->op->getName().getStringRef() + "'"),
-         nullptr;
+  auto softmax = numerator->value.getDefiningOp<linalg::SoftmaxOp>();
+  AffineExpr key = getAffineDimExpr(result.at.key, product.getContext());
+  if (numerator->indices[softmax.getDimension()] != key ||
+      llvm::count(numerator->indices, key) != 1)
+    return (void)fail("the softmax is not over the keys"), nullptr;
+  return exprs->getElement(
+      {softmax.getInput(), llvm::to_vector(numerator->indices)});
 }
 
 //===----------------------------------------------------------------------===//
@@ -665,6 +657,15 @@ LogicalResult AttentionMatcher::checkUses() {
       worklist.push_back(outer ? outer : user);
     }
   }
+  bool usesScores = false;
+  for (const KeepCondition &kept : result.kept)
+    walkExpr(kept.condition, [&](const Expr *part) {
+      bool isLeaf = part->kind == Expr::Kind::Element ||
+                    part->kind == Expr::Kind::Captured;
+      usesScores |= isLeaf && seen.contains(part->value.getDefiningOp());
+    });
+  if (usesScores)
+    return fail("which weights are dropped depends on the scores");
   return success();
 }
 

@@ -55,6 +55,7 @@ struct AttentionOperandMatch {
 
 /// Where a pair is kept.
 struct KeepCondition {
+  /// An `i1`, or a number that is not zero there.
   const Expr *condition;
   bool isNegated = false;
 };
@@ -76,15 +77,25 @@ struct AttentionMatch {
   const Expr *score = nullptr;
   const Expr *product = nullptr;
   SmallVector<KeepCondition> keep;
+  /// Where dropout keeps a weight, if there is any, and its probability to drop
+  /// one.
+  SmallVector<KeepCondition> kept;
+  float dropProbability = 0;
+};
+
+/// What may be taken for granted of tensors whose contents are not known.
+struct AttentionAssumptions {
+  /// Every row keeps a pair, so that a large negative number masks one.
+  bool keptRows = false;
+  /// Tensors that weights are multiplied by hold 0 and 1 alone.
+  bool dropoutMasks = false;
 };
 
 /// Matches attentions by their last product.
 class AttentionMatcher {
 public:
-  /// With `assumeKeptRows`, a large negative number masks a pair even if not
-  /// every row is known to keep one.
-  AttentionMatcher(linalg::LinalgOp product, bool assumeKeptRows)
-      : product(product), assumeKeptRows(assumeKeptRows) {}
+  AttentionMatcher(linalg::LinalgOp product, AttentionAssumptions assumed)
+      : product(product), assumed(assumed) {}
 
   /// Fails with a reason if `product` is not the last one of an attention, with
   /// none if it has nothing of one.
@@ -96,7 +107,22 @@ private:
   LogicalResult fail(const Twine &text);
   LogicalResult match(unsigned weights);
   FailureOr<SmallVector<AffineExpr>> findCoordinates(unsigned weights);
+  /// What weights are the product of.
+  struct WeightFactors {
+    /// The element of a softmax, or an exponential.
+    const Expr *numerator = nullptr;
+    /// What is divided by, but for numbers.
+    SmallVector<const Expr *> denominators;
+    double number = 1;
+    /// How many expressions were looked at: factors may be shared.
+    unsigned numVisited = 0;
+  };
+
   const Expr *matchSoftmax(const Expr *weights);
+  LogicalResult splitWeights(const Expr *weights, bool isInverse,
+                             WeightFactors &factors);
+  LogicalResult addDropoutFactor(const Expr *factor, WeightFactors &factors);
+  LogicalResult matchDropout(double number);
   const Expr *matchExponential(const Expr *numerator, const Expr *denominator);
   LogicalResult matchSum(const Expr *sum, const Expr *numerator);
   LogicalResult matchFirstProduct(const Expr *scores);
@@ -111,7 +137,7 @@ private:
   bool isIndependentOfKey(const Expr *expr);
 
   linalg::LinalgOp product;
-  bool assumeKeptRows;
+  AttentionAssumptions assumed;
   std::string reason;
   AttentionMatch result;
   std::optional<ElementExprs> exprs;
@@ -144,6 +170,12 @@ private:
   const DenseMap<unsigned, Value> &coordinates;
   DenseMap<const Expr *, Value> values;
 };
+
+/// The name of what computes `value`, for messages.
+std::string getProducerName(Value value);
+
+/// Whether `expr` has a part of a softmax.
+bool hasExponential(const Expr *expr);
 
 /// The coordinates of `match` for the positions of a region of attention.
 DenseMap<unsigned, Value> emitCoordinates(OpBuilder &builder, Location loc,

@@ -223,7 +223,7 @@ const Expr *AttentionMatcher::matchMasks(const Expr *scores) {
        {Numbers::All, Numbers::OfPositions, Numbers::Infinite}) {
     MaskMatcher masks(*exprs, result.product, numbers);
     const Expr *stripped = masks.strip(scores);
-    if (masks.hasFinite && !assumeKeptRows &&
+    if (masks.hasFinite && !assumed.keptRows &&
         !keepsPairOfEachRow(result, masks.keep))
       continue;
     result.keep = std::move(masks.keep);

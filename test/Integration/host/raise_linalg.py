@@ -58,6 +58,10 @@ def swap(x):
     return x.transpose(0, 2, 1, 3)
 
 
+def swap_last(x):
+    return x.swapaxes(-1, -2)
+
+
 def bert(q, k, v, mask):
     bias = (1.0 - mask[:, None, None, :]) * -3.4028234663852886e38
     return merge(attention(split(q, 3), split(k, 3), split(v, 3), 8**-0.5, bias))
@@ -100,6 +104,41 @@ def vit(q, k, v):
     return merge(attention(q[None], k[None], v[None], 8**-0.5))
 
 
+def dropout(q, k, v, keep, scale, p):
+    group = q.shape[1] // k.shape[1]
+    k, v = np.repeat(k, group, 1), np.repeat(v, group, 1)
+    weights = softmax(scale * np.einsum("bhid,bhjd->bhij", q, k))
+    return np.einsum("bhij,bhjd->bhid", np.where(keep, weights / (1 - p), 0), v)
+
+
+def dropout_torch(q, k, v, mask):
+    return dropout(q, k, v, mask != 0, 8**-0.5, 0.125)
+
+
+def dropout_select(q, k, v, mask):
+    return dropout(q, k, v, mask[:, None] != 0, 0.25, 0.1)
+
+
+def dropout_random(q, k, v, random):
+    return dropout(q[None], swap_last(k)[None], v[None], random >= np.float32(0.3), 1.0, 0.0)[0]
+
+
+def dropout_numbers(q, k, v, mask):
+    return dropout(q[None], swap_last(k)[None], v[None], mask != 0, 1.0, 0.2)[0]
+
+
+def dropout_integers(q, k, v, mask):
+    return dropout(q[None], swap_last(k)[None], v[None], mask != 0, 1.0, 0.5)[0]
+
+
+def decisions(dtype):
+    return lambda rng, shape: (rng.random(shape) < 0.8).astype(dtype)
+
+
+def uniform(rng, shape):
+    return rng.random(shape, dtype=np.float32)
+
+
 def padding(rng, shape):
     """Ones for the first keys of each batch entry."""
     return (np.arange(shape[1])[None, :] < rng.integers(1, shape[1] + 1, (shape[0], 1))).astype(np.int64)
@@ -116,9 +155,11 @@ F32, F16, BF16 = "f32", "f16", "bf16"
 class Case:
     """A function: file, element type, shapes or makers of inputs, reference."""
 
-    def __init__(self, reference, file, element, inputs, special=None):
+    def __init__(self, reference, file, element, inputs, special=None, assumed=None):
         self.name, self.reference, self.file = reference.__name__, reference, file
         self.element, self.inputs, self.special = element, inputs, special or {}
+        #: What attn-raise-linalg is to take for granted.
+        self.assumed = assumed
 
 
 CASES = [
@@ -132,6 +173,15 @@ CASES = [
     Case(base2, "iree", F16, [(4, 18, 16)] * 3),
     Case(base2_cap, "iree", F16, [(4, 18, 16)] * 3),
     Case(vit, "tosa", F32, [(4, 17, 8)] * 3),
+    Case(dropout_torch, "raise-dropout", F32, [(2, 3, 20, 8), (2, 3, 70, 8), (2, 3, 70, 8), (2, 3, 20, 70)],
+         {3: decisions(bool)}),
+    Case(dropout_select, "raise-dropout", F16, [(2, 2, 37, 16), (2, 2, 65, 16), (2, 2, 65, 16), (2, 37, 65)],
+         {3: decisions(np.int8)}),
+    Case(dropout_random, "raise-dropout", BF16, [(3, 16, 8), (3, 8, 16), (3, 16, 8), (3, 16, 16)], {3: uniform}),
+    Case(dropout_numbers, "raise-dropout", F16, [(3, 16, 8), (3, 8, 16), (3, 16, 8), (3, 16, 16)],
+         {3: decisions(np.float16)}, "assume-dropout-masks"),
+    Case(dropout_integers, "raise-dropout", F32, [(3, 16, 8), (3, 8, 16), (3, 16, 8), (16, 16)],
+         {3: decisions(np.int8)}, "assume-dropout-masks"),
 ]
 
 TOSA = "builtin.module(func.func(tosa-to-linalg-named,tosa-to-linalg,tosa-to-arith,tosa-to-tensor))"
@@ -176,9 +226,14 @@ def main():
             file.write(text)
         if "tosa." in text:
             subprocess.run(["mlir-opt", module, f"--pass-pipeline={TOSA}", "-o", module], check=True)
+        if case.assumed:
+            subprocess.run(["attn-opt", module, f"--attn-raise-linalg={case.assumed}", "-o", module], check=True)
         raised = subprocess.run(["attn-compile", module, "--stop-after=raise", "--emit=mlir", "-o", "-"],
                                 capture_output=True, text=True, check=True).stdout
-        if len(re.findall(r"= attn\.attention ", raised)) != 1 or re.search(r"matmul|reduction|softmax", raised):
+        # Decisions are packed by a reduction over the bits of a word.
+        packs = len(re.findall(r"dropout_mask +rows", raised))
+        found = len(re.findall(r"= attn\.attention ", raised)) == 1 and packs == case.name.startswith("dropout")
+        if not found or len(re.findall("reduction", raised)) != packs or re.search(r"matmul|softmax", raised):
             sys.exit(f"{case.name}: attention was not found")
 
         rng = np.random.default_rng(len(case.name))

@@ -323,10 +323,38 @@ static Decision<Word> findDecision(Ops ops, Word query, Word key) {
           ops.shiftRight(key, keyBits), bit};
 }
 
+/// The inverse of `findDecision`.
+template <typename Word, typename Ops>
+static std::pair<Word, Word> findPair(Ops ops, Decision<Word> at) {
+  constexpr unsigned keyBits = llvm::ConstantLog2<DropoutAttr::keysOfWord>();
+  constexpr unsigned queryBits =
+      llvm::ConstantLog2<DropoutAttr::queryDistance>();
+  auto bits = [&](Word word, unsigned first, unsigned count) {
+    return ops.bitAnd(ops.shiftRight(word, first),
+                      ops.constant(word, (1u << count) - 1));
+  };
+  Word query = ops.add(
+      ops.shiftLeft(ops.shiftRight(at.queryWord, queryBits), queryBits + 1),
+      bits(at.queryWord, 0, queryBits));
+  query = ops.add(query, ops.shiftLeft(bits(at.bit, 0, 1), queryBits));
+  Word key = ops.shiftLeft(at.keyWord, keyBits);
+  key = ops.add(key, ops.shiftLeft(bits(at.bit, 1, 1), 3));
+  key = ops.add(key, ops.shiftLeft(bits(at.bit, 2, 2), 1));
+  return {query, ops.add(key, ops.shiftRight(at.bit, 4))};
+}
+
 DecisionPlace attn::emitDecisionPlace(OpBuilder &builder, Location loc,
                                       Value query, Value key) {
   Decision<Value> at = findDecision(ValueOps{builder, loc}, query, key);
   return {at.queryWord, at.keyWord, at.bit};
+}
+
+DecisionPair attn::emitDecisionPair(OpBuilder &builder, Location loc,
+                                    DecisionPlace place) {
+  auto [query, key] =
+      findPair(ValueOps{builder, loc},
+               Decision<Value>{place.queryWord, place.keyWord, place.bit});
+  return {query, key};
 }
 
 Value attn::emitDecision(OpBuilder &builder, Location loc, Value word,

@@ -13,8 +13,10 @@
 
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/Attn/IR/ClosedRegion.h"
+#include "attn/Dialect/Attn/IR/DecisionWords.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/TypeUtilities.h"
 
 #include <cmath>
@@ -247,6 +249,25 @@ int64_t DropoutMaskOp::countQueryWords(int64_t queries) {
 int64_t DropoutMaskOp::countKeyWords(int64_t keys) {
   return llvm::divideCeil(keys, blockSize) *
          (blockSize / DropoutAttr::keysOfWord);
+}
+
+SmallVector<OpFoldResult>
+attn::emitDecisionSizes(OpBuilder &builder, Location loc, OpFoldResult batch,
+                        OpFoldResult heads, OpFoldResult queries,
+                        OpFoldResult keys) {
+  constexpr int64_t block = DropoutMaskOp::blockSize;
+  auto emitWords = [&](OpFoldResult positions,
+                       int64_t (*count)(int64_t)) -> OpFoldResult {
+    if (std::optional<int64_t> size = getConstantIntValue(positions))
+      return builder.getIndexAttr(count(*size));
+    Value blocks = arith::CeilDivUIOp::create(
+        builder, loc, cast<Value>(positions),
+        arith::ConstantIndexOp::create(builder, loc, block));
+    Value unit = arith::ConstantIndexOp::create(builder, loc, count(block));
+    return arith::MulIOp::create(builder, loc, blocks, unit).getResult();
+  };
+  return {batch, heads, emitWords(queries, DropoutMaskOp::countQueryWords),
+          emitWords(keys, DropoutMaskOp::countKeyWords)};
 }
 
 void DropoutMaskOp::getEffects(EffectList &effects) {

@@ -15,6 +15,7 @@
 #include "DropoutUsers.h"
 #include "attn/Analysis/Roofline.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Dialect/Attn/IR/DecisionWords.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -45,19 +46,6 @@ using namespace mlir::attn;
 // Rewriting
 //===----------------------------------------------------------------------===//
 
-/// The number of words that `positions` positions have: `unit` for each block.
-static OpFoldResult emitWords(ImplicitLocOpBuilder &b, OpFoldResult positions,
-                              int64_t unit) {
-  constexpr int64_t block = DropoutMaskOp::blockSize;
-  if (std::optional<int64_t> size = getConstantIntValue(positions))
-    return b.getIndexAttr(llvm::divideCeil(*size, block) * unit);
-  Value blocks = arith::CeilDivUIOp::create(
-      b, cast<Value>(positions), arith::ConstantIndexOp::create(b, block));
-  return arith::MulIOp::create(b, blocks,
-                               arith::ConstantIndexOp::create(b, unit))
-      .getResult();
-}
-
 /// Adds the `tensor.dim` that `size` is computed from to `dims`.
 static void collectDims(Value size, SmallVectorImpl<Operation *> &dims) {
   Operation *op = size.getDefiningOp();
@@ -77,12 +65,11 @@ static tensor::EmptyOp emitMask(ImplicitLocOpBuilder &b,
   auto size = [&](Value value, unsigned dim) {
     return tensor::getMixedSize(b, b.getLoc(), value, dim);
   };
-  SmallVector<OpFoldResult> sizes = {
-      size(users.query, 0), size(users.query, 1),
-      emitWords(b, size(users.query, 2),
-                DropoutMaskOp::countQueryWords(DropoutMaskOp::blockSize)),
-      emitWords(b, size(users.key, 2),
-                DropoutMaskOp::countKeyWords(DropoutMaskOp::blockSize))};
+  std::array<OpFoldResult, 4> pairs = {
+      size(users.query, 0), size(users.query, 1), size(users.query, 2),
+      size(users.key, 2)};
+  SmallVector<OpFoldResult> sizes =
+      emitDecisionSizes(b, b.getLoc(), pairs[0], pairs[1], pairs[2], pairs[3]);
   if (users.getLayout() == MaskLayout::Columns)
     std::swap(sizes[2], sizes[3]);
   auto mask = tensor::EmptyOp::create(b, sizes, b.getI32Type());

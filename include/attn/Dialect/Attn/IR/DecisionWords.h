@@ -26,6 +26,21 @@ struct DecisionPlace {
 DecisionPlace emitDecisionPlace(OpBuilder &builder, Location loc, Value query,
                                 Value key);
 
+/// The query and the key of a decision.
+struct DecisionPair {
+  Value query, key;
+};
+
+/// Emits the pair whose decision is at `place`.
+DecisionPair emitDecisionPair(OpBuilder &builder, Location loc,
+                              DecisionPlace place);
+
+/// Emits the sizes of the words of decisions of `queries` queries and `keys`
+/// keys, by rows.
+SmallVector<OpFoldResult>
+emitDecisionSizes(OpBuilder &builder, Location loc, OpFoldResult batch,
+                  OpFoldResult heads, OpFoldResult queries, OpFoldResult keys);
+
 /// Emits bit `bit` of `word`: an `i1`, or a vector of them.
 Value emitDecision(OpBuilder &builder, Location loc, Value word, Value bit);
 
