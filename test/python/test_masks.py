@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 import attn  # noqa: E402
 from attn import masks  # noqa: E402
-from attn.torch import flex_attention, plan_mask  # noqa: E402
+from attn.torch import flex_attention, plan_mask, sdpa  # noqa: E402
 
 B, H, Q, K, D = 2, 4, 70, 90, 16
 SHIFT = K - Q
@@ -80,11 +80,18 @@ def reference(inputs, keep):
     return torch.where(kept.any(1)[:, None], scores, 0.0).softmax(-1).mul(kept) @ value
 
 
+CALLS = {
+    "flex_attention": lambda inputs, mask, **options: flex_attention(*inputs, block_mask=mask, **options),
+    "sdpa": lambda inputs, mask, **options: sdpa(*inputs, attn_mask=mask, **options),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("name", CASES)
-def test_pairs_and_gradients(name):
+def test_pairs_and_gradients(name, call):
     mask, keep = CASES[name]
     inputs = make_inputs()
-    out = flex_attention(*inputs, block_mask=mask)
+    out = CALLS[call](inputs, mask)
     expected = reference(inputs, keep)
     torch.testing.assert_close(out.double(), expected, rtol=1e-4, atol=2e-5)
     weights = torch.randn(out.shape, generator=torch.Generator().manual_seed(1))
@@ -133,6 +140,67 @@ def test_what_masks_cannot_read():
         flex_attention(*inputs, block_mask=masks.documents(IDS.long()))
     with pytest.raises(attn.AttnError, match="block_mask reads a list"):
         flex_attention(*inputs, block_mask=masks.documents([0]))
+
+
+def test_sdpa_reads_masks_anew_in_each_call():
+    inputs = [tensor.detach() for tensor in make_inputs()]
+    ids = IDS.clone()
+    mask = masks.documents(QUERY_IDS, ids)
+    first = sdpa(*inputs, mask)
+    torch.testing.assert_close(sdpa(*inputs, mask), first, rtol=0, atol=0)
+    ids[:, 40:] = 0
+    keep = QUERY_IDS[0][:, None] == ids[0]
+    torch.testing.assert_close(sdpa(*inputs, mask), sdpa(*inputs, keep), rtol=1e-4, atol=2e-5)
+    # Masks of the same tensors that say something else, and none.
+    torch.testing.assert_close(sdpa(*inputs, ~mask), sdpa(*inputs, ~keep), rtol=1e-4, atol=2e-5)
+    everything = torch.nn.functional.scaled_dot_product_attention(*inputs)
+    torch.testing.assert_close(sdpa(*inputs), everything, rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("lead", [(), (3,), (2, 3, 2)])
+def test_sdpa_with_other_numbers_of_dimensions(lead):
+    # The last of the three is heads, if there are so many.
+    batch = (lead[0] if lead else 1) if len(lead) < 3 else lead[0] * lead[1]
+    ids = torch.randint(3, (batch, 40), generator=torch.Generator().manual_seed(2), dtype=torch.int32)
+    keep = ids[:, :, None] == ids[:, None]
+    keep = keep.view(2, 3, 1, 40, 40) if len(lead) == 3 else keep.view(*lead, 40, 40)
+    query = torch.randn(*lead, 40, D, generator=torch.Generator().manual_seed(3))
+    expected = torch.nn.functional.scaled_dot_product_attention(query, query, query, attn_mask=keep)
+    torch.testing.assert_close(sdpa(query, query, query, masks.documents(ids)), expected, rtol=1e-4, atol=2e-5)
+
+
+def test_sdpa_options_beside_masks():
+    inputs = [tensor.detach() for tensor in make_inputs()]
+    mask, keep = CASES["combined"]
+    options = {"scale": 0.3, "dropout_p": 0.25}
+    results = []
+    for call in CALLS.values():
+        torch.manual_seed(0)
+        results.append(call(inputs, mask, **options))
+    torch.testing.assert_close(*results, rtol=0, atol=0)
+    query, key, value = inputs
+    kept = keep(torch.arange(Q)[:, None], torch.arange(K))
+    expected = sdpa(query, key[:, :2], value[:, :2], kept, enable_gqa=True)
+    actual = sdpa(query, key[:, :2], value[:, :2], mask, enable_gqa=True)
+    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=2e-5)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert sdpa(*inputs, mask).dtype == torch.bfloat16
+    function = torch.compile(lambda *tensors: sdpa(*tensors, attn_mask=mask), backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(function(*inputs), sdpa(*inputs, mask))
+
+
+def test_what_sdpa_refuses():
+    inputs = make_inputs()
+    with pytest.raises(attn.AttnError, match="attn_mask reads a torch.int64; give the mask tensors of torch.int32"):
+        sdpa(*inputs, masks.documents(IDS.long()))
+    with pytest.raises(attn.AttnError, match=r'exclude each other; combine the mask with masks.causal\("top_left"\)'):
+        sdpa(*inputs, masks.global_tokens(2), is_causal=True)
+    with pytest.raises(attn.AttnError, match="exclude each other; put the causal part into the mask"):
+        sdpa(*inputs, torch.ones(Q, K, dtype=torch.bool), is_causal=True)
+    with pytest.raises(attn.AttnError, match="attn_mask is a function; pass a tensor or one of attn.masks"):
+        sdpa(*inputs, lambda b, h, q, k: q >= k)
+    with pytest.raises(attn.AttnError, match="dimension 0 is 3, expected 2 as dimension 0 of 'query'"):
+        sdpa(*inputs, masks.documents(QUERY_IDS.expand(3, -1).contiguous(), IDS))
 
 
 def test_in_the_builder():

@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from attn.errors import AttnError, UnsupportedError, warn_once
 from attn.masks import Mask
-from attn.torch.kernels import Kind
+from attn.torch.kernels import Kind, read_mask
 from attn.torch.ops import attend, make_mask_plan
 from attn.torch.plans import MaskPlan
 from attn.trace import BOOL, F32, INDEX, Row, Scalar, Tracer
@@ -209,6 +209,11 @@ class Traced(NamedTuple):
     captures: List[Tensor]
 
 
+#: What ``flex_attention`` takes for scores and for masks.
+Scores = Union[ScoreMod, Traced, None]
+Blocks = Union[BlockMask, Mask, MaskMod, None]
+
+
 def trace(score_mod: Optional[ScoreMod] = None, mask_mod: Optional[MaskMod] = None) -> Traced:
     """Traces functions once and for all: what their variables are bound to later
     is not looked at, but tensors that they read may change their contents.
@@ -234,19 +239,12 @@ def _find_mask(block_mask: Union[BlockMask, MaskMod, None], query: Tensor, key: 
     return block_mask.mask_mod
 
 
-def _check_reads(reads: List[Any]) -> None:
-    for read in reads:
-        if not isinstance(read, Tensor) or read.dtype != torch.int32:
-            kind = read.dtype if isinstance(read, Tensor) else type(read).__name__
-            raise AttnError(f"block_mask reads a {kind}; give the mask tensors of torch.int32")
-
-
 def _prepare(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    score_mod: Union[ScoreMod, Traced, None],
-    block_mask: Union[BlockMask, Mask, MaskMod, None],
+    score_mod: Scores,
+    block_mask: Blocks,
     scale: Optional[float],
     enable_gqa: bool,
     dropout_p: float,
@@ -269,11 +267,10 @@ def _prepare(
         score, keep, captures = score_mod
         return key, value, captures, Kind(score=score, keep=keep, scale=scale, dropout_p=dropout_p)
     mask: str = ""
-    reads: List[Tensor] = []
+    reads: Tuple[Tensor, ...] = ()
     mask_mod = None
     if isinstance(block_mask, Mask):
-        mask, reads = block_mask.attribute()
-        _check_reads(reads)
+        mask, reads = read_mask(block_mask, "block_mask")
     else:
         mask_mod = _find_mask(block_mask, query, key)
     score, keep, captures = _trace(score_mod, mask_mod)
@@ -284,8 +281,8 @@ def plan_mask(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    score_mod: Union[ScoreMod, Traced, None] = None,
-    block_mask: Union[BlockMask, Mask, MaskMod, None] = None,
+    score_mod: Scores = None,
+    block_mask: Blocks = None,
     scale: Optional[float] = None,
     enable_gqa: bool = False,
     *,
@@ -305,8 +302,8 @@ def flex_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    score_mod: Union[ScoreMod, Traced, None] = None,
-    block_mask: Union[BlockMask, Mask, MaskMod, None] = None,
+    score_mod: Scores = None,
+    block_mask: Blocks = None,
     scale: Optional[float] = None,
     enable_gqa: bool = False,
     return_lse: bool = False,

@@ -21,6 +21,7 @@ from attn.artifact import Function, TensorView, element_types
 from attn.builder import Attention
 from attn.compiler import compile
 from attn.errors import AttnError, CompileError, UnsupportedError
+from attn.masks import Mask
 from attn.trace import ELEMENTS, capture_type
 
 _NAMES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
@@ -96,6 +97,16 @@ def dropout_attribute(p: float) -> str:
     raise UnsupportedError(
         f"dropout_p is {p}, which random numbers of 16 bits do not meet; it must be 0, or from 0.00016 to 0.99999"
     )
+
+
+def read_mask(mask: Mask, argument: str) -> Tuple[str, Tuple[Tensor, ...]]:
+    """A mask with a name, given as ``argument``: its attribute, and the tensors that it reads."""
+    text, reads = mask.attribute()
+    for read in reads:
+        if not isinstance(read, Tensor) or read.dtype != torch.int32:
+            kind = read.dtype if isinstance(read, Tensor) else type(read).__name__
+            raise AttnError(f"{argument} reads a {kind}; give the mask tensors of torch.int32")
+    return text, tuple(reads)
 
 
 def check_tensors(query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor]) -> None:

@@ -4,13 +4,14 @@
 """``scaled_dot_product_attention``."""
 
 import functools
-from typing import Optional, Tuple
+from typing import Optional, Tuple, Union
 
 import torch
 from torch import Tensor
 
 from attn.errors import AttnError, UnsupportedError
-from attn.torch.kernels import Kind, Mode, call_plans, describe, get_plan
+from attn.masks import Mask
+from attn.torch.kernels import Kind, Mode, call_plans, describe, get_plan, read_mask
 from attn.torch.ops import attend, draw_state, is_plain, run_plan
 from attn.trace import capture_type
 
@@ -95,7 +96,7 @@ def sdpa(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attn_mask: Optional[Tensor] = None,
+    attn_mask: Union[Tensor, Mask, None] = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: Optional[float] = None,
@@ -106,16 +107,30 @@ def sdpa(
     Rows with nothing to attend are 0. Tensors must have a last dimension with a
     stride of 1, ``attn_mask`` included. As in torch's function dropout applies
     whenever ``dropout_p`` is not 0, in training and evaluation alike.
+
+    ``attn_mask`` may be one of ``attn.masks``, for which there is no tensor of pairs:
+    kernels leave out the tiles that it masks. Those are aligned to the last query and
+    key if not said otherwise. What they read has one batch dimension, as many
+    as query may have before its heads.
     """
+    named = ""
+    captures: Tuple[Tensor, ...] = ()
+    if isinstance(attn_mask, Mask):
+        named, captures = read_mask(attn_mask, "attn_mask")
+        attn_mask = None
+    elif attn_mask is not None:
+        if not isinstance(attn_mask, Tensor):
+            raise AttnError(f"attn_mask is a {type(attn_mask).__name__}; pass a tensor or one of attn.masks")
+        captures = (attn_mask,)
     call = None
     if (
-        is_plain(query, key, value)
+        is_plain(query, key, value, *captures)
         and not _is_autocast_enabled()
-        and (attn_mask is None or (is_plain(attn_mask) and not attn_mask.requires_grad))
+        and (attn_mask is None or not attn_mask.requires_grad)
     ):
         needs_gradient = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)
-        tensors = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
-        call = (is_causal, scale, enable_gqa, dropout_p, needs_gradient, *map(describe, tensors))
+        tensors = (query, key, value, *captures)
+        call = (is_causal, scale, enable_gqa, dropout_p, needs_gradient, named, *map(describe, tensors))
         plan = call_plans.get(call)
         if plan is not None:
             if dropout_p:
@@ -123,8 +138,9 @@ def sdpa(
             return run_plan(plan, tensors, needs_gradient)
     if not 0.0 <= dropout_p < 1.0:
         raise AttnError(f"dropout_p is {dropout_p}; it must be at least 0 and less than 1")
-    if is_causal and attn_mask is not None:
-        raise AttnError("is_causal and attn_mask exclude each other; put the causal part into the mask")
+    if is_causal and (attn_mask is not None or named):
+        part = 'combine the mask with masks.causal("top_left")' if named else "put the causal part into the mask"
+        raise AttnError(f"is_causal and attn_mask exclude each other; {part}")
     if torch.is_autocast_enabled(query.device.type):
         dtype = torch.get_autocast_dtype(query.device.type)
         query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
@@ -147,14 +163,16 @@ def sdpa(
         )
     if not (query.shape[0] == key.shape[0] == value.shape[0] and query.shape[1] == key.shape[1] == value.shape[1]):
         query, key, value = _broadcast(query, key, value, enable_gqa)
-    captures: Tuple[Tensor, ...] = ()
-    if attn_mask is not None:
-        attn_mask = _check_mask(attn_mask, query, key)
-        captures = (attn_mask,)
-    mask_type = None if attn_mask is None else capture_type(attn_mask)
-    # Compilers of torch do not follow caches.
-    make_kind = _make_kind.__wrapped__ if torch.compiler.is_compiling() else _make_kind
-    kind = make_kind(mask_type, is_causal, scale, dropout_p)
+    if named:
+        kind = Kind(mask=named, scale=scale, dropout_p=dropout_p, reads=len(captures))
+    else:
+        if attn_mask is not None:
+            attn_mask = _check_mask(attn_mask, query, key)
+            captures = (attn_mask,)
+        mask_type = None if attn_mask is None else capture_type(attn_mask)
+        # Compilers of torch do not follow caches.
+        make_kind = _make_kind.__wrapped__ if torch.compiler.is_compiling() else _make_kind
+        kind = make_kind(mask_type, is_causal, scale, dropout_p)
     out, _ = attend(query, key, value, captures, kind, False)
     if call is not None and shapes == (query.shape, key.shape, value.shape):
         # Kernels read these tensors where they are: the next call need not look at them again.
