@@ -206,6 +206,8 @@ VARIANTS = [
     Around(Heads("f16", rope="interleaved", rotated=32, batched_tables=True)),
     Around(Heads("bf16", rope="halves", gate="sigmoid")),
     Around(Heads("bf16", gate="merged", causal=True)),
+    Around(Heads("bf16", 128, norm=True, causal=True)),
+    Around(Heads("f16", rope="halves", norm=True, gate="sigmoid")),
 ]
 
 

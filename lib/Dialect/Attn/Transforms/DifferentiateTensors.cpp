@@ -16,6 +16,7 @@
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -312,6 +313,199 @@ struct RopeModel
     return success();
   }
 };
+
+/// With `r` one over the root mean square of a row, `g` the gradient of the
+/// result and `w` the weight: the gradient of the source is
+/// `r * (w * g - source * r^2 * mean(source * w * g))`, that of the weight the
+/// sum of `r * source * g` over rows. All arithmetic is f32.
+struct RmsNormModel
+    : public DifferentiableOpInterface::ExternalModel<RmsNormModel, RmsNormOp> {
+  LogicalResult emitGradients(Operation *op, OpBuilder &builder,
+                              GradientState &state) const {
+    Gradient gradient(builder, cast<RmsNormOp>(op),
+                      state.getGradient(op->getResult(0)));
+    RmsNormOp norm = gradient.norm;
+    bool wantsSource = state.isActive(norm.getSource());
+    gradient.emitRows(wantsSource);
+    if (wantsSource)
+      state.addGradient(builder, op->getLoc(), norm.getSource(),
+                        gradient.emitOfSource());
+    if (norm.getWeight() && state.isActive(norm.getWeight()))
+      state.addGradient(builder, op->getLoc(), norm.getWeight(),
+                        gradient.emitOfWeight());
+    return success();
+  }
+
+private:
+  /// Writes the gradients of one norm.
+  struct Gradient {
+    Gradient(OpBuilder &builder, RmsNormOp norm, Value result)
+        : builder(builder), loc(norm.getLoc()), norm(norm), result(result) {
+      MLIRContext *context = builder.getContext();
+      all = AffineMap::getMultiDimIdentityMap(numDims, context);
+      rows = all.dropResult(channel);
+      channels = AffineMap::get(numDims, 0, getAffineDimExpr(channel, context),
+                                context);
+      sizes = tensor::getMixedSizes(builder, loc, norm.getSource());
+    }
+
+    /// Emits the sums over the channels of each row: of the squares of the
+    /// source and, if `withDots`, of its products with `w * g`.
+    void emitRows(bool withDots) {
+      SmallVector<Value> inputs = {norm.getSource()};
+      SmallVector<AffineMap> maps = {all};
+      if (withDots)
+        addWeighted(inputs, maps);
+      SmallVector<Value> inits(1 + withDots,
+                               emitZeros(ArrayRef(sizes).drop_back()));
+      maps.append(inits.size(), rows);
+      SmallVector<utils::IteratorType> iterators(numDims,
+                                                 utils::IteratorType::parallel);
+      iterators[channel] = utils::IteratorType::reduction;
+      auto sums = linalg::GenericOp::create(
+          builder, loc, ValueRange(inits).getTypes(), inputs, inits, maps,
+          iterators, [&](OpBuilder &b, Location, ValueRange arguments) {
+            ValueRange sums = arguments.take_back(inits.size());
+            Value x = toF32(b, arguments.front());
+            SmallVector<Value> results;
+            auto add = [&](Value factor) {
+              Value term = arith::MulFOp::create(b, loc, x, factor);
+              results.push_back(
+                  arith::AddFOp::create(b, loc, sums[results.size()], term));
+            };
+            add(x);
+            if (withDots)
+              add(emitWeighted(b, arguments.drop_front()));
+            linalg::YieldOp::create(b, loc, results);
+          });
+      squares = sums.getResult(0);
+      if (withDots)
+        dots = sums.getResult(1);
+    }
+
+    Value emitOfSource() {
+      SmallVector<Value> inputs = {norm.getSource(), squares, dots};
+      SmallVector<AffineMap> maps = {all, rows, rows};
+      addWeighted(inputs, maps);
+      maps.push_back(all);
+      Type element = norm.getType().getElementType();
+      Value init = tensor::EmptyOp::create(builder, loc, sizes, element);
+      SmallVector<utils::IteratorType> iterators(numDims,
+                                                 utils::IteratorType::parallel);
+      return linalg::GenericOp::create(
+                 builder, loc, init.getType(), inputs, init, maps, iterators,
+                 [&](OpBuilder &b, Location, ValueRange arguments) {
+                   Value x = toF32(b, arguments[0]);
+                   Value r = emitReciprocal(b, arguments[1]);
+                   Value mean = arith::MulFOp::create(
+                       b, loc, arguments[2], constant(b, 1.0 / numChannels()));
+                   Value along = arith::MulFOp::create(b, loc, r, r);
+                   along = arith::MulFOp::create(b, loc, along, mean);
+                   along = arith::MulFOp::create(b, loc, along, x);
+                   Value across = emitWeighted(b, arguments.drop_front(3));
+                   across = arith::SubFOp::create(b, loc, across, along);
+                   across = arith::MulFOp::create(b, loc, across, r);
+                   linalg::YieldOp::create(
+                       b, loc, convertFloat(b, loc, across, element));
+                 })
+          .getResult(0);
+    }
+
+    /// Sums of each head come first: on GPUs each sum is one warp's.
+    Value emitOfWeight() {
+      SmallVector<OpFoldResult> sizesOfHeads = {sizes[0], sizes[1],
+                                                sizes[channel]};
+      SmallVector<Value> inputs = {norm.getSource(), squares, result};
+      SmallVector<utils::IteratorType> iterators(numDims,
+                                                 utils::IteratorType::parallel);
+      iterators[position] = utils::IteratorType::reduction;
+      Value heads = emitZeros(sizesOfHeads);
+      heads =
+          linalg::GenericOp::create(
+              builder, loc, heads.getType(), inputs, heads,
+              ArrayRef<AffineMap>{all, rows, all, all.dropResult(position)},
+              iterators,
+              [&](OpBuilder &b, Location, ValueRange arguments) {
+                Value term =
+                    arith::MulFOp::create(b, loc, toF32(b, arguments[0]),
+                                          emitReciprocal(b, arguments[1]));
+                term =
+                    arith::MulFOp::create(b, loc, term, toF32(b, arguments[2]));
+                term = arith::AddFOp::create(b, loc, arguments.back(), term);
+                linalg::YieldOp::create(b, loc, term);
+              })
+              .getResult(0);
+      Value zeros = emitZeros(ArrayRef(sizes).take_back());
+      return linalg::ReduceOp::create(
+                 builder, loc, heads, zeros, ArrayRef<int64_t>{0, 1},
+                 [&](OpBuilder &b, Location, ValueRange arguments) {
+                   Value sum = arith::AddFOp::create(b, loc, arguments[0],
+                                                     arguments[1]);
+                   linalg::YieldOp::create(b, loc, sum);
+                 })
+          .getResult(0);
+    }
+
+    OpBuilder &builder;
+    Location loc;
+    RmsNormOp norm;
+
+  private:
+    static constexpr unsigned numDims = 4, position = 2, channel = 3;
+
+    int64_t numChannels() { return norm.getType().getShape().back(); }
+
+    Value constant(OpBuilder &b, double number) {
+      return arith::ConstantOp::create(b, loc,
+                                       b.getF32FloatAttr(float(number)));
+    }
+
+    Value toF32(OpBuilder &b, Value value) {
+      return convertFloat(b, loc, value, b.getF32Type());
+    }
+
+    Value emitZeros(ArrayRef<OpFoldResult> shape) {
+      Value init =
+          tensor::EmptyOp::create(builder, loc, shape, builder.getF32Type());
+      return linalg::FillOp::create(builder, loc, constant(builder, 0), init)
+          .getResult(0);
+    }
+
+    /// Adds what `emitWeighted` takes.
+    void addWeighted(SmallVectorImpl<Value> &inputs,
+                     SmallVectorImpl<AffineMap> &maps) {
+      inputs.push_back(result);
+      maps.push_back(all);
+      if (Value weight = norm.getWeight()) {
+        inputs.push_back(weight);
+        maps.push_back(channels);
+      }
+    }
+
+    /// `w * g`
+    Value emitWeighted(OpBuilder &b, ValueRange elements) {
+      Value gradient = toF32(b, elements[0]);
+      if (!norm.getWeight())
+        return gradient;
+      return arith::MulFOp::create(b, loc, gradient, toF32(b, elements[1]));
+    }
+
+    /// `r`, of the sum of the squares of a row.
+    Value emitReciprocal(OpBuilder &b, Value sum) {
+      Value mean =
+          arith::MulFOp::create(b, loc, sum, constant(b, 1.0 / numChannels()));
+      Value epsilon = constant(b, norm.getEpsilon().convertToFloat());
+      mean = arith::AddFOp::create(b, loc, mean, epsilon);
+      return math::RsqrtOp::create(b, loc, mean);
+    }
+
+    /// The gradient of the result.
+    Value result;
+    AffineMap all, rows, channels;
+    SmallVector<OpFoldResult> sizes;
+    Value squares, dots;
+  };
+};
 } // namespace
 
 template <typename... OpTys>
@@ -335,5 +529,6 @@ void attn::registerTensorGradientModels(DialectRegistry &registry) {
   });
   registry.addExtension(+[](MLIRContext *context, AttnDialect *) {
     RopeOp::attachInterface<RopeModel>(*context);
+    RmsNormOp::attachInterface<RmsNormModel>(*context);
   });
 }

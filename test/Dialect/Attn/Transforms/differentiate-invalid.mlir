@@ -158,14 +158,6 @@ func.func @f(%t: tensor<8x4xf32>, %q: tensor<1x2x8x16xf32>) -> tensor<1x2x8x16xf
 // -----
 
 func.func @f(%q: tensor<1x2x8x16xf32>) -> tensor<1x2x8x16xf32> {
-  // expected-error @below {{cannot differentiate 'attn.rms_norm'}}
-  %0 = attn.rms_norm %q epsilon(0.0) : tensor<1x2x8x16xf32>
-  return %0 : tensor<1x2x8x16xf32>
-}
-
-// -----
-
-func.func @f(%q: tensor<1x2x8x16xf32>) -> tensor<1x2x8x16xf32> {
   // expected-error @below {{cannot differentiate 'attn.attention' with a query or epilogue region: differentiate before attn-fuse}}
   %0 = attn.attention ins(%q, %q, %q : tensor<1x2x8x16xf32>, tensor<1x2x8x16xf32>, tensor<1x2x8x16xf32>)
       outs(%q : tensor<1x2x8x16xf32>)
