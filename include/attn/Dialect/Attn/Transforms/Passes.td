@@ -301,7 +301,7 @@ def AttnFusePass : Pass<"attn-fuse"> {
 }
 
 def AttnReassociatePass : Pass<"attn-reassociate"> {
-  let summary = "multiply what attention returns instead of values";
+  let summary = "multiply queries and results instead of keys and values";
   let description = [{
     Where values are a product `X W`, attention returns `A (X W)`, which is
     `(A X) W`. The second form attends to `X` and multiplies as many rows as there
@@ -333,6 +333,22 @@ def AttnReassociatePass : Pass<"attn-reassociate"> {
     %c = attn.matmul ins(%b, %w : tensor<8x16x64xbf16>, tensor<64x64xbf16>) outs(%f : tensor<8x16x64xbf16>)
     %o = tensor.expand_shape %c [[0, 1], [2], [3]] output_shape [1, 8, 16, 64] : ...
     ```
+
+    Where keys and values are products of latents that all heads share with
+    weights of the head, scores are `Q (C W)^T`, which is `(Q W^T) C^T`. Then
+    queries and what attention returns are multiplied instead, and all query heads
+    attend to one head, the latents: multi-head latent attention (DeepSeek-AI
+    2024) while tokens are generated. Such products are of `[B, S, r]` or
+    `[B * S, r]` with `[r, H * d]`, split into heads and transposed, or, for one
+    batch entry, of `[S, r]` with `[H, r, d]`. Keys and values may have different
+    latents. Each query head has keys of its own.
+
+    ```mlir
+    %0 = attn.matmul ins(%c, %wk : tensor<4x8192x128xbf16>, tensor<2048x128xbf16>)
+        outs(%e : tensor<4x8192x2048xbf16>) transpose_rhs -> tensor<4x8192x2048xbf16>
+    %1 = tensor.expand_shape %0 [[0], [1], [2, 3]] output_shape [4, 8192, 16, 128] : ...
+    %k = linalg.transpose ins(%1 : ...) outs(%f : ...) permutation = [0, 2, 1, 3]
+    ```
   }];
   let options = [
     Option<"target", "target", "std::string", /*default=*/"\"host\"",
@@ -342,6 +358,7 @@ def AttnReassociatePass : Pass<"attn-reassociate"> {
                               "Number of products that were moved">];
   let dependentDialects = ["::mlir::attn::AttnDialect",
                            "::mlir::attn_tile::AttnTileDialect",
+                           "::mlir::linalg::LinalgDialect",
                            "::mlir::tensor::TensorDialect"];
 }
 
