@@ -65,14 +65,16 @@ double attn::countAttendedPairs(AttentionOpInterface op,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The code that says which tiles a row of tiles visits, run by folding it.
+/// The code that says which tiles a row of tiles visits, run by folding it. A
+/// row has the queries, or the keys, of a tile.
 class RowProgram {
 public:
   RowProgram(AttentionOpInterface op, bool hasKeep, int64_t batch, int64_t head,
-             int64_t queries, int64_t keys, int64_t queryTile, int64_t keyTile);
+             int64_t queries, int64_t keys, MaskDim dim, int64_t rowTile,
+             int64_t walkedTile);
 
-  /// What the row visits whose first query is `first`; `std::nullopt` if that
-  /// depends on values that are not known.
+  /// What the row visits whose first position is `first`; `std::nullopt` if
+  /// that depends on values that are not known.
   std::optional<TileRow> run(int64_t first);
 
 private:
@@ -88,8 +90,8 @@ private:
 } // namespace
 
 RowProgram::RowProgram(AttentionOpInterface op, bool hasKeep, int64_t batch,
-                       int64_t head, int64_t queries, int64_t keys,
-                       int64_t queryTile, int64_t keyTile) {
+                       int64_t head, int64_t queries, int64_t keys, MaskDim dim,
+                       int64_t rowTile, int64_t walkedTile) {
   OpBuilder builder(op->getContext());
   Location loc = op.getLoc();
   block = builder.createBlock(&region, {}, builder.getIndexType(), loc);
@@ -103,8 +105,8 @@ RowProgram::RowProgram(AttentionOpInterface op, bool hasKeep, int64_t batch,
                     constant(head),
                     constant(queries),
                     constant(keys)};
-  ranges = emitTileRanges(builder, loc, mask, MaskDim::Query,
-                          block->getArgument(0), queryTile, keyTile);
+  ranges = emitTileRanges(builder, loc, mask, dim, block->getArgument(0),
+                          rowTile, walkedTile);
 }
 
 Attribute RowProgram::lookup(Value value) const {
@@ -183,7 +185,7 @@ VisitedTiles::getRows(int64_t queryTile, int64_t keyTile) const {
   if (!op.getMaskReads().empty())
     return std::nullopt;
   RowProgram program(op, /*hasKeep=*/true, batch, head, queries, keys,
-                     queryTile, keyTile);
+                     MaskDim::Query, queryTile, keyTile);
   std::vector<TileRow> rows;
   for (int64_t row = 0, end = getNumRows(queryTile); row < end; ++row) {
     std::optional<TileRow> tiles = program.run(row * queryTile);
@@ -194,18 +196,22 @@ VisitedTiles::getRows(int64_t queryTile, int64_t keyTile) const {
   return rows;
 }
 
-TileCounts VisitedTiles::count(int64_t queryTile, int64_t keyTile) const {
+TileCounts VisitedTiles::count(int64_t queryTile, int64_t keyTile,
+                               MaskDim dim) const {
   constexpr int64_t mostRows = 1024;
-  int64_t numRows = getNumRows(queryTile);
+  bool isByQuery = dim == MaskDim::Query;
+  int64_t rowTile = isByQuery ? queryTile : keyTile;
+  int64_t walkedTile = isByQuery ? keyTile : queryTile;
+  int64_t numRows = llvm::divideCeil(isByQuery ? queries : keys, rowTile);
   // The named mask alone is known without run-time values.
   for (bool hasKeep : {true, false}) {
-    RowProgram program(op, hasKeep, batch, head, queries, keys, queryTile,
-                       keyTile);
+    RowProgram program(op, hasKeep, batch, head, queries, keys, dim, rowTile,
+                       walkedTile);
     TileCounts counts;
     bool isKnown = true;
     auto add = [&](int64_t row, double weight) {
       std::optional<TileRow> tiles =
-          isKnown ? program.run(row * queryTile) : std::nullopt;
+          isKnown ? program.run(row * rowTile) : std::nullopt;
       if (!tiles) {
         isKnown = false;
         return;
@@ -232,7 +238,8 @@ TileCounts VisitedTiles::count(int64_t queryTile, int64_t keyTile) const {
   }
   // Of a named mask whose code does not fold, nothing is known.
   TileCounts counts;
-  counts.most = counts.mostMasked = llvm::divideCeil(keys, keyTile);
+  counts.most = counts.mostMasked =
+      llvm::divideCeil(isByQuery ? keys : queries, walkedTile);
   counts.total = counts.masked = double(numRows) * double(counts.most);
   return counts;
 }

@@ -39,7 +39,7 @@ def draw(
     of them with code for masks. Lengths must be static, as of
     ``attn.Attention(..., queries=4096, keys=4096)``;
 
-    ``"timeline"``: what the model of a forward kernel's time says that its
+    ``"timeline"``: what the model of the time of kernels says that their
     multiprocessors do, in a few steps and altogether.
 
     Nothing is measured, and no GPU needed. ``passes`` run first; dynamic sizes are
@@ -125,16 +125,23 @@ def _draw_map(axes: "Axes", result: Dict[str, Any]) -> None:
 
 def _draw_timeline(figure: "Figure", results: List[Dict[str, Any]]) -> None:
     (ledger,) = results
-    models = [(name, op["kernel"]) for name, op in _operations(ledger) if "kernel" in op]
-    if not models:
+    kernels = []
+    for name, op in _operations(ledger):
+        models = op.get("kernels", [])
+        kernels += [(name if len(models) == 1 else f"{name}, {model['name']}", model) for model in models]
+    if not kernels:
         raise AttnError(
-            "no attention of the module has a model of its time; that of forward kernels for sm_90a without changes of "
-            "scores has one"
+            "no attention of the module has a model of its time; that of kernels for sm_90a without changes of scores has one"
         )
-    grid = figure.add_gridspec(2 * len(models), 1, height_ratios=[3, 1] * len(models))
-    for number, (name, kernel) in enumerate(models):
-        _draw_steps(figure.add_subplot(grid[2 * number]), name, kernel)
-        _draw_kernel(figure.add_subplot(grid[2 * number + 1]), kernel)
+    # Kernels that only move memory have no steps.
+    rows = [(kernel, is_steps) for kernel in kernels for is_steps in (True, False) if kernel[1]["steps"] or not is_steps]
+    grid = figure.add_gridspec(len(rows), 1, height_ratios=[3 if is_steps else 1 for _, is_steps in rows])
+    for row, ((name, kernel), is_steps) in enumerate(rows):
+        axes = figure.add_subplot(grid[row])
+        if is_steps:
+            _draw_steps(axes, name, kernel)
+        else:
+            _draw_kernel(axes, "" if kernel["steps"] else f"{name}: ", kernel)
 
 
 def _draw_steps(axes: "Axes", name: str, kernel: Dict[str, Any]) -> None:
@@ -158,13 +165,14 @@ def _draw_steps(axes: "Axes", name: str, kernel: Dict[str, Any]) -> None:
     axes.legend(loc="upper right", fontsize="small")
 
 
-def _draw_kernel(axes: "Axes", kernel: Dict[str, Any]) -> None:
+def _draw_kernel(axes: "Axes", label: str, kernel: Dict[str, Any]) -> None:
     """The whole kernel on the multiprocessor that has most to do."""
     parts = [
         ("launch", kernel["launch"], _OTHER),
         (f"{kernel['steps']:.0f} steps", kernel["steps"] * kernel["step"], _PRODUCTS),
         (f"masks of {kernel['masked_steps']:.0f} steps", kernel["masked_steps"] * kernel["mask"], _MASK),
         (f"{kernel['items']:.0f} items", kernel["items"] * kernel["item"], _SOFTMAX),
+        ("memory", 0 if kernel["steps"] else kernel["memory"], _OTHER),
     ]
     scale = 1e6 / kernel["clocks_per_second"]
     left = 0.0
@@ -173,5 +181,5 @@ def _draw_kernel(axes: "Axes", kernel: Dict[str, Any]) -> None:
             axes.barh(0, clocks * scale, left=left, color=color, label=f"{text}: {clocks * scale:.1f} us")
             left += clocks * scale
     axes.set_yticks([])
-    axes.set(xlabel="us", title=f"{left:.1f} us, estimated")
+    axes.set(xlabel="us", title=f"{label}{left:.1f} us, estimated")
     axes.legend(fontsize="small", ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.5))

@@ -13,6 +13,7 @@
 #ifndef ATTN_ANALYSIS_MASKAREA_H
 #define ATTN_ANALYSIS_MASKAREA_H
 
+#include "attn/Analysis/MaskAnalysis.h"
 #include "attn/Dialect/Attn/IR/AttnInterfaces.h"
 #include "attn/Interfaces/CostOpInterface.h"
 #include "llvm/ADT/SmallVector.h"
@@ -68,10 +69,12 @@ public:
   std::optional<std::vector<TileRow>> getRows(int64_t queryTile,
                                               int64_t keyTile) const;
 
-  /// Counts what the rows visit; a keep region that depends on such values, and
-  /// a mask that reads operands, are taken to keep all pairs. Of more than 1024
+  /// Counts what the rows visit, each of which is a tile of queries, or with
+  /// `dim` a tile of keys; a keep region that depends on such values, and a
+  /// mask that reads operands, are taken to keep all pairs. Of more than 1024
   /// rows as many are counted, at equal distances, and the last one.
-  TileCounts count(int64_t queryTile, int64_t keyTile) const;
+  TileCounts count(int64_t queryTile, int64_t keyTile,
+                   MaskDim dim = MaskDim::Query) const;
 
 private:
   AttentionOpInterface op;

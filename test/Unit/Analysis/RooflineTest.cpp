@@ -96,6 +96,38 @@ TEST(LeastTransfer, FallsFourfoldWithHalfTheBytes) {
   EXPECT_DOUBLE_EQ(getQuadraticBytes(2) / getQuadraticBytes(1), 4);
 }
 
+/// Counts of a mask at `queries` queries and `keys` keys, one by one. Rows are
+/// tiles of `queryTile` queries, or with `isByKey` of `keyTile` keys.
+TileCounts countTiles(MaskAttrInterface mask, int64_t queries, int64_t keys,
+                      int64_t queryTile, int64_t keyTile, bool isByKey,
+                      double &pairs) {
+  int64_t numRows = isByKey ? keys : queries;
+  int64_t numColumns = isByKey ? queries : keys;
+  int64_t rowTile = isByKey ? keyTile : queryTile;
+  int64_t columnTile = isByKey ? queryTile : keyTile;
+  TileCounts counts;
+  for (int64_t row = 0; row < numRows; row += rowTile) {
+    int64_t inRow = 0, maskedInRow = 0;
+    for (int64_t column = 0; column < numColumns; column += columnTile) {
+      int64_t attended = 0;
+      int64_t rowEnd = std::min(row + rowTile, numRows);
+      int64_t columnEnd = std::min(column + columnTile, numColumns);
+      for (int64_t i = row; i < rowEnd; ++i)
+        for (int64_t j = column; j < columnEnd; ++j)
+          attended += isByKey ? mask.isAttended(j, i, queries, keys)
+                              : mask.isAttended(i, j, queries, keys);
+      pairs += double(attended);
+      inRow += attended > 0;
+      maskedInRow += attended > 0 && attended < (rowEnd - row) * columnTile;
+    }
+    counts.total += double(inRow);
+    counts.masked += double(maskedInRow);
+    counts.most = std::max(counts.most, inRow);
+    counts.mostMasked = std::max(counts.mostMasked, maskedInRow);
+  }
+  return counts;
+}
+
 /// Counts of a mask at 300 queries and 500 keys, by the functions and one by
 /// one.
 void compareArea(MLIRContext &context, StringRef mask, int64_t queryTile,
@@ -113,31 +145,17 @@ void compareArea(MLIRContext &context, StringRef mask, int64_t queryTile,
   ASSERT_TRUE(module) << mask.str();
   (*module)->walk([&](AttentionOpInterface op) {
     MaskAttrInterface attribute = op.getMaskAttr();
-    double pairs = 0, tiles = 0, maskedTiles = 0;
-    int64_t most = 0, mostMasked = 0;
-    for (int64_t row = 0; row < queries; row += queryTile) {
-      int64_t inRow = 0, maskedInRow = 0;
-      for (int64_t column = 0; column < keys; column += keyTile) {
-        int64_t attended = 0;
-        for (int64_t i = row; i < std::min(row + queryTile, queries); ++i)
-          for (int64_t j = column; j < std::min(column + keyTile, keys); ++j)
-            attended += attribute.isAttended(i, j, queries, keys);
-        pairs += double(attended);
-        inRow += attended > 0;
-        int64_t rows = std::min(queryTile, queries - row);
-        maskedInRow += attended > 0 && attended < rows * keyTile;
-      }
-      tiles += double(inRow);
-      maskedTiles += double(maskedInRow);
-      most = std::max(most, inRow);
-      mostMasked = std::max(mostMasked, maskedInRow);
+    for (MaskDim dim : {MaskDim::Query, MaskDim::Key}) {
+      double pairs = 0;
+      TileCounts expected = countTiles(attribute, queries, keys, queryTile,
+                                       keyTile, dim == MaskDim::Key, pairs);
+      EXPECT_EQ(countAttendedPairs(op, {}), pairs) << mask.str();
+      TileCounts counts = VisitedTiles(op, {}).count(queryTile, keyTile, dim);
+      EXPECT_EQ(counts.total, expected.total) << mask.str();
+      EXPECT_EQ(counts.masked, expected.masked) << mask.str();
+      EXPECT_EQ(counts.most, expected.most) << mask.str();
+      EXPECT_EQ(counts.mostMasked, expected.mostMasked) << mask.str();
     }
-    EXPECT_EQ(countAttendedPairs(op, {}), pairs) << mask.str();
-    TileCounts counts = VisitedTiles(op, {}).count(queryTile, keyTile);
-    EXPECT_EQ(counts.total, tiles) << mask.str();
-    EXPECT_EQ(counts.masked, maskedTiles) << mask.str();
-    EXPECT_EQ(counts.most, most) << mask.str();
-    EXPECT_EQ(counts.mostMasked, mostMasked) << mask.str();
   });
 }
 

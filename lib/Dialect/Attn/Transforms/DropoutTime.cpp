@@ -74,9 +74,12 @@ static double estimateAttention(AttentionOpInterface op, StringRef target,
         attention.getKeepRegion().empty()) {
       VisitedTiles tiles(op, assumptions);
       for (const FittingSchedule &fitting :
-           getBestSchedules(attention, target, device, /*most=*/1))
-        if (auto time = fitting.schedule.estimateTime(tiles, device))
-          return time->getWorkSeconds() + secondsPerAttention;
+           getBestSchedules(attention, target, device, /*most=*/1)) {
+        SmallVector<KernelTime> kernels =
+            fitting.schedule.estimateKernels(tiles, device);
+        if (!kernels.empty())
+          return getWorkSeconds(kernels) + secondsPerAttention;
+      }
     }
   if (isa<AttentionGradOp>(op) && target == "sm_90a")
     return countScores(op, assumptions) *

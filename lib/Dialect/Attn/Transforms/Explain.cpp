@@ -34,16 +34,16 @@ namespace mlir::attn {
 using namespace mlir;
 using namespace mlir::attn;
 
-/// The time of the kernel of an attention whose schedule has a model.
-static std::optional<KernelTime>
-estimateKernel(AttentionOp op, const DeviceFigures &device,
-               const CostAssumptions &assumptions) {
-  auto attention = cast<AttentionOpInterface>(op.getOperation());
-  ScheduleAttrInterface schedule = attention.getChosenSchedule();
+/// The times of the kernels of an attention, or of its gradient, whose schedule
+/// has a model.
+static SmallVector<KernelTime>
+estimateKernels(AttentionOpInterface op, const DeviceFigures &device,
+                const CostAssumptions &assumptions) {
+  ScheduleAttrInterface schedule = op.getChosenSchedule();
   if (!schedule || !op.getScoreRegion().empty())
-    return std::nullopt;
-  VisitedTiles tiles(attention, assumptions);
-  return schedule.estimateTime(tiles, device);
+    return {};
+  VisitedTiles tiles(op, assumptions);
+  return schedule.estimateKernels(tiles, device);
 }
 
 /// Counts the operations of `function` that take time, in order. What regions
@@ -58,14 +58,14 @@ static LedgerFunction makeLedger(FunctionOpInterface function, StringRef target,
     if (!cost)
       return WalkResult::advance();
     RooflineEstimate time = estimate(*cost, device);
-    std::optional<KernelTime> kernel;
-    if (auto attention = dyn_cast<AttentionOp>(op))
-      kernel = estimateKernel(attention, device, assumptions);
-    if (kernel)
-      time.seconds = kernel->getSeconds();
+    SmallVector<KernelTime> kernels;
+    if (auto attention = dyn_cast<AttentionOpInterface>(op))
+      kernels = estimateKernels(attention, device, assumptions);
+    if (!kernels.empty())
+      time.seconds = getSeconds(kernels);
     if (time.seconds > 0) {
       ledger.entries.push_back(
-          {op->getName().getStringRef().str(), *cost, time, kernel});
+          {op->getName().getStringRef().str(), *cost, time, kernels});
       ledger.total += *cost;
       ledger.seconds += time.seconds;
     }
@@ -244,7 +244,8 @@ static void printCost(llvm::json::OStream &json, const OpCost &cost,
 }
 
 static void printKernel(llvm::json::OStream &json, const KernelTime &kernel) {
-  json.attributeObject("kernel", [&] {
+  json.object([&] {
+    json.attribute("name", kernel.name);
     json.attribute("consumers", kernel.consumers);
     json.attribute("products", kernel.products);
     json.attribute("chain", kernel.chain);
@@ -327,8 +328,11 @@ static void printJSON(raw_ostream &os, DeviceAttr device,
                 json.attribute("name", entry.name);
                 printCost(json, entry.cost, entry.time.seconds);
                 json.attribute("bound", entry.time.bound);
-                if (entry.kernel)
-                  printKernel(json, *entry.kernel);
+                if (!entry.kernels.empty())
+                  json.attributeArray("kernels", [&] {
+                    for (const KernelTime &kernel : entry.kernels)
+                      printKernel(json, kernel);
+                  });
               });
           });
           json.attributeObject("total", [&] {

@@ -124,11 +124,11 @@ LogicalResult TimedSchedules::estimate(const DeviceFigures &device) {
     for (auto [candidate, candidateTimes] :
          llvm::zip_equal(candidates, times)) {
       ScheduleAttrInterface schedule = candidate.schedule;
-      std::optional<KernelTime> time = schedule.estimateTime(tiles, device);
-      if (!time)
+      SmallVector<KernelTime> kernels = schedule.estimateKernels(tiles, device);
+      if (kernels.empty())
         return failure();
-      candidateTimes.push_back({time->getWorkSeconds(), time->getSeconds()});
-      least.back() = std::min(least.back(), time->getWorkSeconds());
+      candidateTimes.push_back({getWorkSeconds(kernels), getSeconds(kernels)});
+      least.back() = std::min(least.back(), getWorkSeconds(kernels));
     }
   }
   return success();

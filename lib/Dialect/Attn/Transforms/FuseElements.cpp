@@ -326,9 +326,9 @@ estimateAttention(const FusionContext &context, AttentionOp op) {
     return {nullptr, 0};
   VisitedTiles tiles(cast<AttentionOpInterface>(op.getOperation()),
                      context.assumptions);
-  std::optional<KernelTime> time =
-      best.front().schedule.estimateTime(tiles, context.device);
-  return {best.front().schedule, time ? time->getSeconds() : 0};
+  ScheduleAttrInterface schedule = best.front().schedule;
+  return {schedule,
+          getSeconds(schedule.estimateKernels(tiles, context.device))};
 }
 
 static std::string toMicroseconds(double seconds) {

@@ -27,8 +27,8 @@ struct LedgerEntry {
   std::string name;
   OpCost cost;
   RooflineEstimate time;
-  /// Of attention whose schedule has a model.
-  std::optional<KernelTime> kernel;
+  /// Of attention, or of its gradient, whose schedule has a model.
+  SmallVector<KernelTime> kernels;
 };
 
 /// What the dropout of attentions takes wherever its decisions are made, with

@@ -171,13 +171,13 @@ struct WarpSpecializedSchedule
   bool isRescaleLazy(Attribute schedule) const {
     return cast<WarpSpecializedAttr>(schedule).getLazyRescale();
   }
-  std::optional<attn::KernelTime>
-  estimateTime(Attribute schedule, const attn::VisitedTiles &tiles,
-               const attn::DeviceFigures &device) const {
+  SmallVector<attn::KernelTime>
+  estimateKernels(Attribute schedule, const attn::VisitedTiles &tiles,
+                  const attn::DeviceFigures &device) const {
     if (device.products16 == 0 || device.special == 0)
-      return std::nullopt;
-    return estimateWarpSpecialized(cast<WarpSpecializedAttr>(schedule), tiles,
-                                   device);
+      return {};
+    return {estimateWarpSpecialized(cast<WarpSpecializedAttr>(schedule), tiles,
+                                    device)};
   }
   LogicalResult verifyUse(Attribute schedule, Operation *attention,
                           StringRef target) const {
@@ -368,6 +368,13 @@ struct GradientSchedule
     auto schedule = cast<GradientAttr>(attribute);
     return {schedule.getRows(), schedule.getKeys(), schedule.getValues(),
             schedule.getQueries()};
+  }
+  SmallVector<attn::KernelTime>
+  estimateKernels(Attribute schedule, const attn::VisitedTiles &tiles,
+                  const attn::DeviceFigures &device) const {
+    if (device.products16 == 0 || device.special == 0)
+      return {};
+    return estimateGradient(cast<GradientAttr>(schedule), tiles, device);
   }
   LogicalResult verifyUse(Attribute attribute, Operation *attention,
                           StringRef target) const {

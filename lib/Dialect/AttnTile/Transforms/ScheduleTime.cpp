@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ScheduleTime.h"
+#include "attn/Analysis/Roofline.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -54,6 +55,17 @@ static constexpr double bytesPerMultiprocessorClock = 34;
 static constexpr double clocksPerMerge = 4000;
 static constexpr double clocksPerMergeBlock = 157;
 static constexpr int64_t mergeBlock = 32;
+
+/// Of gradients, fitted to `benchmarks/results/backward.jsonl` and the rows of
+/// `masks.jsonl` with masks that have names (38 functions on an H200):
+/// `benchmarks/calibrate.py --gradients`. Where one kernel makes the gradients
+/// of keys, weights and their gradients are on the way from one product to the
+/// next; in the others they are hidden.
+static constexpr double clocksPerGradientProductClock = 1.32;
+static constexpr double clocksPerGradientScore = 25;
+static constexpr double clocksPerMaskedGradient = 81;
+static constexpr double clocksPerGradientItem = 910;
+static constexpr double clocksPerGradientKernel = 7000;
 
 /// Rows of scores of one warpgroup, and its threads.
 static constexpr double warpgroupRows = 64, warpgroupThreads = 128;
@@ -149,7 +161,8 @@ attn_tile::estimateWarpSpecialized(WarpSpecializedAttr schedule,
   }
   bool isStream = schedule.getConsumers() == 1 ||
                   memory > steps * step + masked * mask + items * item;
-  return {schedule.getConsumers(),
+  return {"attention",
+          schedule.getConsumers(),
           product,
           chain,
           exponentials,
@@ -163,4 +176,133 @@ attn_tile::estimateWarpSpecialized(WarpSpecializedAttr schedule,
           memory,
           merge,
           clocksPerSecond};
+}
+
+namespace {
+/// One of the kernels of a gradient that multiply matrices.
+struct GradientKernel {
+  StringRef name;
+  attn::ScheduleAttrInterface schedule;
+  /// Work items are tiles of these.
+  attn::MaskDim dim;
+  TraversalKind traversal;
+  int64_t consumers;
+  /// Channels that products of a pair contract over or make, all together.
+  double channels;
+  /// What a score takes of a thread beside products that are in flight.
+  double clocksPerScore;
+};
+} // namespace
+
+static attn::KernelTime
+estimateGradientKernel(const GradientKernel &kernel,
+                       const attn::VisitedTiles &tiles,
+                       const attn::DeviceFigures &device) {
+  attn::AttentionOpInterface op = tiles.getOp();
+  bool isByKey = kernel.dim == attn::MaskDim::Key;
+  int64_t queryTile = kernel.schedule.getQueryTile();
+  int64_t keyTile = kernel.schedule.getKeyTile();
+  double scores = double(queryTile) * double(keyTile);
+  double threadScores = scores / (double(kernel.consumers) * warpgroupThreads);
+  attn::KernelTime time;
+  time.name = kernel.name;
+  time.consumers = kernel.consumers;
+  time.products = clocksPerGradientProductClock * 2 * scores * kernel.channels /
+                  double(device.products16);
+  time.exponentials = scores / double(device.special);
+  time.step = time.products + kernel.clocksPerScore * threadScores;
+  time.chain = time.products / double(kernel.consumers) +
+               kernel.clocksPerScore * threadScores;
+  time.mask = clocksPerMaskedGradient * threadScores;
+  time.item = clocksPerGradientItem;
+  time.launch = clocksPerGradientKernel;
+
+  // Tiles of keys see all query heads that share them.
+  double group = isByKey ? double(op.getGroupSize()) : 1;
+  double heads = tiles.getNumHeads() / group;
+  attn::TileCounts counts = tiles.count(queryTile, keyTile, kernel.dim);
+  int64_t rows = isByKey ? llvm::divideCeil(tiles.getNumKeys(), keyTile)
+                         : tiles.getNumRows(queryTile);
+  double multiprocessors = double(device.multiprocessors);
+  time.numItems = heads * double(rows) / multiprocessors;
+  time.numSteps = heads * group * counts.total / multiprocessors;
+  time.numMasked = heads * group * counts.masked / multiprocessors;
+  // Pairs are dealt out to equal amounts, and so are items that whoever is free
+  // takes, long ones first.
+  if (kernel.traversal == TraversalKind::Persistent) {
+    double rounds = std::ceil(time.numItems);
+    time.numSteps += (rounds - time.numItems) * group * double(counts.most);
+    time.numItems = rounds;
+  }
+  time.clocksPerSecond = double(device.clockMHz) * 1e6;
+  return time;
+}
+
+/// A kernel that moves `bytes` between memory and registers, and no more.
+static attn::KernelTime estimateMove(StringRef name, double bytes,
+                                     const attn::DeviceFigures &device) {
+  attn::KernelTime time;
+  time.name = name;
+  time.clocksPerSecond = double(device.clockMHz) * 1e6;
+  time.memory = bytes * time.clocksPerSecond /
+                attn::getSustainedRate(device, attn::MemoryLevel::Memory);
+  return time;
+}
+
+SmallVector<attn::KernelTime>
+attn_tile::estimateGradient(GradientAttr schedule,
+                            const attn::VisitedTiles &tiles,
+                            const attn::DeviceFigures &device) {
+  attn::AttentionOpInterface op = tiles.getOp();
+  auto keys = dyn_cast<KeyStationaryAttr>(Attribute(schedule.getKeys()));
+  if (!keys || op.hasDropout())
+    return {};
+  auto channels = double(llvm::alignTo(op.getQueryHeadDim(), channelStep));
+  auto valueChannels = double(llvm::alignTo(op.getValueHeadDim(), channelStep));
+  double queryRows = tiles.getNumHeads() * double(tiles.getNumQueries());
+  double elementBytes =
+      double(getElementTypeOrSelf(op.getQuery()).getIntOrFloatBitWidth()) / 8;
+  constexpr double sumBytes = 4;
+  bool hasSums = !schedule.getQueries();
+
+  // Scores, gradients of weights, and with each the gradient of a matrix.
+  SmallVector<attn::KernelTime> kernels;
+  double cleared = hasSums ? sumBytes * channels : 0;
+  kernels.push_back(estimateMove(
+      "rows", queryRows * (2 * elementBytes * valueChannels + cleared),
+      device));
+  auto add = [&](StringRef name, Attribute part, double madeChannels,
+                 double clocksPerScore) {
+    GradientKernel kernel = {name,
+                             cast<attn::ScheduleAttrInterface>(part),
+                             attn::MaskDim::Key,
+                             TraversalKind::Grid,
+                             /*consumers=*/1,
+                             madeChannels,
+                             clocksPerScore};
+    if (auto byKey = dyn_cast<KeyStationaryAttr>(part)) {
+      kernel.traversal = byKey.getTraversal();
+      kernel.consumers = byKey.getConsumers();
+    } else if (auto byQuery = dyn_cast<WarpSpecializedAttr>(part)) {
+      kernel.dim = attn::MaskDim::Query;
+      kernel.traversal = byQuery.getTraversal();
+      kernel.consumers = byQuery.getConsumers();
+    }
+    kernels.push_back(estimateGradientKernel(kernel, tiles, device));
+  };
+  bool hasValues = bool(schedule.getValues());
+  add("keys", schedule.getKeys(),
+      channels + valueChannels + channels + (hasValues ? 0 : valueChannels) +
+          (hasSums ? channels : 0),
+      clocksPerGradientScore);
+  if (hasValues)
+    add("values", schedule.getValues(), channels + valueChannels,
+        /*clocksPerScore=*/0);
+  if (schedule.getQueries())
+    add("queries", schedule.getQueries(), 2 * channels + valueChannels,
+        /*clocksPerScore=*/0);
+  else
+    kernels.push_back(estimateMove(
+        "sums", queryRows * channels * (sumBytes + elementBytes), device));
+  return kernels;
 }

@@ -24,6 +24,12 @@ attn::KernelTime estimateWarpSpecialized(WarpSpecializedAttr schedule,
                                          const attn::VisitedTiles &tiles,
                                          const attn::DeviceFigures &device);
 
+/// The times of the kernels of a gradient without changes of scores and without
+/// dropout, in the order in which they run.
+SmallVector<attn::KernelTime>
+estimateGradient(GradientAttr schedule, const attn::VisitedTiles &tiles,
+                 const attn::DeviceFigures &device);
+
 } // namespace mlir::attn_tile
 
 #endif // ATTN_LIB_DIALECT_ATTNTILE_TRANSFORMS_SCHEDULETIME_H

@@ -50,7 +50,9 @@ func.func @sum(%a: tensor<128x128xbf16>, %c: tensor<128x128xf32>) -> tensor<128x
 // Its schedule has a model of its time: a step takes longer than any part of it.
 // JSON-LABEL: "name": "attention"
 // JSON:      "bound": "products16",
-// JSON-NEXT: "kernel": {
+// JSON-NEXT: "kernels": [
+// JSON-NEXT: {
+// JSON-NEXT:   "name": "attention",
 // JSON-NEXT:   "consumers": 2,
 // JSON-NEXT:   "products": 1945.5
 // JSON-NEXT:   "chain": 2124.8
@@ -67,7 +69,7 @@ func.func @sum(%a: tensor<128x128xbf16>, %c: tensor<128x128xf32>) -> tensor<128x
 // JSON-NEXT:   "clocks_per_second": 1830000000
 // JSON-NEXT: }
 // JSON-LABEL: "name": "gradient"
-// JSON-NOT:  "kernel"
+// JSON-NOT:  "kernels"
 func.func @attention(%q: tensor<?x32x?x128xbf16>, %k: tensor<?x8x?x128xbf16>, %v: tensor<?x8x?x128xbf16>,
                      %init: tensor<?x32x?x128xbf16>) -> tensor<?x32x?x128xbf16> {
   %0 = attn.attention
@@ -89,6 +91,37 @@ func.func @gradient(%q: tensor<1x16x2048x128xbf16>, %k: tensor<1x16x2048x128xbf1
       ins(%q, %k, %v, %out, %lse, %dout : tensor<1x16x2048x128xbf16>, tensor<1x16x2048x128xbf16>,
           tensor<1x16x2048x128xbf16>, tensor<1x16x2048x128xbf16>, tensor<1x16x2048xf32>, tensor<1x16x2048x128xbf16>)
       outs(%dq, %dk, %dv : tensor<1x16x2048x128xbf16>, tensor<1x16x2048x128xbf16>, tensor<1x16x2048x128xbf16>)
+      -> tensor<1x16x2048x128xbf16>, tensor<1x16x2048x128xbf16>, tensor<1x16x2048x128xbf16>
+  return %0#0, %0#1, %0#2 : tensor<1x16x2048x128xbf16>, tensor<1x16x2048x128xbf16>, tensor<1x16x2048x128xbf16>
+}
+
+// The kernels of a gradient, one after the other. What moves memory has no steps.
+// JSON-LABEL: "name": "scheduled_gradient"
+// JSON:      "kernels": [
+// JSON:        "name": "rows",
+// JSON:        "steps": 0,
+// JSON:        "memory": 30
+// JSON:        "name": "keys",
+// JSON-NEXT:   "consumers": 2,
+// JSON-NEXT:   "products": 3379.2
+// JSON:        "step": 4179.2
+// JSON:        "steps": 65.9
+// JSON-NEXT:   "masked_steps": 3.8
+// JSON-NEXT:   "items": 1.9
+// JSON:        "name": "sums",
+// JSON-NOT:    "name": "queries"
+func.func @scheduled_gradient(%q: tensor<1x16x2048x128xbf16>, %k: tensor<1x16x2048x128xbf16>, %v: tensor<1x16x2048x128xbf16>,
+                    %out: tensor<1x16x2048x128xbf16>, %lse: tensor<1x16x2048xf32>, %dout: tensor<1x16x2048x128xbf16>,
+                    %dq: tensor<1x16x2048x128xbf16>, %dk: tensor<1x16x2048x128xbf16>, %dv: tensor<1x16x2048x128xbf16>)
+    -> (tensor<1x16x2048x128xbf16>, tensor<1x16x2048x128xbf16>, tensor<1x16x2048x128xbf16>) {
+  %0:3 = attn.attention_grad
+      ins(%q, %k, %v, %out, %lse, %dout : tensor<1x16x2048x128xbf16>, tensor<1x16x2048x128xbf16>,
+          tensor<1x16x2048x128xbf16>, tensor<1x16x2048x128xbf16>, tensor<1x16x2048xf32>, tensor<1x16x2048x128xbf16>)
+      outs(%dq, %dk, %dv : tensor<1x16x2048x128xbf16>, tensor<1x16x2048x128xbf16>, tensor<1x16x2048x128xbf16>)
+      mask(#attn.causal)
+      schedule(#attn_tile.gradient<
+          rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+          keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired, pipelined = true>>)
       -> tensor<1x16x2048x128xbf16>, tensor<1x16x2048x128xbf16>, tensor<1x16x2048x128xbf16>
   return %0#0, %0#1, %0#2 : tensor<1x16x2048x128xbf16>, tensor<1x16x2048x128xbf16>, tensor<1x16x2048x128xbf16>
 }

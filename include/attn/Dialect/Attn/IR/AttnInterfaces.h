@@ -137,19 +137,23 @@ inline int64_t getDimSize(Value value, unsigned dim) {
 /// What the time of a kernel is made of, in clocks of the multiprocessor that
 /// has most to do.
 struct KernelTime {
-  /// Warpgroups that take turns in a step, each with a share of its products.
-  int64_t consumers;
-  /// The products of a step; those of one consumer and its softmax, one after
-  /// the other; the exponentials of all; and all of it side by side.
-  double products, chain, exponentials, step;
+  /// What it computes, of what the operation does.
+  StringRef name;
+  /// Warpgroups that take turns in a step, each with a share of its products; 0
+  /// of kernels that only move memory.
+  int64_t consumers = 0;
+  /// The products of a step; those of one consumer and what it computes of its
+  /// scores, one after the other; the exponentials of all; and all of it side
+  /// by side.
+  double products = 0, chain = 0, exponentials = 0, step = 0;
   /// What a mask adds to a step, and an item of work to its steps.
-  double mask, item;
+  double mask = 0, item = 0;
   /// From the launch to full speed, and back.
-  double launch;
-  double numSteps, numMasked, numItems;
+  double launch = 0;
+  double numSteps = 0, numMasked = 0, numItems = 0;
   /// What comes from memory, and the merge of shares of the keys.
-  double memory, merge;
-  double clocksPerSecond;
+  double memory = 0, merge = 0;
+  double clocksPerSecond = 0;
 
   double getSeconds() const {
     return getWorkSeconds() + launch / clocksPerSecond;
@@ -160,6 +164,20 @@ struct KernelTime {
     return (std::max(computed, memory) + merge) / clocksPerSecond;
   }
 };
+
+/// Of kernels that run one after the other.
+inline double getSeconds(ArrayRef<KernelTime> kernels) {
+  double seconds = 0;
+  for (const KernelTime &kernel : kernels)
+    seconds += kernel.getSeconds();
+  return seconds;
+}
+inline double getWorkSeconds(ArrayRef<KernelTime> kernels) {
+  double seconds = 0;
+  for (const KernelTime &kernel : kernels)
+    seconds += kernel.getWorkSeconds();
+  return seconds;
+}
 
 /// The schedules of the kernels of a gradient, each with
 /// `ScheduleAttrInterface`.

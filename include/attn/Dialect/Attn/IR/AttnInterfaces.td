@@ -188,13 +188,14 @@ def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
         return {$_attr, $_attr, nullptr, $_attr};
       }]>,
     InterfaceMethod<[{
-        Estimates the time that a forward kernel takes for what `tiles` counts;
-        `std::nullopt` if there is no model of it.
+        Estimates the time that the kernels of attention, or of its gradient,
+        take for what `tiles` counts, in the order in which they run; empty if
+        there is no model of it.
       }],
-      "std::optional<::mlir::attn::KernelTime>", "estimateTime",
+      "::llvm::SmallVector<::mlir::attn::KernelTime>", "estimateKernels",
       (ins "const ::mlir::attn::VisitedTiles &":$tiles,
            "const ::mlir::attn::DeviceFigures &":$device),
-      /*methodBody=*/"", /*defaultImplementation=*/"return std::nullopt;">,
+      /*methodBody=*/"", /*defaultImplementation=*/"return {};">,
     InterfaceMethod<[{
         Whether the kernels of `op`, an attention, its gradient or a matrix
         product, can have this schedule on `target`; reports on `op` why not.

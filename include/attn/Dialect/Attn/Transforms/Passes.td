@@ -21,7 +21,7 @@ def ChooseSchedulePass : Pass<"attn-choose-schedule", "::mlir::func::FuncOp"> {
     Derives a schedule for the target from the shapes of each `attn.attention`
     and attaches it as its `schedule`: of those that fit the capacities of the
     device, the one that takes least time by its model
-    (`ScheduleAttrInterface::estimateTime`) or, where there is no model, the
+    (`ScheduleAttrInterface::estimateKernels`) or, where there is no model, the
     one with the largest tiles. Lengths that are not known may get two schedules
     (`#attn.by_query_length`). An attention that already has a schedule keeps it.
     What was chosen is reported as a remark.
