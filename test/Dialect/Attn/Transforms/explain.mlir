@@ -100,12 +100,12 @@ func.func @gradient(%q: tensor<1x16x2048x128xbf16>, %k: tensor<1x16x2048x128xbf1
 // JSON:      "kernels": [
 // JSON:        "name": "rows",
 // JSON:        "steps": 0,
-// JSON:        "memory": 30
+// JSON:        "memory": 15412
 // JSON:        "name": "keys",
 // JSON-NEXT:   "consumers": 2,
 // JSON-NEXT:   "products": 3379.2
 // JSON:        "step": 4179.2
-// JSON:        "steps": 65.9
+// JSON:        "steps": 32.969
 // JSON-NEXT:   "masked_steps": 3.8
 // JSON-NEXT:   "items": 1.9
 // JSON:        "name": "sums",
