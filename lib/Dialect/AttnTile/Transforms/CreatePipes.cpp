@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Arrivals.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -420,17 +421,29 @@ static LogicalResult shareOperand(vector::ContractionOp product,
   return success();
 }
 
-/// Puts `load`, of a tile that threads read, through `pipe`.
+/// Puts `load`, of a tile that threads read, through `pipe`. Its stage is
+/// released behind the read, or in a kernel that adds to arrays in memory when
+/// all of it has come to registers: loads wait behind additions, so that the
+/// next tile could be there before them.
 static void stageRead(LoadOp load, Value pipe) {
   Location loc = load.getLoc();
   WaitOp stage = stageLoad(load, pipe);
   OpBuilder builder(stage->getContext());
   builder.setInsertionPointAfter(stage);
-  Value read = ReadOp::create(builder, loc, load.getResult().getType(),
-                              stage.getBuffer());
-  ReleaseOp::create(builder, loc, stage.getBuffer());
-  load.getResult().replaceAllUsesWith(read);
+  auto read = ReadOp::create(builder, loc, load.getResult().getType(),
+                             stage.getBuffer());
+  load.getResult().replaceAllUsesWith(read.getTile());
   load.erase();
+  bool adds = read->getParentOfType<KernelOp>()
+                  .walk([](ScatterAddOp) { return WalkResult::interrupt(); })
+                  .wasInterrupted();
+  if (adds) {
+    if (Operation *arrival = getArrival(read))
+      builder.setInsertionPointAfter(arrival);
+    else
+      builder.setInsertionPoint(read->getBlock()->getTerminator());
+  }
+  ReleaseOp::create(builder, loc, stage.getBuffer());
 }
 
 /// Puts `loads`, of tiles that threads read, through a pipe of their own.

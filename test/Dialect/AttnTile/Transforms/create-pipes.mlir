@@ -250,6 +250,48 @@ attn_tile.kernel @rows_and_columns(%key: memref<?x128xf16>, %query: memref<?x128
   attn_tile.return
 }
 
+// Where a kernel adds to arrays in memory, loads of the row wait behind additions: its
+// stage is released when what is computed of all of it has been shared.
+
+// CHECK-LABEL: attn_tile.kernel @rows_behind_additions
+// CHECK:         %[[ROWS:.*]] = attn_tile.create_pipe : <1x16xf32, stages = 2>
+// CHECK:         scf.for
+// CHECK:           %[[R:.*]] = attn_tile.wait %[[ROWS]]
+// CHECK-NEXT:      attn_tile.read %[[R]]
+// CHECK-NOT:       attn_tile.release %[[R]]
+// CHECK:           attn_tile.scatter_add
+// CHECK:           %[[B:.*]] = attn_tile.share
+// CHECK-NEXT:      attn_tile.release %[[R]]
+// CHECK-NEXT:      attn_tile.mma_start %{{.*}}, %[[B]] transpose_lhs
+attn_tile.kernel @rows_behind_additions(%key: memref<?x128xf16>, %query: memref<?x128xf16>, %row: memref<?x?xf32>,
+                                        %sums: memref<f32>, %out: memref<?x16xf32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %zero = arith.constant dense<0.0> : vector<64x16xf32>
+  %zero1 = arith.constant dense<0.0> : vector<128x16xf32>
+  %k = attn_tile.load %key[%c0, %c0] stream(%c0 of %c1) : memref<?x128xf16> -> vector<64x128xf16>
+  scf.for %t = %c0 to %n step %c1 {
+    %q = attn_tile.load %query[%t, %c0] stream(%t of %n) : memref<?x128xf16> -> vector<16x128xf16>
+    %r = attn_tile.load %row[%c0, %t] stream(%t of %n) in_bounds : memref<?x?xf32> -> vector<1x16xf32>
+    %s = vector.contract {indexing_maps = [#rows, #keys, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %k, %q, %zero : vector<64x128xf16>, vector<16x128xf16> into vector<64x16xf32>
+    %r1 = vector.broadcast %r : vector<1x16xf32> to vector<64x16xf32>
+    %x = arith.mulf %s, %r1 : vector<64x16xf32>
+    attn_tile.scatter_add %x into %sums at(%c0, %c0, %t, %c0) lengths(%n, %n) transposed
+        : vector<64x16xf32> into memref<f32> {
+    ^bb0(%b: index, %h: index, %i: index, %j: index):
+      attn_tile.yield
+    }
+    %p = arith.truncf %x : vector<64x16xf32> to vector<64x16xf16>
+    %o = vector.contract {indexing_maps = [#columns, #values, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %k, %p, %zero1 : vector<64x128xf16>, vector<64x16xf16> into vector<128x16xf32>
+    attn_tile.store %o, %out[%t, %c0] : vector<128x16xf32>, memref<?x16xf32>
+  }
+  attn_tile.return
+}
+
 // -----
 
 // Each tile of %once is read by one product, each of %twice by two. What is added

@@ -238,7 +238,11 @@ def AttnTileCreatePipesPass
 
     Each product starts where it was and is waited for before the first use of
     its result, in the order of the starts; a stage is released after the last
-    product that reads it has been waited for:
+    product that reads it has been waited for, and one that threads read after the
+    read. In a kernel that adds to arrays (`scatter_add`) loads wait behind additions:
+    there such a stage is released after the first operation that cannot begin before
+    all of it is in registers, which is one that hands what is computed of it to a
+    product, to workgroup memory or to other threads, or else at the end of the block:
 
     ```mlir
     %k = attn_tile.load %key[%j, %c0] stream(%t of %n)
@@ -356,8 +360,10 @@ def AttnTileSplitRolesPass
 
     Registers are shared out as the consumers need them (24 and 240 for each
     thread of producer and consumers; 56 and 240 with one consumer, 24 and 160
-    with three; consumers have fewer where several groups share a multiprocessor), and `layout` of the kernel is set to row blocks over the warps
-    of the consumers.
+    with three; 40 and 232, or 32 and 152 with three, where a step fills more than four
+    stages or tiles are looked up in memory in nested loops; consumers have fewer where
+    several groups share a multiprocessor), and `layout` of the kernel is set to row
+    blocks over the warps of the consumers.
   }];
   let options = [
     Option<"consumers", "consumers", "int64_t", /*default=*/"2",

@@ -1,0 +1,49 @@
+//===- Arrivals.cpp - When what was read is in registers ------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Follows what is computed of a tile that threads read.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Arrivals.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mlir::attn_tile;
+
+/// Whether `op` hands all of its registers to what reads them at once: matrix
+/// instructions, other threads. Arithmetic may be put off behind a release, as
+/// nothing orders the two.
+static bool takesRegisters(Operation *op) {
+  return isa<MmaStartOp, ShareOp, PackOp, vector::MultiDimReductionOp>(op);
+}
+
+/// Whether all elements of the operand `operand` have a part in the result of
+/// `op`.
+static bool usesWhole(Operation *op, Value operand) {
+  if (op->getNumResults() != 1 || (op->getNumRegions() != 0 && !isa<MapOp>(op)))
+    return false;
+  auto type = dyn_cast<VectorType>(operand.getType());
+  auto result = dyn_cast<VectorType>(op->getResult(0).getType());
+  return type && result && result.getNumElements() >= type.getNumElements();
+}
+
+Operation *attn_tile::getArrival(ReadOp read) {
+  DenseSet<Value> computed = {read.getTile()};
+  for (Operation *op = read->getNextNode(); op; op = op->getNextNode()) {
+    for (Value operand : op->getOperands()) {
+      if (!computed.contains(operand))
+        continue;
+      if (takesRegisters(op))
+        return op;
+      if (usesWhole(op, operand))
+        computed.insert(op->getResult(0));
+    }
+  }
+  return nullptr;
+}
