@@ -131,9 +131,12 @@ chooseGradientWarpSpecialized(AttentionGradOp op, const DeviceFigures &device) {
   bool isCausal = isa_and_present<CausalAttr>(op.getMaskAttr()) && !readsKeep;
   auto traversal = isMasked ? attn_tile::TraversalKind::Paired
                             : attn_tile::TraversalKind::Persistent;
-  auto keysTraversal = isMasked && (!isCausal || op.getGroupSize() != 1)
-                           ? attn_tile::TraversalKind::Grid
-                           : traversal;
+  // A walk over items keeps its place and what the next item shares; additions
+  // to captured arrays beside decisions leave no registers for that.
+  bool addsDropped = op.hasDropout() && !op.getDcaptures().empty();
+  bool isUneven = isMasked && (!isCausal || op.getGroupSize() != 1);
+  auto keysTraversal =
+      isUneven || addsDropped ? attn_tile::TraversalKind::Grid : traversal;
   constexpr int64_t maskedKeyHeads = 8;
   int64_t interleave = isMasked && !isCausal ? maskedKeyHeads : 1;
   MLIRContext *context = op.getContext();

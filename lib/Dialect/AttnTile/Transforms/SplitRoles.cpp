@@ -265,8 +265,9 @@ LogicalResult AttnTileSplitRolesPass::checkTiles(RowBlockLayoutAttr layout) {
   return failure(walk.wasInterrupted());
 }
 
-/// Whether what fills pipes in nested loops takes many registers: more pipes,
-/// or tiles that are looked up in memory instead of computed.
+/// Whether what fills pipes takes many registers: a loop that fills more stages
+/// in a step, or one in a loop that looks tiles up in memory instead of
+/// computing them.
 static bool needsManyRegisters(KernelOp kernel, const Producer &producer) {
   constexpr int64_t maxTiles = 4;
   auto isNested = [](scf::ForOp loop) {
@@ -276,7 +277,7 @@ static bool needsManyRegisters(KernelOp kernel, const Producer &producer) {
     auto loop = op->getParentOfType<scf::ForOp>();
     if (auto inner = dyn_cast<scf::ForOp>(op)) {
       auto tiles = inner.getBody()->getOps<AcquireOp>();
-      if (isNested(inner) && llvm::range_size(tiles) > maxTiles)
+      if (llvm::range_size(tiles) > maxTiles)
         return WalkResult::interrupt();
     } else if (isa<memref::LoadOp>(op) && producer.needs(op) &&
                isNested(loop) && !loop.getBody()->getOps<AcquireOp>().empty()) {

@@ -86,3 +86,121 @@ attn_tile.kernel @products(%k: memref<?x16xf16>, %p: vector<128x16xf16>, %out: m
 attn_tile.kernel @no_pipes() {
   attn_tile.return
 }
+
+// -----
+
+// A producer that fills more than four stages in a step needs more registers.
+
+// CHECK-LABEL: attn_tile.kernel @many_pipes
+// CHECK:         attn_tile.role producer warpgroups(1) registers(40)
+// CHECK-COUNT-5:   attn_tile.copy
+// CHECK:         attn_tile.role consumer warpgroups(2) registers(232)
+// CHECK-LABEL: attn_tile.kernel @few_pipes
+// CHECK:         attn_tile.role producer warpgroups(1) registers(24)
+// CHECK-COUNT-4:   attn_tile.copy
+// CHECK:         attn_tile.role consumer warpgroups(2) registers(240)
+attn_tile.kernel @many_pipes(%k: memref<?x16xf16>, %p: vector<128x16xf16>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %pipe = attn_tile.create_pipe : !attn_tile.pipe<16x16xf16, stages = 10>
+  %o1 = arith.constant 1 : index
+  %o2 = arith.constant 2 : index
+  %o3 = arith.constant 3 : index
+  %o4 = arith.constant 4 : index
+  scf.for %i = %c0 to %n step %c1 {
+    %i0 = arith.addi %i, %c0 : index
+    %a0 = attn_tile.acquire %pipe[%i0] : !attn_tile.pipe<16x16xf16, stages = 10>
+    attn_tile.copy %k[%i0, %c0] to %a0 : memref<?x16xf16> to !attn_tile.buffer<16x16xf16>
+    attn_tile.commit %a0 : !attn_tile.buffer<16x16xf16>
+    %b0 = attn_tile.wait %pipe[%i0] : !attn_tile.pipe<16x16xf16, stages = 10>
+    %s0 = attn_tile.mma_start %p, %b0 : vector<128x16xf16>, !attn_tile.buffer<16x16xf16>
+        -> !attn_tile.pending<vector<128x16xf32>>
+    %r0 = attn_tile.mma_wait %s0 : !attn_tile.pending<vector<128x16xf32>>
+    attn_tile.release %b0 : !attn_tile.buffer<16x16xf16>
+    %i1 = arith.addi %i, %o1 : index
+    %a1 = attn_tile.acquire %pipe[%i1] : !attn_tile.pipe<16x16xf16, stages = 10>
+    attn_tile.copy %k[%i1, %c0] to %a1 : memref<?x16xf16> to !attn_tile.buffer<16x16xf16>
+    attn_tile.commit %a1 : !attn_tile.buffer<16x16xf16>
+    %b1 = attn_tile.wait %pipe[%i1] : !attn_tile.pipe<16x16xf16, stages = 10>
+    %s1 = attn_tile.mma_start %p, %b1 : vector<128x16xf16>, !attn_tile.buffer<16x16xf16>
+        -> !attn_tile.pending<vector<128x16xf32>>
+    %r1 = attn_tile.mma_wait %s1 : !attn_tile.pending<vector<128x16xf32>>
+    attn_tile.release %b1 : !attn_tile.buffer<16x16xf16>
+    %i2 = arith.addi %i, %o2 : index
+    %a2 = attn_tile.acquire %pipe[%i2] : !attn_tile.pipe<16x16xf16, stages = 10>
+    attn_tile.copy %k[%i2, %c0] to %a2 : memref<?x16xf16> to !attn_tile.buffer<16x16xf16>
+    attn_tile.commit %a2 : !attn_tile.buffer<16x16xf16>
+    %b2 = attn_tile.wait %pipe[%i2] : !attn_tile.pipe<16x16xf16, stages = 10>
+    %s2 = attn_tile.mma_start %p, %b2 : vector<128x16xf16>, !attn_tile.buffer<16x16xf16>
+        -> !attn_tile.pending<vector<128x16xf32>>
+    %r2 = attn_tile.mma_wait %s2 : !attn_tile.pending<vector<128x16xf32>>
+    attn_tile.release %b2 : !attn_tile.buffer<16x16xf16>
+    %i3 = arith.addi %i, %o3 : index
+    %a3 = attn_tile.acquire %pipe[%i3] : !attn_tile.pipe<16x16xf16, stages = 10>
+    attn_tile.copy %k[%i3, %c0] to %a3 : memref<?x16xf16> to !attn_tile.buffer<16x16xf16>
+    attn_tile.commit %a3 : !attn_tile.buffer<16x16xf16>
+    %b3 = attn_tile.wait %pipe[%i3] : !attn_tile.pipe<16x16xf16, stages = 10>
+    %s3 = attn_tile.mma_start %p, %b3 : vector<128x16xf16>, !attn_tile.buffer<16x16xf16>
+        -> !attn_tile.pending<vector<128x16xf32>>
+    %r3 = attn_tile.mma_wait %s3 : !attn_tile.pending<vector<128x16xf32>>
+    attn_tile.release %b3 : !attn_tile.buffer<16x16xf16>
+    %i4 = arith.addi %i, %o4 : index
+    %a4 = attn_tile.acquire %pipe[%i4] : !attn_tile.pipe<16x16xf16, stages = 10>
+    attn_tile.copy %k[%i4, %c0] to %a4 : memref<?x16xf16> to !attn_tile.buffer<16x16xf16>
+    attn_tile.commit %a4 : !attn_tile.buffer<16x16xf16>
+    %b4 = attn_tile.wait %pipe[%i4] : !attn_tile.pipe<16x16xf16, stages = 10>
+    %s4 = attn_tile.mma_start %p, %b4 : vector<128x16xf16>, !attn_tile.buffer<16x16xf16>
+        -> !attn_tile.pending<vector<128x16xf32>>
+    %r4 = attn_tile.mma_wait %s4 : !attn_tile.pending<vector<128x16xf32>>
+    attn_tile.release %b4 : !attn_tile.buffer<16x16xf16>
+  }
+  attn_tile.return
+}
+
+attn_tile.kernel @few_pipes(%k: memref<?x16xf16>, %p: vector<128x16xf16>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %pipe = attn_tile.create_pipe : !attn_tile.pipe<16x16xf16, stages = 8>
+  %o1 = arith.constant 1 : index
+  %o2 = arith.constant 2 : index
+  %o3 = arith.constant 3 : index
+  scf.for %i = %c0 to %n step %c1 {
+    %i0 = arith.addi %i, %c0 : index
+    %a0 = attn_tile.acquire %pipe[%i0] : !attn_tile.pipe<16x16xf16, stages = 8>
+    attn_tile.copy %k[%i0, %c0] to %a0 : memref<?x16xf16> to !attn_tile.buffer<16x16xf16>
+    attn_tile.commit %a0 : !attn_tile.buffer<16x16xf16>
+    %b0 = attn_tile.wait %pipe[%i0] : !attn_tile.pipe<16x16xf16, stages = 8>
+    %s0 = attn_tile.mma_start %p, %b0 : vector<128x16xf16>, !attn_tile.buffer<16x16xf16>
+        -> !attn_tile.pending<vector<128x16xf32>>
+    %r0 = attn_tile.mma_wait %s0 : !attn_tile.pending<vector<128x16xf32>>
+    attn_tile.release %b0 : !attn_tile.buffer<16x16xf16>
+    %i1 = arith.addi %i, %o1 : index
+    %a1 = attn_tile.acquire %pipe[%i1] : !attn_tile.pipe<16x16xf16, stages = 8>
+    attn_tile.copy %k[%i1, %c0] to %a1 : memref<?x16xf16> to !attn_tile.buffer<16x16xf16>
+    attn_tile.commit %a1 : !attn_tile.buffer<16x16xf16>
+    %b1 = attn_tile.wait %pipe[%i1] : !attn_tile.pipe<16x16xf16, stages = 8>
+    %s1 = attn_tile.mma_start %p, %b1 : vector<128x16xf16>, !attn_tile.buffer<16x16xf16>
+        -> !attn_tile.pending<vector<128x16xf32>>
+    %r1 = attn_tile.mma_wait %s1 : !attn_tile.pending<vector<128x16xf32>>
+    attn_tile.release %b1 : !attn_tile.buffer<16x16xf16>
+    %i2 = arith.addi %i, %o2 : index
+    %a2 = attn_tile.acquire %pipe[%i2] : !attn_tile.pipe<16x16xf16, stages = 8>
+    attn_tile.copy %k[%i2, %c0] to %a2 : memref<?x16xf16> to !attn_tile.buffer<16x16xf16>
+    attn_tile.commit %a2 : !attn_tile.buffer<16x16xf16>
+    %b2 = attn_tile.wait %pipe[%i2] : !attn_tile.pipe<16x16xf16, stages = 8>
+    %s2 = attn_tile.mma_start %p, %b2 : vector<128x16xf16>, !attn_tile.buffer<16x16xf16>
+        -> !attn_tile.pending<vector<128x16xf32>>
+    %r2 = attn_tile.mma_wait %s2 : !attn_tile.pending<vector<128x16xf32>>
+    attn_tile.release %b2 : !attn_tile.buffer<16x16xf16>
+    %i3 = arith.addi %i, %o3 : index
+    %a3 = attn_tile.acquire %pipe[%i3] : !attn_tile.pipe<16x16xf16, stages = 8>
+    attn_tile.copy %k[%i3, %c0] to %a3 : memref<?x16xf16> to !attn_tile.buffer<16x16xf16>
+    attn_tile.commit %a3 : !attn_tile.buffer<16x16xf16>
+    %b3 = attn_tile.wait %pipe[%i3] : !attn_tile.pipe<16x16xf16, stages = 8>
+    %s3 = attn_tile.mma_start %p, %b3 : vector<128x16xf16>, !attn_tile.buffer<16x16xf16>
+        -> !attn_tile.pending<vector<128x16xf32>>
+    %r3 = attn_tile.mma_wait %s3 : !attn_tile.pending<vector<128x16xf32>>
+    attn_tile.release %b3 : !attn_tile.buffer<16x16xf16>
+  }
+  attn_tile.return
+}
