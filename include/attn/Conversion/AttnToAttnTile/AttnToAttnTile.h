@@ -22,8 +22,8 @@ namespace mlir::attn {
 
 /// Replaces a bufferised attention that has a schedule by a launch of a new
 /// kernel, which is added to `symbols` before the function of the attention.
-/// Returns the kernel; on failure a diagnostic has been emitted and the IR is
-/// as it was.
+/// Returns the kernel; on failure a diagnostic has been emitted, and the
+/// attention is still there, perhaps with packed heads and kernels before it.
 FailureOr<attn_tile::KernelOp> lowerAttentionToKernel(RewriterBase &rewriter,
                                                       AttentionOp attention,
                                                       SymbolTable &symbols);
