@@ -70,6 +70,19 @@ def test_timeline():
     assert any("mask" in text for text in texts(figure)[1])
 
 
+def test_timeline_of_gradients():
+    passes = "attn-differentiate{function=attention arguments=0,1,2},symbol-privatize{exclude=attention_bwd},symbol-dce"
+    figure = attn.draw(CAUSAL, "timeline", passes=passes)
+    titles = [axes.get_title() for axes in figure.axes]
+    # What moves memory has no steps, and one bar.
+    kernels = [title.split(": ")[1].split(", ")[-1] for title in titles if "rows" in title or "sums" in title]
+    assert kernels == ["rows", "sums"], titles
+    assert any(", keys: steps of " in title for title in titles), titles
+    for axes in figure.axes:
+        if ", rows: " in axes.get_title():
+            assert len(axes.patches) == 1 and texts(figure)
+
+
 def test_figures_can_be_saved():
     for kind in ("roofline", "tiles", "timeline"):
         file = io.BytesIO()
