@@ -135,7 +135,10 @@ def _draw_timeline(figure: "Figure", results: List[Dict[str, Any]]) -> None:
         )
     # Kernels that only move memory have no steps.
     rows = [(kernel, is_steps) for kernel in kernels for is_steps in (True, False) if kernel[1]["steps"] or not is_steps]
-    grid = figure.add_gridspec(len(rows), 1, height_ratios=[3 if is_steps else 1 for _, is_steps in rows])
+    heights = [3 if is_steps else 1 for _, is_steps in rows]
+    # A row needs room for its title and legend, too.
+    figure.set_figheight(max(figure.get_figheight(), 0.5 * sum(heights) + 1.1 * len(rows)))
+    grid = figure.add_gridspec(len(rows), 1, height_ratios=heights)
     for row, ((name, kernel), is_steps) in enumerate(rows):
         axes = figure.add_subplot(grid[row])
         if is_steps:
