@@ -118,7 +118,9 @@ TileCounts countTiles(MaskAttrInterface mask, int64_t queries, int64_t keys,
                               : mask.isAttended(i, j, queries, keys);
       pairs += double(attended);
       inRow += attended > 0;
-      maskedInRow += attended > 0 && attended < (rowEnd - row) * columnTile;
+      // Keys beyond the last one are masked, queries beyond the last one not.
+      int64_t all = keyTile * (isByKey ? columnEnd - column : rowEnd - row);
+      maskedInRow += attended > 0 && attended < all;
     }
     counts.total += double(inRow);
     counts.masked += double(maskedInRow);
