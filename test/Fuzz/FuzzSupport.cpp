@@ -51,14 +51,14 @@ static bool hasArrayOfIndices(StringRef text) {
 
 /// Whether `text` holds an operation of linalg whose custom parser wants a list
 /// of numbers after `dimensions =` or `permutation =`, without that list:
-/// mlir-opt crashes on `linalg.reduce ... dimensions = 1`, as the parser uses
-/// the list before it asks whether there was one.
+/// mlir-opt crashes on `linalg.reduce ... dimensions = 1` and on `permutation =
+/// [0,]`, as the parser uses the list before it asks whether there was one.
 static bool hasUncheckedDimensions(StringRef text) {
   static const llvm::Regex customForm(
       "(^|[^\"])linalg\\.(reduce|transpose|broadcast)");
   static const llvm::Regex numbers(
       "^(dimensions|permutation)[[:space:]]*=[[:space:]]*"
-      "\\[([0-9]{1,9}(,[[:space:]]*)?)*\\]");
+      "\\[([0-9]{1,9}(,[[:space:]]*[0-9]{1,9})*)?\\]");
   if (!customForm.match(text))
     return false;
   for (StringRef key : {"dimensions", "permutation"})
