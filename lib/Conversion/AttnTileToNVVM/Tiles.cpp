@@ -203,6 +203,66 @@ struct Exp2Lowering : public KernelPattern<math::Exp2Op> {
   }
 };
 
+/// 2^x of f32 by multiplications and additions, for x below 128: 2^n times a
+/// polynomial in f, where n is the integer next to x and f the rest. The
+/// polynomial is the minimax one of degree three on [-1/2, 1/2] that is 1 at 0,
+/// with a relative error of 1.02e-4. NaN stays NaN; -inf gives 0.
+static Value emitPolynomialExp2(OpBuilder &builder, Location loc, Value value) {
+  constexpr float coefficients[] = {0.055008933f, 0.24221097f, 0.6932829f,
+                                    1.0f};
+  // Adding it rounds to an integer, which is then in the lowest bits.
+  constexpr float roundingBias = 12582912.0f;
+  constexpr float leastExponent = -127.0f;
+  constexpr int32_t mantissaBits = 23, exponentOfOne = 0x3f800000;
+  auto floatType = builder.getF32Type();
+  auto constant = [&](float number) -> Value {
+    return arith::ConstantFloatOp::create(builder, loc, floatType,
+                                          APFloat(number));
+  };
+  Value clamped =
+      arith::MaximumFOp::create(builder, loc, value, constant(leastExponent));
+  Value bias = constant(roundingBias);
+  Value biased = arith::AddFOp::create(builder, loc, clamped, bias);
+  Value integer = arith::SubFOp::create(builder, loc, biased, bias);
+  Value rest = arith::SubFOp::create(builder, loc, clamped, integer);
+  Value polynomial = constant(coefficients[0]);
+  for (float coefficient : ArrayRef(coefficients).drop_front())
+    polynomial = math::FmaOp::create(builder, loc, polynomial, rest,
+                                     constant(coefficient));
+  // The bits of the bias leave on the left. An exponent of -127 gives 0.
+  Value bits =
+      arith::BitcastOp::create(builder, loc, builder.getI32Type(), biased);
+  Value exponent = arith::ShLIOp::create(builder, loc, bits,
+                                         createI32(builder, loc, mantissaBits));
+  Value powerBits = arith::AddIOp::create(
+      builder, loc, exponent, createI32(builder, loc, exponentOfOne));
+  Value power = arith::BitcastOp::create(builder, loc, floatType, powerBits);
+  return arith::MulFOp::create(builder, loc, polynomial, power);
+}
+
+/// Polynomials are spread evenly over the elements of a thread.
+struct MixedExp2Lowering : public KernelPattern<MixedExp2Op> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(MixedExp2Op op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    constexpr int64_t parts = 16;
+    auto sixteenths = int64_t(op.getSixteenths());
+    SmallVector<Value> results;
+    for (auto [number, value] : llvm::enumerate(adaptor.getSource())) {
+      int64_t position = int64_t(number) % parts * sixteenths % parts;
+      results.push_back(position + sixteenths >= parts
+                            ? emitPolynomialExp2(rewriter, op.getLoc(), value)
+                            : emitUnary(rewriter, op.getLoc(),
+                                        "llvm.nvvm.ex2.approx.ftz.f", value));
+    }
+    rewriter.replaceOpWithMultiple(op,
+                                   SmallVector<SmallVector<Value>>{results});
+    return success();
+  }
+};
+
 /// exp(x) is exp2(x * log2(e)): the relative error is below
 /// 2^-22 + |x| * 2^-23.
 struct ExpLowering : public KernelPattern<math::ExpOp> {
@@ -468,8 +528,8 @@ void attn::populateTilePatterns(RewritePatternSet &patterns,
                                 const KernelContext &context) {
   MLIRContext *mlirContext = patterns.getContext();
   patterns.add<ConstantLowering, TruncTileLowering, ExtendTileLowering,
-               Exp2Lowering, ExpLowering, TanhLowering, LogLowering>(
-      converter, mlirContext, context, PatternBenefit(2));
+               Exp2Lowering, MixedExp2Lowering, ExpLowering, TanhLowering,
+               LogLowering>(converter, mlirContext, context, PatternBenefit(2));
   patterns.add<ElementwiseLowering, ReductionLowering, ShapeCastLowering,
                BroadcastLowering, CreateMaskLowering, PartialSumLowering,
                RescaleLowering>(converter, mlirContext, context);

@@ -32,7 +32,8 @@ func.func private @enums() attributes {
 // CHECK-SAME:    s5 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, interleave = 8, lazy_rescale = true>,
 // CHECK-SAME:    s6 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, delay_rescale = true>,
 // CHECK-SAME:    s7 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, score_stages = 2>,
-// CHECK-SAME:    s8 = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, split_items = 132, pack_heads = true, l2_promotion = 128, groups = 2>}
+// CHECK-SAME:    s8 = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, split_items = 132, pack_heads = true, l2_promotion = 128, groups = 2>,
+// CHECK-SAME:    s9 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, polynomial_exp2 = 4>}
 func.func private @warp_specialized() attributes {
   s0 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2>,
   s1 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2,
@@ -49,7 +50,8 @@ func.func private @warp_specialized() attributes {
       delay_rescale = true>,
   s7 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, score_stages = 2>,
   s8 = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1,
-      split_items = 132, pack_heads = true, l2_promotion = 128, groups = 2>
+      split_items = 132, pack_heads = true, l2_promotion = 128, groups = 2>,
+  s9 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, polynomial_exp2 = 4>
 }
 
 // -----
@@ -428,4 +430,18 @@ func.func private @l2_promotion() attributes {
 func.func private @groups() attributes {
   // expected-error @below {{'groups' must be at most 2 (was 3)}}
   s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, groups = 3>
+}
+
+// -----
+
+func.func private @polynomials() attributes {
+  // expected-error @below {{'polynomial_exp2' must not be negative (was -1)}}
+  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, polynomial_exp2 = -1>
+}
+
+// -----
+
+func.func private @polynomials() attributes {
+  // expected-error @below {{'polynomial_exp2' must be at most 16 (was 17)}}
+  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, polynomial_exp2 = 17>
 }

@@ -516,6 +516,26 @@ attn_tile.kernel @mask_attribute(%s: vector<16x8xf32>, %c: index) {
 // -----
 
 //===----------------------------------------------------------------------===//
+// mixed_exp2
+//===----------------------------------------------------------------------===//
+
+attn_tile.kernel @mixed_none(%s: vector<16x8xf32>) {
+  // expected-error @below {{'attn_tile.mixed_exp2' op attribute 'sixteenths' failed to satisfy constraint: 64-bit signless integer attribute whose minimum value is 1 whose maximum value is 16}}
+  %0 = attn_tile.mixed_exp2 %s polynomials 0 : vector<16x8xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @mixed_f16(%s: vector<16x8xf16>) {
+  // expected-error @below {{'attn_tile.mixed_exp2' op operand #0 must be vector of 32-bit float values of ranks 2, but got 'vector<16x8xf16>'}}
+  %0 = attn_tile.mixed_exp2 %s polynomials 4 : vector<16x8xf16>
+  attn_tile.return
+}
+
+// -----
+
+//===----------------------------------------------------------------------===//
 // rescale and partial_sum
 //===----------------------------------------------------------------------===//
 

@@ -280,6 +280,14 @@ attn_tile.kernel @rescale(%acc: vector<64x128xf32>, %alpha: vector<64xf32>) {
   attn_tile.return
 }
 
+// CHECK-LABEL: attn_tile.kernel @mixed_exp2(
+// CHECK-SAME:    %[[S:.*]]: vector<64x128xf32>)
+// CHECK-NEXT:    %{{.*}} = attn_tile.mixed_exp2 %[[S]] polynomials 4 : vector<64x128xf32>
+attn_tile.kernel @mixed_exp2(%s: vector<64x128xf32>) {
+  %0 = attn_tile.mixed_exp2 %s polynomials 4 : vector<64x128xf32>
+  attn_tile.return
+}
+
 // CHECK-LABEL: attn_tile.kernel @partial_sum(
 // CHECK-SAME:    %[[P:.*]]: vector<64x48xf32>, %[[L:.*]]: vector<64x8xf32>)
 // CHECK-NEXT:    %{{.*}} = attn_tile.partial_sum %[[P]] into %[[L]] : vector<64x48xf32> into vector<64x8xf32>

@@ -389,6 +389,8 @@ class Variant:
     schedule: Optional[Tuple[int, int, int, bool, str, int]] = None
     # Work items among which keys are shared, of schedules that are given.
     split: int = 0
+    # Sixteenths of the exponentials that are polynomials, of schedules that are given.
+    polynomials: int = 0
     # Whether the query heads of a key head are rows of a tile; there is one query then.
     pack: bool = False
 
@@ -437,6 +439,7 @@ class Variant:
             consumers, tile, stages, ping_pong, traversal, interleave = self.schedule
             parts.append(f"c{consumers}_k{tile}_s{stages}_{'turns' if ping_pong else 'free'}_{traversal}{interleave}")
         parts += [f"split{self.split}" if self.split else "", "pack" if self.pack else ""]
+        parts.append(f"poly{self.polynomials}" if self.polynomials else "")
         return "_".join(filter(None, parts))
 
     @property
@@ -450,7 +453,8 @@ class Variant:
             f"--schedule=#attn_tile.warp_specialized<query_tile = {64 * consumers}, key_tile = {tile},"
             f" stages = {stages}, consumers = {consumers}, ping_pong = {str(ping_pong).lower()},"
             f" traversal = {traversal}, interleave = {interleave}, split_items = {self.split},"
-            f" pack_heads = {str(self.pack).lower()}, l2_promotion = {128 if self.pack else 256}, groups = {groups}>"
+            f" pack_heads = {str(self.pack).lower()}, l2_promotion = {128 if self.pack else 256}, groups = {groups},"
+            f" polynomial_exp2 = {self.polynomials}>"
         ]
 
     def mlir(self) -> str:
@@ -698,9 +702,18 @@ SHARED = [
     variant(128, schedule=(2, 176, 2, True, "persistent", 1), split=132),
 ]
 
+# Polynomials for some exponentials, and for all, of -inf as well.
+POLYNOMIALS = [
+    variant(64, mask="causal", schedule=(2, 128, 2, True, "paired", 1), polynomials=2),
+    variant(64, dtype="f16", schedule=(3, 128, 2, True, "persistent", 1), polynomials=4),
+    variant(128, heads=(8, 2), mask="window_both", schedule=(2, 128, 2, True, "paired", 1), polynomials=16),
+    variant(128, keep="docs", schedule=(2, 128, 2, True, "persistent", 1), polynomials=3),
+    variant(128, mask="nothing", schedule=(2, 128, 2, False, "grid", 1), polynomials=16),
+]
+
 LARGE_KEYS = variant(128, heads=(8, 8))
 LARGE_BIAS = variant(64, heads=(8, 8), score="bias")
-ALL = VARIANTS + SCHEDULED + SHARED + [LARGE_KEYS, LARGE_BIAS]
+ALL = VARIANTS + SCHEDULED + SHARED + POLYNOMIALS + [LARGE_KEYS, LARGE_BIAS]
 
 # ---------------------------------------------------------------------------
 # Compiling
@@ -810,6 +823,10 @@ def make_cases(per_variant, per_schedule):
         for n, keys in enumerate((1, 0, 65, 257, 1000, 4097, 9001)):
             # NumPy takes too long to make decisions of dropout for more.
             queries = 1 if v.pack else (1, 3, 16, 2, 7, 16, 16 if v.dropout else 200)[n]
+            layouts = tuple(rng.choice(list(LAYOUTS)) for _ in range(5))
+            cases.append(Case(v, rng.randint(1, 3), queries, keys, layouts, seed=len(cases)))
+    for v in POLYNOMIALS:
+        for queries, keys in ((333, 447), (129, 1), (1000, 65), (64, 1024)):
             layouts = tuple(rng.choice(list(LAYOUTS)) for _ in range(5))
             cases.append(Case(v, rng.randint(1, 3), queries, keys, layouts, seed=len(cases)))
     large = dict(sampled=True, guard=1 << 20)

@@ -483,7 +483,8 @@ FittingSchedule WarpSpecializedSchedules::getFitting(KeyTileBounds bounds,
       /*ping_pong=*/consumers > 1, traversal, interleave,
       /*lazy_rescale=*/isLazy || isDelayed, /*delay_rescale=*/isDelayed,
       /*query_stages=*/preloads ? 2 : 1, /*split_items=*/0,
-      /*pack_heads=*/false, bounds.scoreStages, sharedPromotion, /*groups=*/1);
+      /*pack_heads=*/false, bounds.scoreStages, sharedPromotion, /*groups=*/1,
+      /*polynomial_exp2=*/0);
   return FittingSchedule{cast<ScheduleAttrInterface>(schedule), keyTile,
                          preloads, limit.str()};
 }
@@ -511,7 +512,8 @@ std::optional<FittingSchedule> WarpSpecializedSchedules::getForBlocks() {
       /*ping_pong=*/false, attn_tile::TraversalKind::Persistent,
       /*interleave=*/1, /*lazy_rescale=*/false, /*delay_rescale=*/false,
       /*query_stages=*/1, /*split_items=*/0, /*pack_heads=*/false,
-      /*score_stages=*/0, sharedPromotion, /*groups=*/1);
+      /*score_stages=*/0, sharedPromotion, /*groups=*/1,
+      /*polynomial_exp2=*/0);
   return FittingSchedule{cast<ScheduleAttrInterface>(schedule), keyTile,
                          /*preloadsQueries=*/false, "blocks of the mask"};
 }
@@ -565,7 +567,7 @@ static ScheduleAttrInterface shareKeys(ScheduleAttrInterface schedule,
       unshared.getLazyRescale(), unshared.getDelayRescale(),
       unshared.getQueryStages(), items, unshared.getPackHeads(),
       unshared.getScoreStages(), unshared.getL2Promotion(),
-      unshared.getGroups());
+      unshared.getGroups(), unshared.getPolynomialExp2());
   return cast<ScheduleAttrInterface>(shared);
 }
 
@@ -607,7 +609,7 @@ std::optional<FittingSchedule> WarpSpecializedSchedules::getForFewQueries() {
       /*lazy_rescale=*/false, /*delay_rescale=*/false, /*query_stages=*/1,
       /*split_items=*/whyNotShareKeys(op) ? 0 : device.multiprocessors,
       /*pack_heads=*/op.getGroupSize() > 1 && !whyNotPackHeads(op),
-      /*score_stages=*/0, streamedPromotion, groups);
+      /*score_stages=*/0, streamedPromotion, groups, /*polynomial_exp2=*/0);
   return FittingSchedule{cast<ScheduleAttrInterface>(schedule), keyTile,
                          /*preloadsQueries=*/false, "what is read at a time"};
 }

@@ -157,7 +157,7 @@ LogicalResult WarpSpecializedAttr::verify(
     EmitErrorFn emitError, int64_t queryTile, int64_t keyTile, int64_t stages,
     int64_t consumers, bool pingPong, TraversalKind, int64_t interleave, bool,
     bool, int64_t queryStages, int64_t splitItems, bool, int64_t scoreStages,
-    int64_t l2Promotion, int64_t groups) {
+    int64_t l2Promotion, int64_t groups, int64_t polynomialExp2) {
   if (!isL2Promotion(l2Promotion))
     return emitError() << "'l2_promotion' must be 0, 64, 128 or 256 (was "
                        << l2Promotion << ")";
@@ -168,6 +168,8 @@ LogicalResult WarpSpecializedAttr::verify(
       failed(verifyPositive(emitError, "query_stages", queryStages)) ||
       failed(verifyPositive(emitError, "groups", groups)) ||
       failed(verifyAtMost(emitError, "groups", groups, 2)) ||
+      failed(verifyNotNegative(emitError, "polynomial_exp2", polynomialExp2)) ||
+      failed(verifyAtMost(emitError, "polynomial_exp2", polynomialExp2, 16)) ||
       failed(verifyMultiple(emitError, "key_tile", keyTile, 16)))
     return failure();
   if (queryTile != consumers * 64)

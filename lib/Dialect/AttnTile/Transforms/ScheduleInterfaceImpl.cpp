@@ -213,6 +213,11 @@ struct WarpSpecializedSchedule
     pm.addNestedPass<KernelOp>(createAttnTileCreatePipesPass(pipes));
     if (schedule.getLazyRescale())
       pm.addNestedPass<KernelOp>(createAttnTileSkipRescalePass());
+    if (schedule.getPolynomialExp2() > 0) {
+      AttnTileMixExponentialsPassOptions mix;
+      mix.sixteenths = schedule.getPolynomialExp2();
+      pm.addNestedPass<KernelOp>(createAttnTileMixExponentialsPass(mix));
+    }
     AttnTileSplitRolesPassOptions roles;
     roles.consumers = schedule.getConsumers();
     roles.groups = schedule.getGroups();

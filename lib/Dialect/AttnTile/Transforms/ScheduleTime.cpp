@@ -30,6 +30,9 @@ static constexpr double clocksPerExponentialClock = 0.94;
 /// adds.
 static constexpr double clocksPerScore = 18;
 static constexpr double clocksPerMaskedScore = 14.7;
+/// What an exponential takes of its thread that is a polynomial: eight more
+/// instructions, each like those of the softmax.
+static constexpr double clocksPerPolynomial = 22;
 /// Of handing the products over to another warpgroup.
 static constexpr double clocksPerTurn = 311;
 /// Of an item of work whose queries are not loaded early.
@@ -100,9 +103,12 @@ attn_tile::estimateWarpSpecialized(WarpSpecializedAttr schedule,
                    (channels + valueChannels) / double(device.products16);
   double threadScores = keyTile * warpgroupRows / warpgroupThreads;
   double consumers = double(schedule.getConsumers());
-  double chain = product / consumers + clocksPerScore * threadScores;
-  double exponentials =
-      clocksPerExponentialClock * scores / double(device.special);
+  double polynomials = double(schedule.getPolynomialExp2()) / 16;
+  double chain =
+      product / consumers +
+      (clocksPerScore + clocksPerPolynomial * polynomials) * threadScores;
+  double exponentials = clocksPerExponentialClock * (1 - polynomials) * scores /
+                        double(device.special);
   double step =
       overlap({product, chain, exponentials}) + clocksPerTurn * (consumers - 1);
   double mask = clocksPerMaskedScore * threadScores;

@@ -5,6 +5,7 @@
 // RUN: not attn-opt %s -attn-tile-use-tensor-maps=l2-promotion=1 2>&1 | FileCheck %s --check-prefix=MAPS
 // RUN: not attn-opt %s -attn-tile-set-traversal=groups=0 2>&1 | FileCheck %s --check-prefix=GROUPS
 // RUN: not attn-opt %s -attn-tile-split-roles=groups=3 2>&1 | FileCheck %s --check-prefix=SHARED
+// RUN: not attn-opt %s -attn-tile-mix-exponentials=sixteenths=17 2>&1 | FileCheck %s --check-prefix=MIX
 
 // TRAVERSAL: error: 'interleave' must not be negative (was -1)
 // PIPES: error: pipes need at least one stage (asked for 0 and 1)
@@ -12,6 +13,7 @@
 // STORES: error: stores need at least one stage and consumer (asked for 0 and 2)
 // GROUPS: error: 'groups' must be positive (was 0)
 // SHARED: error: 1 or 2 groups can share a multiprocessor (asked for 3)
+// MIX: error: 'sixteenths' must be from 1 to 16 (was 17)
 // MAPS: error: 'l2-promotion' must be 0, 64, 128 or 256 (was 1)
 
 attn_tile.kernel @empty() {

@@ -78,7 +78,8 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
     `attn-tile-set-traversal`; `lazy_rescale` skips rescaling by one;
     `delay_rescale` leaves rescaling to the next step, beside its first product
     (`attn-tile-rotate-loops`); `query_stages` lets a persistent group load the
-    next item's queries early.
+    next item's queries early; `polynomial_exp2` sixteenths of the exponentials
+    are polynomials (`attn-tile-mix-exponentials`).
     With `score_stages`, tiles that a change of scores reads at the query and the
     key, such as a bias, go through pipes of that many stages, too, which asks for
     rows of whole 16 bytes in memory.
@@ -112,7 +113,8 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
                         DefaultValuedParameter<"bool", "false">:$pack_heads,
                         DefaultValuedParameter<"int64_t", "0">:$score_stages,
                         DefaultValuedParameter<"int64_t", "256">:$l2_promotion,
-                        DefaultValuedParameter<"int64_t", "1">:$groups);
+                        DefaultValuedParameter<"int64_t", "1">:$groups,
+                        DefaultValuedParameter<"int64_t", "0">:$polynomial_exp2);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

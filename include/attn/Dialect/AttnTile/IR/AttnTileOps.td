@@ -914,6 +914,28 @@ def AttnTile_RescaleOp : AttnTile_Op<"rescale", [Pure,
   let hasVerifier = 1;
 }
 
+def AttnTile_MixedExp2Op : AttnTile_Op<"mixed_exp2", [Pure,
+    AllTypesMatch<["source", "result"]>]> {
+  let summary = "powers of two, some of them by polynomials";
+  let description = [{
+    `result[i, j] = 2^source[i, j]`, where a GPU computes `sixteenths` of 16
+    elements with multiplications and additions, the others with its special
+    function unit. A polynomial is of degree three on [-1/2, 1/2] and has a
+    relative error of at most 1.1e-4, which is less than rounding to 16 bits
+    adds; powers below 2^-126 are 0 (FlashAttention-4, Zadouri et al. 2026). The
+    source must be below 128.
+
+    ```mlir
+    %p = attn_tile.mixed_exp2 %s polynomials 4 : vector<64x128xf32>
+    ```
+  }];
+  let arguments = (ins VectorOfRankAndType<[2], [F32]>:$source,
+                       ConfinedAttr<I64Attr, [IntMinValue<1>, IntMaxValue<16>]>:$sixteenths);
+  let results = (outs VectorOfRankAndType<[2], [F32]>:$result);
+  let assemblyFormat =
+      "$source `polynomials` $sixteenths attr-dict `:` type($source)";
+}
+
 def AttnTile_PartialSumOp : AttnTile_Op<"partial_sum", [Pure,
     AllTypesMatch<["acc", "result"]>]> {
   let summary = "adds groups of columns";

@@ -493,6 +493,26 @@ def AttnTileSkipRescalePass
   let dependentDialects = ["::mlir::attn_tile::AttnTileDialect"];
 }
 
+def AttnTileMixExponentialsPass
+    : Pass<"attn-tile-mix-exponentials", "::mlir::attn_tile::KernelOp"> {
+  let summary = "compute some of the exponentials of scores by polynomials";
+  let description = [{
+    A special function takes a quarter of the rate, or less, at which a GPU
+    multiplies and adds. Where exponentials of tiles are what a kernel waits for,
+    some of them are computed with multiplications and additions beside the
+    others (FlashAttention-4, Zadouri et al. 2026): `math.exp2` of a tile becomes
+    `attn_tile.mixed_exp2`.
+  }];
+  let options = [
+    Option<"sixteenths", "sixteenths", "int64_t", "4",
+           "Of 16 exponentials, how many are polynomials: 1 to 16">,
+  ];
+  let statistics = [
+    Statistic<"numMixed", "num-mixed", "Operations on tiles that were mixed">,
+  ];
+  let dependentDialects = ["::mlir::attn_tile::AttnTileDialect"];
+}
+
 def AttnTilePingPongPass
     : Pass<"attn-tile-ping-pong", "::mlir::attn_tile::KernelOp"> {
   let summary = "let consumer warpgroups take turns in starting products";
