@@ -225,13 +225,15 @@ def measure(arguments, batch, length, backend):
 
 def fill_cache(arguments):
     """Compiles what the steps need for a GPU that this machine need not have."""
-    attention = make_attention("attn", arguments.dropout)
-    shape = (1, arguments.heads, 1, arguments.width // arguments.heads)
-    inputs = [torch.zeros(shape, dtype=DTYPES[arguments.dtype], requires_grad=True) for _ in range(3)]
-    with compile_for(arguments.fill_cache):
-        attention(*inputs)
-        with torch.no_grad():
-            attention(*inputs)
+    for shape in arguments.shapes.split(","):
+        length = int(shape.split("x")[1])
+        qkv = torch.zeros((1, length, 3 * arguments.width), dtype=DTYPES[arguments.dtype], requires_grad=True)
+        for backend in ("attn", "attn-packed"):
+            attention = make_attention(backend, arguments.dropout)
+            with compile_for(arguments.fill_cache):
+                attend(attention, qkv, arguments.heads)
+                with torch.no_grad():
+                    attend(attention, qkv, arguments.heads)
 
 
 def main(argv=None):
