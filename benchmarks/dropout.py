@@ -4,13 +4,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Times dropout: in the kernels of attention, before them and beside the projection.
 
-    dropout.py --compile build/bin/attn-compile --artifacts DIR --suites parts,layers
-    dropout.py --artifacts DIR --runtime libattn_runtime.so --suites parts,layers --out benchmarks/results/dropout.jsonl
+    dropout.py --compile build/bin/attn-compile --artifacts DIR --suites parts,layers,attention
+    dropout.py --artifacts DIR --runtime libattn_runtime.so --suites parts,layers,attention --out benchmarks/results/dropout.jsonl
     dropout.py --predict build/bin/attn-opt --artifacts DIR --out benchmarks/results/dropout.jsonl
 
 A layer is the projection to queries, keys and values, causal attention and, in mode train, its gradient, compiled as one
 function for each alternative of attn-hoist-rng. Peers are cuBLAS with cuDNN or FlashAttention-2, through torch, with the same
-p. Parts are the kernels of which layers consist, one by one, for the constants of the cost model. The first form needs no GPU,
+p. Parts are the kernels of which layers consist, one by one, for the constants of the cost model. Suite attention has attention
+and its gradient alone, beside the same peers. The first form needs no GPU,
 the second no compiler. Results of the alternatives are compared: they drop the same weights. The third form compares what
 was measured of the suite grid with what attn-explain says.
 """
@@ -63,18 +64,21 @@ GRID = (
     (Layer(2048, 16, 16, 128), "threefry12"),
 )
 GRID_LENGTHS = (2048, 4096, 8192, 16384)
+# Attention alone: heads, channels, and batch and length.
+ATTENTION = tuple((Layer(heads * dim, heads, heads, dim), batch, length)
+                  for heads, dim, batch, length in ((32, 128, 1, 8192), (32, 64, 1, 8192), (16, 64, 64, 1024)))
 
 
-def types(layer):
+def types(layer, batch=1):
     h, hkv, d = layer.heads, layer.kv_heads, layer.dim
     return dict(
         x=f"tensor<?x{layer.hidden}xbf16>",
         w=f"tensor<{layer.columns}x{layer.hidden}xbf16>",
         y=f"tensor<?x{layer.columns}xbf16>",
-        q=f"tensor<1x{h}x?x{d}xbf16>",
-        k=f"tensor<1x{hkv}x?x{d}xbf16>",
-        l=f"tensor<1x{h}x?xf32>",
-        rows=f"tensor<1x{h}x?x?xi32>",
+        q=f"tensor<{batch}x{h}x?x{d}xbf16>",
+        k=f"tensor<{batch}x{hkv}x?x{d}xbf16>",
+        l=f"tensor<{batch}x{h}x?xf32>",
+        rows=f"tensor<{batch}x{h}x?x?xi32>",
     )
 
 
@@ -140,35 +144,18 @@ def has_gradients(rng):
     return rng == "arx6"
 
 
-def parts_module(layer, rng, causal):
-    """Functions for the kernels of a layer."""
-    t = types(layer)
-    mask = "mask(#attn.causal)" if causal else ""
-    states = "%seed: tensor<i64>, %offset: tensor<i64>"
-    made = f"dropout({attribute(rng)}, %seed, %offset : tensor<i64>, tensor<i64>)"
-    given = {kind: f"dropout_mask {kind}(%bits : {t['rows']}) p({P})" for kind in ("rows", "columns")}
+def attention_functions(t, mask, kinds, gradients):
+    """Functions fwd_KIND and bwd_KIND, by the arguments of each kind and its dropout."""
     qkv = f"%q: {t['q']}, %k: {t['k']}, %v: {t['k']}"
     size = f"  %c2 = arith.constant 2 : index\n  %n = tensor.dim %q, %c2 : {t['q']}\n"
-    text = f"""func.func @gemm(%x: {t['x']}, %w: {t['w']}, %e: {t['y']}) -> {t['y']} {{
-  %y = attn.matmul ins(%x, %w : {t['x']}, {t['w']}) outs(%e : {t['y']}) transpose_rhs -> {t['y']}
-  return %y : {t['y']}
-}}
-"""
-    for kind in ("rows", "columns"):
-        text += f"""func.func @mask_{kind}({states}, %e: {t['rows']}) -> {t['rows']} {{
-  %y = attn.dropout_mask {kind} by({attribute(rng)}, %seed, %offset : tensor<i64>, tensor<i64>) outs(%e : {t['rows']}) -> {t['rows']}
-  return %y : {t['rows']}
-}}
-"""
-    kinds = {"none": ("", ""), "kernel": (f", {states}", made), "rows": (f", %bits: {t['rows']}", given["rows"]),
-             "columns": (f", %bits: {t['rows']}", given["columns"])}
+    text = ""
     for kind, (arguments, dropout) in kinds.items():
         if kind != "columns":
             text += f"""func.func @fwd_{kind}({qkv}{arguments}) -> ({t['q']}, {t['l']}) {{
 {size}{forward(t, dropout, mask)}  return %out, %lse : {t['q']}, {t['l']}
 }}
 """
-        if has_gradients(rng):
+        if gradients:
             text += f"""func.func @bwd_{kind}({qkv}, %out: {t['q']}, %lse: {t['l']}, %dout: {t['q']}{arguments})
     -> ({t['q']}, {t['k']}, {t['k']}) {{
 {size}{backward(t, dropout, mask)}  return %dq, %dk, %dv : {t['q']}, {t['k']}, {t['k']}
@@ -177,8 +164,58 @@ def parts_module(layer, rng, causal):
     return text
 
 
+STATES = "%seed: tensor<i64>, %offset: tensor<i64>"
+
+
+def made(rng):
+    """Dropout whose decisions attention makes."""
+    return f"dropout({attribute(rng)}, %seed, %offset : tensor<i64>, tensor<i64>)"
+
+
+def mask_function(t, kind, rng):
+    """The function mask_KIND."""
+    return f"""func.func @mask_{kind}({STATES}, %e: {t['rows']}) -> {t['rows']} {{
+  %y = attn.dropout_mask {kind} by({attribute(rng)}, %seed, %offset : tensor<i64>, tensor<i64>) outs(%e : {t['rows']}) -> {t['rows']}
+  return %y : {t['rows']}
+}}
+"""
+
+
+def read_decisions(t, kind):
+    """The argument and the dropout of attention that reads decisions."""
+    return f", %bits: {t['rows']}", f"dropout_mask {kind}(%bits : {t['rows']}) p({P})"
+
+
+def attention_module(layer, batch, causal):
+    """Attention and its gradient: without dropout, by two generators, and with decisions that are read."""
+    t = types(layer, batch)
+    kinds = {"none": ("", ""), "rows": read_decisions(t, "rows")}
+    kinds.update({rng: (f", {STATES}", made(rng)) for rng in ("philox7", "arx6")})
+    return mask_function(t, "rows", "arx6") + attention_functions(t, "mask(#attn.causal)" if causal else "", kinds, True)
+
+
+def parts_module(layer, rng, causal):
+    """Functions for the kernels of a layer."""
+    t = types(layer)
+    mask = "mask(#attn.causal)" if causal else ""
+    text = f"""func.func @gemm(%x: {t['x']}, %w: {t['w']}, %e: {t['y']}) -> {t['y']} {{
+  %y = attn.matmul ins(%x, %w : {t['x']}, {t['w']}) outs(%e : {t['y']}) transpose_rhs -> {t['y']}
+  return %y : {t['y']}
+}}
+"""
+    for kind in ("rows", "columns"):
+        text += mask_function(t, kind, rng)
+    kinds = {"none": ("", ""), "kernel": (f", {STATES}", made(rng)), "rows": read_decisions(t, "rows"),
+             "columns": read_decisions(t, "columns")}
+    return text + attention_functions(t, mask, kinds, has_gradients(rng))
+
+
 def name_of(layer):
     return f"h{layer.heads}_{layer.kv_heads}_d{layer.dim}_c{layer.hidden}"
+
+
+def attention_name(layer, batch, causal):
+    return f"attention-{name_of(layer)}-b{batch}-{'causal' if causal else 'full'}"
 
 
 def modules(suites):
@@ -194,6 +231,10 @@ def modules(suites):
             for alternative in ALTERNATIVES:
                 name = f"grid-{name_of(layer)}-{rng}-{alternative}"
                 yield name, layer_module(layer, "fwd", rng), [f"--dropout={alternative}"]
+    if "attention" in suites:
+        for layer, batch, _ in ATTENTION:
+            for causal in (False, True):
+                yield attention_name(layer, batch, causal), attention_module(layer, batch, causal), []
     if "layers" in suites:
         for model, layer in MODELS.items():
             modes = ("fwd", "train") if model == "llama3-8b" else ("fwd",)
@@ -363,6 +404,55 @@ class Runner:
                   mask=kind, p=P)
         print(f"{name} {length}: " + " ".join(f"{op} {ms:.3f}" for op, ms in times.items()), flush=True)
 
+    def run_attention(self, layer, batch, causal, length):
+        import torch.nn.functional as F
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        name = attention_name(layer, batch, causal)
+        if self.find(name, "fwd_none") is None:
+            return
+        shape = (batch, layer.heads, length, layer.dim)
+        q, k, v, dout = (self.random(*shape) for _ in range(4))
+        bits = self.mask(layer, length, "rows").repeat(batch, 1, 1, 1)
+        self.find(name, "mask_rows").bind(self.seed, self.offset, bits, stream=self.stream)()
+        state = (self.seed, self.offset)
+        extra = {"none": (), "philox7": state, "arx6": state, "rows": (bits,)}
+        ops = {"none": "attn_nodrop", "philox7": "attn", "arx6": "attn", "rows": "attn_hoisted"}
+        runs, results = {"fwd": {}, "bwd": {}}, {}
+        for kind, arguments in extra.items():
+            out, lse = self.nan(*shape), self.nan(*shape[:3], dtype=self.torch.float32)
+            grads = [self.nan(*shape) for _ in range(3)]
+            key = ops[kind], "arx6" if kind == "rows" else kind
+            runs["fwd"][key] = self.find(name, "fwd_" + kind).bind(q, k, v, *arguments, out, lse, stream=self.stream)
+            runs["bwd"][key] = self.find(name, "bwd_" + kind).bind(q, k, v, out, lse, dout, *arguments, *grads, stream=self.stream)
+            runs["fwd"][key]()
+            runs["bwd"][key]()
+            results[kind] = [out, lse, *grads]
+        self.torch.cuda.synchronize()
+        self.compare(f"{name} {length}", {kind: results[kind] for kind in ("arx6", "rows")})
+        inputs = [x.detach().requires_grad_() for x in (q, k, v)]
+
+        def make_peer(backend, p):
+            def attend(*inputs):
+                with sdpa_kernel(backend):
+                    return F.scaled_dot_product_attention(*inputs, is_causal=causal, dropout_p=p)
+
+            kept = attend(*inputs)
+            return lambda: attend(q, k, v), lambda: self.torch.autograd.grad(kept, inputs, dout, retain_graph=True)
+
+        for op, backend, p in (("cudnn", SDPBackend.CUDNN_ATTENTION, P), ("fa2", SDPBackend.FLASH_ATTENTION, P),
+                               ("cudnn_nodrop", SDPBackend.CUDNN_ATTENTION, 0.0)):
+            try:
+                runs["fwd"][op, "torch"], runs["bwd"][op, "torch"] = make_peer(backend, p)
+            except RuntimeError as error:
+                print(f"{op}: {str(error).splitlines()[0]}", flush=True)
+        for mode, functions in runs.items():
+            times = measure(self.torch, functions, self.options.rounds)
+            for (op, rng), ms in times.items():
+                self.emit({op: ms}, suite="attention", mode=mode, rng=rng, B=batch, H=layer.heads, Hkv=layer.kv_heads,
+                          S=length, D=layer.dim, mask="causal" if causal else "full", p=P)
+            print(f"{name} {length} {mode}: " + " ".join(f"{op}/{rng} {ms:.3f}" for (op, rng), ms in times.items()), flush=True)
+
     def peers(self, layer, mode, length, x, w, dout):
         import torch.nn.functional as F
         from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -442,7 +532,7 @@ def main():
     parser.add_argument("--compile", metavar="ATTN_COMPILE", help="compile the artifacts with this compiler and stop")
     parser.add_argument("--predict", metavar="ATTN_OPT", help="compare measured times of --out with predictions and stop")
     parser.add_argument("--compile-options", default="", help="further options for the compiler")
-    parser.add_argument("--suites", default="parts,grid,layers", help="parts, grid and layers, joined by commas")
+    parser.add_argument("--suites", default="parts,grid,attention,layers", help="parts, grid, attention and layers, joined by commas")
     parser.add_argument("--only", default="", help="only what has this in its name")
     parser.add_argument("--lengths", default="", help="only these lengths, joined by commas")
     parser.add_argument("--runtime", default="libattn_runtime.so", help="the runtime library")
@@ -474,6 +564,10 @@ def main():
                     runner.run_parts(layer, rng, causal, length)
             if "grid" in suites:
                 runner.run_layer("grid", f"grid-{name_of(layer)}", name_of(layer), layer, "fwd", [rng], length, peers=False)
+    if "attention" in suites:
+        for layer, batch, length in ATTENTION:
+            for causal in (False, True):
+                runner.run_attention(layer, batch, causal, length)
     if "layers" in suites:
         for model, layer in MODELS.items():
             for mode in ("fwd", "train"):

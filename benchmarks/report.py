@@ -200,6 +200,48 @@ def read_dropout_rows(path):
     return cases
 
 
+def read_dropout_attention_rows(path):
+    """Times of attention alone, without dropout and with it: {(device, mode, mask, D, heads, batch, S): {(op, rng): row}}."""
+    cases = defaultdict(dict)
+    for line in path.read_text().splitlines() if path.exists() else []:
+        row = json.loads(line)
+        if row["suite"] == "attention":
+            try:
+                case = tuple(row[key] for key in ("device", "mode", "mask", "D", "H", "B", "S"))
+                cases[case][row["op"], row["rng"]] = row
+            except KeyError as error:
+                raise ReportError(f"{path}: a row of attention with dropout has no {error}") from error
+    return cases
+
+
+def dropout_attention_table(cases):
+    """Attention with dropout and its peers, and what dropout adds."""
+    columns = {("attn_nodrop", "none"): "no dropout", ("attn", "philox7"): "philox7", ("attn", "arx6"): "arx6",
+               ("attn_hoisted", "arx6"): "decisions read", ("cudnn_nodrop", "torch"): "cuDNN, no dropout", ("cudnn", "torch"): "cuDNN",
+               ("fa2", "torch"): "FlashAttention-2"}
+    lines = [
+        "Attention alone, and its gradient, p = 0.125: milliseconds; in brackets, of Attn how much longer than without dropout, and of its",
+        "peers with dropout how many times as long as the faster of its two generators.",
+        "",
+        "| mode | mask | head dim | heads | length | batch | " + " | ".join(columns.values()) + " | device | date |",
+        "|---" * (8 + len(columns)) + "|",
+    ]
+    for (device, mode, mask, dim, heads, batch, length), rows in cases.items():
+        none = rows["attn_nodrop", "none"]["ms"]
+        best = min(rows["attn", rng]["ms"] for rng in ("philox7", "arx6"))
+        cells = [mode, mask, str(dim), str(heads), str(length), str(batch)]
+        for op, rng in columns:
+            if (op, rng) not in rows:
+                cells.append("")
+                continue
+            ms = rows[op, rng]["ms"]
+            note = {"attn": f" (+{ms / none - 1:.0%})", "attn_hoisted": f" (+{ms / none - 1:.0%})",
+                    "cudnn": f" ({ms / best:.2f}x)", "fa2": f" ({ms / best:.2f}x)"}.get(op, "")
+            cells.append(f"{ms:.3f}{note}")
+        lines.append("| " + " | ".join([*cells, device, rows["attn_nodrop", "none"].get("date", "")]) + " |")
+    return [*lines, ""]
+
+
 def plot_dropout(cases, path):
     """Times of layers relative to the fastest of Attn, over length."""
     import matplotlib
@@ -407,7 +449,7 @@ def stamp(rows):
     return f"Measured {span}, commit {', '.join(commits) or 'unknown'}."
 
 
-def page(groups, images, gemm_rows, dropout_rows, training_rows, compiler_rows):
+def page(groups, images, gemm_rows, dropout_rows, dropout_attention_rows, training_rows, compiler_rows):
     lines = [
         "# Performance",
         "",
@@ -454,6 +496,8 @@ def page(groups, images, gemm_rows, dropout_rows, training_rows, compiler_rows):
         lines += gemm_table(gemm_rows)
     if dropout_rows:
         lines += dropout_table(dropout_rows)
+    if dropout_attention_rows:
+        lines += dropout_attention_table(dropout_attention_rows)
     if training_rows:
         lines += training_table(training_rows)
     if compiler_rows:
@@ -543,6 +587,7 @@ def main(arguments=None):
         gemm_rows = read_gemm_rows(results / "gemm.jsonl")
         compiler_rows = read_compiler_rows(results / "compiler.jsonl")
         dropout_rows = read_dropout_rows(results / "dropout.jsonl")
+        dropout_attention_rows = read_dropout_attention_rows(results / "dropout.jsonl")
         training_rows = read_training_rows(results / "training.jsonl")
         if not groups:
             raise ReportError(f"{results}: no measurements of Attn")
@@ -550,7 +595,8 @@ def main(arguments=None):
         images = {} if options.no_plots else plot(groups, docs / "images")
         if dropout_rows and not options.no_plots:
             plot_dropout(dropout_rows, docs / "images" / "performance-dropout.svg")
-        (docs / "performance.md").write_text(page(groups, images, gemm_rows, dropout_rows, training_rows, compiler_rows))
+        (docs / "performance.md").write_text(page(groups, images, gemm_rows, dropout_rows, dropout_attention_rows, training_rows,
+                                                    compiler_rows))
         update_readme(options.root / "README.md", groups)
     except ReportError as error:
         print(f"report.py: error: {error}", file=sys.stderr)

@@ -110,6 +110,22 @@ def test_matrix_products(project):
     assert report.main(["--root", str(project), "--no-plots"]) == 1
 
 
+def test_attention_with_dropout(project):
+    write(project, [row("attn", 1.0), row("cudnn", 2.0)])
+    common = {"suite": "attention", "mode": "bwd", "mask": "full", "D": 64, "H": 4, "B": 2, "S": 128, "device": "GPU", "date": "2026-01-02"}
+    times = {("attn_nodrop", "none"): 1.0, ("attn", "philox7"): 1.25, ("attn", "arx6"): 1.2, ("attn_hoisted", "arx6"): 1.1,
+             ("cudnn", "torch"): 1.8}
+    rows = [{**common, "op": op, "rng": rng, "ms": ms} for (op, rng), ms in times.items()]
+    write(project, rows, "dropout.jsonl")
+    assert report.main(["--root", str(project), "--no-plots"]) == 0
+    page = (project / "docs" / "performance.md").read_text()
+    expected = "| bwd | full | 64 | 4 | 128 | 2 | 1.000 | 1.250 (+25%) | 1.200 (+20%) | 1.100 (+10%) |  | 1.800 (1.50x) |  | GPU | 2026-01-02 |"
+    assert expected in page
+    del rows[0]["S"]
+    write(project, rows, "dropout.jsonl")
+    assert report.main(["--root", str(project), "--no-plots"]) == 1
+
+
 def test_training(project):
     write(project, [row("attn", 1.0), row("cudnn", 2.0)])
     common = {"suite": "training", "batch": 8, "length": 64, "layers": 2, "width": 32, "heads": 4, "dropout": 0.125}
