@@ -264,6 +264,25 @@ static void populatePatterns(RewritePatternSet &patterns,
           converter, patterns.getContext(), context.target);
 }
 
+/// The `create_pipe` of which `buffer` is a stage, also one that loops carry.
+static Operation *getPipe(Value buffer) {
+  while (true) {
+    if (auto wait = buffer.getDefiningOp<WaitOp>())
+      return wait.getPipe().getDefiningOp();
+    auto argument = dyn_cast<BlockArgument>(buffer);
+    Operation *loop =
+        argument ? argument.getOwner()->getParentOp() : buffer.getDefiningOp();
+    auto loopLike = dyn_cast_if_present<LoopLikeOpInterface>(loop);
+    OpOperand *init = nullptr;
+    if (loopLike)
+      init = argument ? loopLike.getTiedLoopInit(argument)
+                      : loopLike.getTiedLoopInit(cast<OpResult>(buffer));
+    if (!init)
+      return nullptr;
+    buffer = init->get();
+  }
+}
+
 /// Functions that an instruction computes well enough; see docs/Numerics.md.
 static bool isApproximated(Operation *op) {
   return isa<math::Exp2Op, math::ExpOp, math::LogOp, math::TanhOp>(op) &&
@@ -307,14 +326,12 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
     else if (auto wait = dyn_cast<MmaWaitBeforeOp>(op))
       context.newerProducts[op] = countNewerProducts(op, wait.getPending());
     auto read = dyn_cast<ReadOp>(op);
-    auto stage = read ? read.getBuffer().getDefiningOp<WaitOp>() : WaitOp();
-    if (!stage)
-      return;
-    if (Operation *pipe = stage.getPipe().getDefiningOp())
+    if (Operation *pipe = read ? getPipe(read.getBuffer()) : nullptr)
       context.readByThreads.insert(pipe);
-    for (Operation *user : stage.getBuffer().getUsers())
-      if (isa<ReleaseOp>(user))
-        context.readByThreads.insert(user);
+  });
+  kernel.walk([&](ReleaseOp release) {
+    if (context.readByThreads.contains(getPipe(release.getBuffer())))
+      context.readByThreads.insert(release);
   });
 
   // The function goes to a module of its own, to which launches refer.

@@ -79,12 +79,6 @@ public:
   /// column, once `emitShared` has been called.
   bool yieldsByRow() const { return getYieldVariation() & ByRow; }
   bool yieldsByColumn() const { return getYieldVariation() & ByColumn; }
-  /// Whether `value` of the region differs from element to element of a row and
-  /// of a column.
-  bool differsByElement(Value value) const {
-    auto it = values.find(value);
-    return it != values.end() && it->second.varies == ByElement;
-  }
   /// Emits the rest and calls `use` with what the region yields for each
   /// register, or only for registers of the first row, or of the first column,
   /// where it is the same for all.

@@ -218,13 +218,6 @@ struct ScatterAddLowering : public KernelPattern<ScatterAddOp> {
     RegionEmitter emitter(rewriter, body, rows, columns);
     positions.setArguments(emitter, body.getArguments(), op);
     emitter.emitShared(/*maxLoads=*/1);
-    // Tables at head dimension 128 were wrong on an H200: additions of many
-    // pairs to few elements hold up some warps of a warpgroup for long.
-    if (llvm::any_of(body.getTerminator()->getOperands(), [&](Value index) {
-          return emitter.differsByElement(index);
-        }))
-      return op.emitOpError("at indices that are computed from both the query "
-                            "and the key has no form for GPUs yet");
     SmallVector<Value> values(adaptor.getTile());
     SmallVector<int64_t> shuffles;
     if (!emitter.yieldsByColumn()) {

@@ -150,22 +150,6 @@ attn_tile.kernel @store_of_wrong_blocks(%m: !attn_tile.tensor_map<2, 64x64xbf16>
 
 // -----
 
-attn_tile.kernel @scatter_add_table(%t: memref<64x16xf32>, %dest: memref<?xf32>, %n: index)
-    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
-  %c0 = arith.constant 0 : index
-  %x = attn_tile.load %t[%c0, %c0] unaligned : memref<64x16xf32> -> vector<64x16xf32>
-  // expected-error @below {{'attn_tile.scatter_add' op at indices that are computed from both the query and the key has no form for GPUs yet}}
-  // expected-error @below {{failed to legalize operation 'attn_tile.scatter_add' that was explicitly marked illegal}}
-  attn_tile.scatter_add %x into %dest at(%c0, %c0, %c0, %c0) lengths(%n, %n) : vector<64x16xf32> into memref<?xf32> {
-  ^bb0(%b: index, %h: index, %i: index, %j: index):
-    %d = arith.subi %i, %j : index
-    attn_tile.yield %d : index
-  }
-  attn_tile.return
-}
-
-// -----
-
 attn_tile.kernel @read_of_wrong_rows() attributes {layout = #attn_tile.row_blocks<warps = 4>} {
   %c0 = arith.constant 0 : index
   %p = attn_tile.create_pipe : !attn_tile.pipe<128x64xbf16, stages = 1>

@@ -676,6 +676,44 @@ attn_tile.kernel @row(%map: !attn_tile.tensor_map<2, 1x32xf32>, %out: memref<128
 
 // -----
 
+// So it is where a loop carries the stage to the step that releases it.
+
+// CHECK-LABEL: llvm.func @carried_row
+// CHECK:         %[[WARPS:.*]] = llvm.mlir.constant(8 : i32) : i32
+// CHECK-NEXT:    "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r" %{{.*}}, %[[WARPS]]
+// CHECK:         llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xf32>
+// CHECK:         llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xf32>
+// CHECK:         "bar.warp.sync 0xffffffff;"
+// CHECK:         %[[LANE:.*]] = llvm.mlir.constant(31 : i32) : i32
+// CHECK:         mbarrier.arrive.shared::cta.b64
+// CHECK:         "bar.warp.sync 0xffffffff;"
+// CHECK:         mbarrier.arrive.shared::cta.b64
+// CHECK-NOT:     mbarrier.arrive
+// CHECK:         llvm.return
+attn_tile.kernel @carried_row(%n: index, %out: memref<?x32xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 8>} {
+  %p = attn_tile.create_pipe at(1024) barriers(0) : !attn_tile.pipe<1x32xf32, stages = 2>
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  attn_tile.role consumer warpgroups(2) registers(240) {
+    %b0 = attn_tile.wait %p[%c0] : !attn_tile.pipe<1x32xf32, stages = 2>
+    %r0 = attn_tile.read %b0 : !attn_tile.buffer<1x32xf32> -> vector<1x32xf32>
+    %last:2 = scf.for %t = %c1 to %n step %c1 iter_args(%before = %b0, %r = %r0)
+        -> (!attn_tile.buffer<1x32xf32>, vector<1x32xf32>) {
+      %b = attn_tile.wait %p[%t] : !attn_tile.pipe<1x32xf32, stages = 2>
+      %next = attn_tile.read %b : !attn_tile.buffer<1x32xf32> -> vector<1x32xf32>
+      %x = vector.broadcast %r : vector<1x32xf32> to vector<128x32xf32>
+      attn_tile.store %x, %out[%t, %c0] : vector<128x32xf32>, memref<?x32xf32>
+      attn_tile.release %before : !attn_tile.buffer<1x32xf32>
+      scf.yield %b, %next : !attn_tile.buffer<1x32xf32>, vector<1x32xf32>
+    }
+    attn_tile.release %last#0 : !attn_tile.buffer<1x32xf32>
+  }
+  attn_tile.return
+}
+
+// -----
+
 // Tiles that threads read: four matrices of 16-bit values at once, whose rows the
 // swizzle moves, or pairs of f32 values of two rows. Blocks of f32 values have 32
 // columns.
@@ -921,6 +959,27 @@ attn_tile.kernel @scatter_elements(%t: memref<64x16xf32>, %dest: memref<?x?xf32>
   attn_tile.scatter_add %x into %dest at(%c0, %c0, %c0, %c0) lengths(%n, %n) : vector<64x16xf32> into memref<?x?xf32> {
   ^bb0(%b: index, %h: index, %i: index, %j: index):
     attn_tile.yield %i, %j : index, index
+  }
+  attn_tile.return
+}
+
+// -----
+
+// At a distance there are as many sums as registers, wherever they go.
+
+// CHECK-LABEL: llvm.func @scatter_table
+// CHECK-NOT:      nvvm.shfl.sync bfly
+// CHECK-COUNT-8:  llvm.inline_asm has_side_effects {{.*}}"@$0 red.global.add.f32 [$1{{.*}}], $2;"
+// CHECK-NOT:      red.global
+// CHECK:          llvm.return
+attn_tile.kernel @scatter_table(%t: memref<64x16xf32>, %dest: memref<?xf32>, %n: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %x = attn_tile.load %t[%c0, %c0] unaligned : memref<64x16xf32> -> vector<64x16xf32>
+  attn_tile.scatter_add %x into %dest at(%c0, %c0, %c0, %c0) lengths(%n, %n) : vector<64x16xf32> into memref<?xf32> {
+  ^bb0(%b: index, %h: index, %i: index, %j: index):
+    %d = arith.subi %i, %j : index
+    attn_tile.yield %d : index
   }
   attn_tile.return
 }

@@ -124,6 +124,19 @@ DISTANCE = """%d = arith.subi %j, %i : index
         %df = arith.sitofp %di : i32 to f32"""
 
 
+# Tables of distances: all of them, or those of at most TABLE_REACH, which many pairs share beyond.
+TABLE_SIZE, TABLE_REACH = 2048, 60
+AT_DISTANCE = f"""%middle = arith.constant {TABLE_SIZE // 2} : index
+        %d = arith.subi %j, %i : index
+        %at = arith.addi %d, %middle : index"""
+AT_REACH = f"""%low = arith.constant {-TABLE_REACH} : index
+        %high = arith.constant {TABLE_REACH} : index
+        %d = arith.subi %j, %i : index
+        %d0 = arith.maxsi %d, %low : index
+        %d1 = arith.minsi %d0, %high : index
+        %at = arith.subi %d1, %low : index"""
+
+
 @dataclass
 class Score:
     """A score change that reads a tensor, whose gradient is wanted, too."""
@@ -172,6 +185,18 @@ SCORES = {
         attn.accumulate %g into %sum[%h] : TYPE""",
         lambda s, c, b, h, i, j: s + c[h] * (j - i),
         size=0.02,
+    ),
+    "distances": Score(
+        lambda b, h, q, k: (h, TABLE_SIZE),
+        f"{AT_DISTANCE}\n        %x = tensor.extract %c[%h, %at] : TYPE\n        %r = arith.addf %s, %x : f32",
+        f"{AT_DISTANCE}\n        attn.accumulate %ds into %sum[%h, %at] : TYPE",
+        lambda s, c, b, h, i, j: s + c[h, j - i + TABLE_SIZE // 2],
+    ),
+    "table": Score(
+        lambda b, h, q, k: (h, 2 * TABLE_REACH + 1),
+        f"{AT_REACH}\n        %x = tensor.extract %c[%h, %at] : TYPE\n        %r = arith.addf %s, %x : f32",
+        f"{AT_REACH}\n        attn.accumulate %ds into %sum[%h, %at] : TYPE",
+        lambda s, c, b, h, i, j: s + c[h, (j - i).clamp(-TABLE_REACH, TABLE_REACH) + TABLE_REACH],
     ),
     "temperature": Score(
         lambda b, h, q, k: (h,),
@@ -387,11 +412,19 @@ VARIANTS = [
     Variant("d64_chosen_bias", 64, heads=(4, 2), mask="causal", score="bias"),
     Variant("d64_chosen_temperature", 64, dtype="f16", score="temperature", data="blocks16"),
     Variant("d192_chosen_slopes", 192, 128, heads=(4, 2), mask="causal", score="slopes"),
+    Variant("d64_chosen_distances", 64, score="distances"),
+    Variant("d64_chosen_table", 64, heads=(4, 2), mask="causal", score="table", dlse=True),
+    Variant("d128_chosen_distances", 128, heads=(4, 2), dtype="f16", score="distances"),
+    Variant("d128_chosen_table", 128, score="table"),
+    Variant("d256_chosen_bias", 256, score="bias"),
+    Variant("d256_chosen_slopes", 256, heads=(4, 2), mask="causal", score="slopes"),
+    Variant("d256_chosen_table", 256, dtype="f16", score="table"),
+    Variant("d256_chosen_temperature", 256, score="temperature", dlse=True),
 ]
 
 # Batch, queries and keys. Of the last one there are more work items than multiprocessors; NumPy takes too long to make its
 # decisions of dropout.
-MANY_ITEMS = (48, 200, 333)
+MANY_ITEMS = (64, 200, 333)
 SHAPES = [(1, 128, 128), (2, 200, 333), (1, 1, 128), (1, 192, 64), (1, 127, 129), (3, 65, 1), (1, 1000, 777), MANY_ITEMS]
 
 

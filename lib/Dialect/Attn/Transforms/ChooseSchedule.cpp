@@ -274,14 +274,6 @@ static LogicalResult verifyForGPU(AttentionGradOp op, StringRef target) {
     return op.emitOpError("gradient of the output on ")
            << target << " must have the element type of the query (expected "
            << element << ", found " << other << ")";
-  // With more work items than multiprocessors, some were wrong with more
-  // channels (docs/Gradients.md).
-  constexpr int64_t maxHeadDimCaptures = 192;
-  int64_t headDim = std::max(op.getQueryHeadDim(), op.getValueHeadDim());
-  if (!op.getDcaptures().empty() && headDim > maxHeadDimCaptures)
-    return op.emitOpError("with gradients of captured arrays on ")
-           << target << " must have head dimensions of at most "
-           << maxHeadDimCaptures << " (was " << headDim << ")";
   return success();
 }
 

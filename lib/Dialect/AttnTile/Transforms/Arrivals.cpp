@@ -26,7 +26,8 @@ static bool takesRegisters(Operation *op) {
 /// Whether all elements of the operand `operand` have a part in the result of
 /// `op`.
 static bool usesWhole(Operation *op, Value operand) {
-  if (op->getNumResults() != 1 || (op->getNumRegions() != 0 && !isa<MapOp>(op)))
+  if (op->getNumResults() != 1 ||
+      (op->getNumRegions() != 0 && !isa<MapOp, MaskOp>(op)))
     return false;
   auto type = dyn_cast<VectorType>(operand.getType());
   auto result = dyn_cast<VectorType>(op->getResult(0).getType());

@@ -421,10 +421,20 @@ static LogicalResult shareOperand(vector::ContractionOp product,
   return success();
 }
 
-/// Puts `load`, of a tile that threads read, through `pipe`. Its stage is
-/// released behind the read, or in a kernel that adds to arrays in memory when
-/// all of it has come to registers: loads wait behind additions, so that the
-/// next tile could be there before them.
+/// Where to release what `read` reads: where all of it has come to registers.
+/// It may be on its way long after the read, behind additions in memory for
+/// one. Loops may wait for the same stage.
+static Operation *getReleasePoint(ReadOp read) {
+  if (Operation *arrival = getArrival(read))
+    return arrival->getNextNode();
+  Operation *point = read->getNextNode();
+  while (!isa<LoopLikeOpInterface>(point) &&
+         !point->hasTrait<OpTrait::IsTerminator>())
+    point = point->getNextNode();
+  return point;
+}
+
+/// Puts `load`, of a tile that threads read, through `pipe`.
 static void stageRead(LoadOp load, Value pipe) {
   Location loc = load.getLoc();
   WaitOp stage = stageLoad(load, pipe);
@@ -434,15 +444,7 @@ static void stageRead(LoadOp load, Value pipe) {
                              stage.getBuffer());
   load.getResult().replaceAllUsesWith(read.getTile());
   load.erase();
-  bool adds = read->getParentOfType<KernelOp>()
-                  .walk([](ScatterAddOp) { return WalkResult::interrupt(); })
-                  .wasInterrupted();
-  if (adds) {
-    if (Operation *arrival = getArrival(read))
-      builder.setInsertionPointAfter(arrival);
-    else
-      builder.setInsertionPoint(read->getBlock()->getTerminator());
-  }
+  builder.setInsertionPoint(getReleasePoint(read));
   ReleaseOp::create(builder, loc, stage.getBuffer());
 }
 

@@ -12,6 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Arrivals.h"
 #include "LoopChains.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
@@ -71,8 +72,8 @@ private:
   bool addsRegisters(const Part &part) const;
   /// Issues `op`, after those operations of its stage that it needs.
   void issue(Operation *op);
-  /// Issues the wait for a product, and then the releases of the stages that it
-  /// was the last one to read.
+  /// Issues the wait for a product, and then the releases of the stages that
+  /// all who read them have read by then.
   void issueWait(MmaStartOp start);
   void issueReleases();
 
@@ -134,6 +135,8 @@ void StepSchedule::issueReleases() {
         release.getBuffer().getUsers(), [&](Operation *user) -> bool {
           if (auto start = dyn_cast<MmaStartOp>(user))
             user = getWait(start);
+          else if (auto read = dyn_cast<ReadOp>(user))
+            user = getArrival(read);
           // What was done early was done in the step before.
           return user == release || issued.contains(user) ||
                  (early.contains(user) && !early.contains(release));
@@ -230,12 +233,6 @@ void StepSchedule::beginEarly() {
        llvm::concat<Operation *const>(part.exponentials, part.decisions))
     collectSlice(op, body, slice, inputs);
   early.insert(slice.begin(), slice.end());
-  // Rows that only these read are given back with them.
-  for (auto release : body->getOps<ReleaseOp>())
-    if (llvm::all_of(release.getBuffer().getUsers(), [&](Operation *user) {
-          return user == release || (isa<ReadOp>(user) && early.contains(user));
-        }))
-      early.insert(release);
 }
 
 LogicalResult StepSchedule::build(StringRef &reason) {

@@ -206,8 +206,9 @@ attn_tile.kernel @share(%key: memref<?x128xf16>, %query: memref<?x128xf16>, %out
   attn_tile.return
 }
 
-// A row beside the tiles is staged, too, and read where it is used. A shared
-// tile that is made of columns of others is shared as these, in one stage.
+// A row beside the tiles is staged, too, and read where it is used; its stage is
+// released when what is computed of all of it has been shared. A shared tile that is
+// made of columns of others is shared as these, in one stage.
 
 // CHECK-LABEL: attn_tile.kernel @rows_and_columns
 // CHECK:         %[[ROWS:.*]] = attn_tile.create_pipe : <1x16xf32, stages = 2>
@@ -216,9 +217,10 @@ attn_tile.kernel @share(%key: memref<?x128xf16>, %query: memref<?x128xf16>, %out
 // CHECK:           attn_tile.acquire %[[ROWS]][%[[T]]]
 // CHECK:           %[[R:.*]] = attn_tile.wait %[[ROWS]][%[[T]]]
 // CHECK-NEXT:      attn_tile.read %[[R]] : <1x16xf32> -> vector<1x16xf32>
-// CHECK-NEXT:      attn_tile.release %[[R]]
+// CHECK-NOT:       attn_tile.release %[[R]]
 // CHECK:           %[[HALF:.*]] = arith.divui %[[T]], %{{.*}} : index
 // CHECK-NEXT:      attn_tile.share %[[P:.*]] in %[[SHARED]][%[[HALF]]] : vector<64x16xf16>
+// CHECK-NEXT:      attn_tile.release %[[R]]
 // CHECK-NEXT:      %[[B:.*]] = attn_tile.share %[[P]] in %[[SHARED]][%[[HALF]]] from(16) : vector<64x16xf16>
 // CHECK-NEXT:      attn_tile.mma_start %{{.*}}, %[[B]] transpose_lhs
 attn_tile.kernel @rows_and_columns(%key: memref<?x128xf16>, %query: memref<?x128xf16>, %row: memref<?x?xf32>,
@@ -250,8 +252,7 @@ attn_tile.kernel @rows_and_columns(%key: memref<?x128xf16>, %query: memref<?x128
   attn_tile.return
 }
 
-// Where a kernel adds to arrays in memory, loads of the row wait behind additions: its
-// stage is released when what is computed of all of it has been shared.
+// Loads of the row may wait behind additions to arrays in memory.
 
 // CHECK-LABEL: attn_tile.kernel @rows_behind_additions
 // CHECK:         %[[ROWS:.*]] = attn_tile.create_pipe : <1x16xf32, stages = 2>
@@ -347,7 +348,9 @@ attn_tile.kernel @scarce(%a: memref<?x128xf16>, %b: memref<?x64xf16>, %once: mem
 #result = affine_map<(m, n, k) -> (m, n)>
 
 // Tiles that maps read share a pipe, too, and are read before the wait for the
-// product that is changed; without stages for them they are loaded as they were.
+// product that is changed; without stages for them they are loaded as they were. Their
+// stages are released behind a reduction of the result, or before a loop that may wait
+// for them.
 
 // CHECK-LABEL:  attn_tile.kernel @mapped
 // CHECK-COUNT-2:  attn_tile.load
@@ -355,20 +358,26 @@ attn_tile.kernel @scarce(%a: memref<?x128xf16>, %b: memref<?x64xf16>, %once: mem
 // SCORES:         %[[PIPE:.*]] = attn_tile.create_pipe : <64x16xbf16, stages = 1>
 // SCORES-NOT:     attn_tile.create_pipe : <64x16xbf16
 // SCORES:         attn_tile.acquire %[[PIPE]]
-// SCORES:         attn_tile.wait %[[PIPE]]
-// SCORES:         scf.for %[[T:.*]] =
+// SCORES:         %[[B0:.*]] = attn_tile.wait %[[PIPE]]
+// SCORES:         attn_tile.map
+// SCORES:         attn_tile.release %[[B0]]
+// SCORES-NEXT:    scf.for %[[T:.*]] =
 // SCORES:           %[[START:.*]] = attn_tile.mma_start
 // SCORES:           %[[A:.*]] = attn_tile.acquire %[[PIPE]][%[[T]]]
 // SCORES-NEXT:      attn_tile.copy %{{.*}} to %[[A]]
 // SCORES-NEXT:      attn_tile.commit %[[A]]
 // SCORES-NEXT:      %[[B:.*]] = attn_tile.wait %[[PIPE]][%[[T]]]
 // SCORES-NEXT:      %[[TILE:.*]] = attn_tile.read %[[B]] : <64x16xbf16> -> vector<64x16xbf16>
-// SCORES-NEXT:      attn_tile.release %[[B]]
 // SCORES-NEXT:      %[[S:.*]] = attn_tile.mma_wait %[[START]]
 // SCORES:           attn_tile.map %[[S]] at({{.*}} with(%[[TILE]] :
-attn_tile.kernel @mapped(%q: vector<64x32xbf16>, %key: memref<?x32xbf16>, %bias: memref<?x?xbf16>, %n: index) {
+// SCORES:           attn_tile.mask
+// SCORES-NEXT:      vector.multi_reduction
+// SCORES-NEXT:      attn_tile.release %[[B]]
+attn_tile.kernel @mapped(%q: vector<64x32xbf16>, %key: memref<?x32xbf16>, %bias: memref<?x?xbf16>, %n: index,
+                         %maxima: memref<?xf32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
+  %least = arith.constant dense<0xFF800000> : vector<64xf32>
   %zeros = arith.constant dense<0.0> : vector<64x16xf32>
   %k0 = attn_tile.load %key[%c0, %c0] stream(%c0 of %n) : memref<?x32xbf16> -> vector<16x32xbf16>
   %s0 = vector.contract {indexing_maps = [#rows, #keys, #result],
@@ -391,6 +400,9 @@ attn_tile.kernel @mapped(%q: vector<64x32xbf16>, %key: memref<?x32xbf16>, %bias:
       %z = arith.extf %y : bf16 to f32
       attn_tile.yield %z : f32
     }
+    %m = attn_tile.mask %r at(%c0, %c0, %c0, %t) lengths(%n, %n) : vector<64x16xf32>
+    %max = vector.multi_reduction <maxnumf>, %m, %least [1] : vector<64x16xf32> to vector<64xf32>
+    attn_tile.store %max, %maxima[%t] : vector<64xf32>, memref<?xf32>
   }
   attn_tile.return
 }

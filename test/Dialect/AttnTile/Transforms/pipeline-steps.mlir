@@ -21,7 +21,7 @@
 // CHECK-NEXT:      %[[R0:.*]] = attn_tile.mma_wait %[[S0]]
 // CHECK:           attn_tile.read
 // CHECK:           %[[P0:.*]] = math.exp2
-// CHECK-NEXT:      attn_tile.release
+// CHECK-NOT:       attn_tile.release
 // CHECK:           %[[LOOP:.*]]:{{.*}} = scf.for {{.*}}iter_args(%[[DK:[^ ]+]] = %{{[^ ]+}}, %[[DV:[^ ]+]] = %{{[^ ]+}}, {{.*}}%[[P:[^ ]+]] = %[[P0]],
 //
 // The products of this step and, between them, those of the next one.
@@ -32,7 +32,8 @@
 // CHECK-NEXT:        %[[DST:.*]] = arith.truncf %[[DS]]
 // CHECK-NEXT:        %[[SHARED:.*]] = attn_tile.share %[[DST]]
 // CHECK-NEXT:        %[[DVR:.*]] = attn_tile.mma_wait %[[DV1]]
-// CHECK-NEXT:        attn_tile.release
+// CHECK-NEXT:        attn_tile.release %{{.*}} : <1x64xf32>
+// CHECK-NEXT:        attn_tile.release %{{.*}} : <64x64xbf16>
 // CHECK-NEXT:        %[[DQ:.*]] = attn_tile.mma_start %[[K]], %[[SHARED]] transpose_lhs
 // CHECK:             %[[Q1:.*]] = attn_tile.wait %[[QP]]
 // CHECK-NEXT:        %[[S1:.*]] = attn_tile.mma_start %[[K]], %[[Q1]] transpose_rhs

@@ -238,11 +238,10 @@ def AttnTileCreatePipesPass
 
     Each product starts where it was and is waited for before the first use of
     its result, in the order of the starts; a stage is released after the last
-    product that reads it has been waited for, and one that threads read after the
-    read. In a kernel that adds to arrays (`scatter_add`) loads wait behind additions:
-    there such a stage is released after the first operation that cannot begin before
-    all of it is in registers, which is one that hands what is computed of it to a
-    product, to workgroup memory or to other threads, or else at the end of the block:
+    product that reads it has been waited for. One that threads read is released after
+    the first operation that cannot begin before all of it is in registers, which is one
+    that hands what is computed of it to a product, to workgroup memory or to other
+    threads, or else before the next loop or at the end of the block:
 
     ```mlir
     %k = attn_tile.load %key[%j, %c0] stream(%t of %n)
