@@ -76,7 +76,7 @@ public:
                  BufferType type, Value firstRow,
                  const ThreadPosition &position) const override;
   void emitRelease(OpBuilder &builder, Location loc, const StagedTile &stage,
-                   bool byThreads,
+                   bool byThreads, ValueRange after,
                    const ThreadPosition &position) const override;
   FailureOr<SmallVector<Value>>
   emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op, ValueRange lhs,
@@ -382,7 +382,7 @@ void SM80Target::emitClear(OpBuilder &builder, Location loc,
 }
 
 void SM80Target::emitRelease(OpBuilder &builder, Location loc,
-                             const StagedTile &stage, bool,
+                             const StagedTile &stage, bool, ValueRange,
                              const ThreadPosition &) const {
   // One arrival for each warp, behind a barrier of the warp, would do and is
   // not faster; racecheck does not see that it orders what the other threads

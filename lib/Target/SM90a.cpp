@@ -77,7 +77,7 @@ public:
   emitRead(OpBuilder &builder, attn_tile::ReadOp op, const StagedTile &stage,
            const ThreadPosition &position) const override;
   void emitRelease(OpBuilder &builder, Location loc, const StagedTile &stage,
-                   bool byThreads,
+                   bool byThreads, ValueRange after,
                    const ThreadPosition &position) const override;
   LogicalResult emitShare(OpBuilder &builder, attn_tile::ShareOp op,
                           ValueRange tile, const StagedTile &stage,
@@ -302,19 +302,31 @@ void SM90aTarget::emitClear(OpBuilder &builder, Location loc,
 
 void SM90aTarget::emitRelease(OpBuilder &builder, Location loc,
                               const StagedTile &stage, bool byThreads,
+                              ValueRange after,
                               const ThreadPosition &position) const {
   int64_t threads = getReleasingThreads(byThreads);
   if (byThreads)
     ptx::emit(builder, loc, "bar.warp.sync 0xffffffff;", "~{memory}");
   Value number = arith::AndIOp::create(
       builder, loc, position.thread, ptx::constant(builder, loc, threads - 1));
+  // The assembler moves arrivals before arithmetic, also before exchanges
+  // between threads, but not before comparisons with a NaN that no instruction
+  // makes.
+  std::string code = "{\n"
+                     ".reg .pred first;\n"
+                     "setp.eq.s32 first, $1, 0;\n";
+  std::string constraints = "r,r,";
+  for (size_t i = 0; i < after.size(); ++i) {
+    code += "setp.ne.and.b32 first, $" + std::to_string(2 + i) +
+            ", 0x7fffabcd, first;\n";
+    constraints += "f,";
+  }
+  SmallVector<Value> operands = {stage.empty, number};
+  llvm::append_range(operands, after);
   ptx::emit(builder, loc,
-            "{\n"
-            ".reg .pred first;\n"
-            "setp.eq.s32 first, $1, 0;\n"
-            "@first mbarrier.arrive.shared::cta.b64 _, [$0];\n"
-            "}",
-            "r,r,~{memory}", {stage.empty, number});
+            code + "@first mbarrier.arrive.shared::cta.b64 _, [$0];\n"
+                   "}",
+            constraints + "~{memory}", operands);
 }
 
 /// Named barrier of the threads that share tiles, after those of turns.

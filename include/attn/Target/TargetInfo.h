@@ -125,9 +125,11 @@ public:
                          const StagedTile &stage, attn_tile::BufferType type,
                          Value firstRow,
                          const ThreadPosition &position) const = 0;
-  /// Gives the stage back, which threads have read themselves or products.
+  /// Gives the stage back, which threads have read themselves or products, once
+  /// the f32 registers `after` have been computed.
   virtual void emitRelease(OpBuilder &builder, Location loc,
                            const StagedTile &stage, bool byThreads,
+                           ValueRange after,
                            const ThreadPosition &position) const = 0;
 
   //===--------------------------------------------------------------------===//

@@ -257,7 +257,8 @@ struct ReleaseLowering : public KernelPattern<ReleaseOp> {
                   ConversionPatternRewriter &rewriter) const override {
     context.target.emitRelease(
         rewriter, op.getLoc(), getStagedTile(adaptor.getBuffer()),
-        context.readByThreads.contains(op), context.getPosition(rewriter, op));
+        context.readByThreads.contains(op), adaptor.getAfter(),
+        context.getPosition(rewriter, op));
     rewriter.eraseOp(op);
     return success();
   }

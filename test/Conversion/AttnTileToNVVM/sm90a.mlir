@@ -716,7 +716,7 @@ attn_tile.kernel @carried_row(%n: index, %out: memref<?x32xf32>)
 
 // Tiles that threads read: four matrices of 16-bit values at once, whose rows the
 // swizzle moves, or pairs of f32 values of two rows. Blocks of f32 values have 32
-// columns.
+// columns. The arrival depends on what it comes after, two rows of each thread.
 
 // CHECK-LABEL: llvm.func @tiles
 // CHECK:         %[[WARPS:.*]] = llvm.mlir.constant(8 : i32) : i32
@@ -738,7 +738,9 @@ attn_tile.kernel @carried_row(%n: index, %out: memref<?x32xf32>)
 // CHECK:         "ld.shared.v2.f32 {$0, $1}, [$2 + 17408];"
 // CHECK-COUNT-2: "ld.shared.v2.f32
 // CHECK-NOT:     "ld.shared.v2.f32
+// CHECK-COUNT-4: nvvm.shfl.sync bfly
 // CHECK:         "bar.warp.sync 0xffffffff;"
+// CHECK:         setp.eq.s32 first, $1, 0;\0Asetp.ne.and.b32 first, $2, 0x7fffabcd, first;\0Asetp.ne.and.b32 first, $3, 0x7fffabcd, first;\0A@first mbarrier.arrive.shared::cta.b64 _, [$0];{{.*}}"r,r,f,f,~{memory}"
 attn_tile.kernel @tiles(%map0: !attn_tile.tensor_map<2, 128x64xbf16>, %map1: !attn_tile.tensor_map<2, 128x32xf32>,
                         %out0: memref<128x80xbf16>, %out1: memref<128x48xf32>)
     attributes {layout = #attn_tile.row_blocks<warps = 8>} {
@@ -760,7 +762,9 @@ attn_tile.kernel @tiles(%map0: !attn_tile.tensor_map<2, 128x64xbf16>, %map1: !at
     attn_tile.store %r0, %out0[%c0, %c0] : vector<128x80xbf16>, memref<128x80xbf16>
     %b1 = attn_tile.wait %p1[%c0] : !attn_tile.pipe<128x48xf32, stages = 1>
     %r1 = attn_tile.read %b1 : !attn_tile.buffer<128x48xf32> -> vector<128x48xf32>
-    attn_tile.release %b1 : !attn_tile.buffer<128x48xf32>
+    %least = arith.constant dense<0xFF800000> : vector<128xf32>
+    %max = vector.multi_reduction <maxnumf>, %r1, %least [1] : vector<128x48xf32> to vector<128xf32>
+    attn_tile.release %b1 after(%max : vector<128xf32>) : !attn_tile.buffer<128x48xf32>
     attn_tile.store %r1, %out1[%c0, %c0] : vector<128x48xf32>, memref<128x48xf32>
   }
   attn_tile.return

@@ -539,6 +539,21 @@ attn_tile.kernel @sequences(%a: memref<?x16xf16>, %i: index, %n: index) {
   attn_tile.return
 }
 
+// What all that was read has a part in orders the release.
+// CHECK-LABEL: attn_tile.kernel @release_after(
+// CHECK:         %[[B:.*]] = attn_tile.wait
+// CHECK-NEXT:    %[[T:.*]] = attn_tile.read %[[B]]
+// CHECK-NEXT:    %[[M:.*]] = vector.multi_reduction <maxnumf>, %[[T]]
+// CHECK-NEXT:    attn_tile.release %[[B]] after(%[[M]] : vector<64xf32>) : <64x32xf32>
+attn_tile.kernel @release_after(%i: index, %least: vector<64xf32>) {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x32xf32, stages = 1>
+  %b = attn_tile.wait %p[%i] : !attn_tile.pipe<64x32xf32, stages = 1>
+  %t = attn_tile.read %b : !attn_tile.buffer<64x32xf32> -> vector<64x32xf32>
+  %m = vector.multi_reduction <maxnumf>, %t, %least [1] : vector<64x32xf32> to vector<64xf32>
+  attn_tile.release %b after(%m : vector<64xf32>) : !attn_tile.buffer<64x32xf32>
+  attn_tile.return
+}
+
 // CHECK-LABEL: func @listed_tiles(
 // CHECK: attn_tile.key_tiles at(%[[I:.*]], %[[I]]) queries(%[[I]], 64) keys(64) lengths(%[[I]], %[[I]]) listed(%{{.*}}[%[[I]], %[[I]], %[[I]]] : memref<?x1x?x?xi32>)
 func.func @listed_tiles(%i: index, %list: memref<?x1x?x?xi32>) {

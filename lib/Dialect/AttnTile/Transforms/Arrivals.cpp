@@ -20,7 +20,11 @@ using namespace mlir::attn_tile;
 /// instructions, other threads. Arithmetic may be put off behind a release, as
 /// nothing orders the two.
 static bool takesRegisters(Operation *op) {
-  return isa<MmaStartOp, ShareOp, PackOp, vector::MultiDimReductionOp>(op);
+  if (auto reduction = dyn_cast<vector::MultiDimReductionOp>(op))
+    return reduction.getSourceVectorType().getRank() == 2 &&
+           isa<VectorType>(reduction.getType()) &&
+           getElementTypeOrSelf(reduction.getType()).isF32();
+  return isa<MmaStartOp, ShareOp, PackOp>(op);
 }
 
 /// Whether all elements of the operand `operand` have a part in the result of

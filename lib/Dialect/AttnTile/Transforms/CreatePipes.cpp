@@ -421,17 +421,23 @@ static LogicalResult shareOperand(vector::ContractionOp product,
   return success();
 }
 
-/// Where to release what `read` reads: where all of it has come to registers.
-/// It may be on its way long after the read, behind additions in memory for
-/// one. Loops may wait for the same stage.
-static Operation *getReleasePoint(ReadOp read) {
-  if (Operation *arrival = getArrival(read))
-    return arrival->getNextNode();
+/// Releases what `read` reads where all of it has come to registers. It may be
+/// on its way long after the read, behind additions in memory for one.
+static void releaseRead(OpBuilder &builder, ReadOp read) {
+  if (Operation *arrival = getArrival(read)) {
+    builder.setInsertionPointAfter(arrival);
+    auto reduction = dyn_cast<vector::MultiDimReductionOp>(arrival);
+    ReleaseOp::create(builder, read.getLoc(), read.getBuffer(),
+                      reduction ? reduction.getResult() : Value());
+    return;
+  }
+  // Loops may wait for the same stage.
   Operation *point = read->getNextNode();
   while (!isa<LoopLikeOpInterface>(point) &&
          !point->hasTrait<OpTrait::IsTerminator>())
     point = point->getNextNode();
-  return point;
+  builder.setInsertionPoint(point);
+  ReleaseOp::create(builder, read.getLoc(), read.getBuffer());
 }
 
 /// Puts `load`, of a tile that threads read, through `pipe`.
@@ -444,8 +450,7 @@ static void stageRead(LoadOp load, Value pipe) {
                              stage.getBuffer());
   load.getResult().replaceAllUsesWith(read.getTile());
   load.erase();
-  builder.setInsertionPoint(getReleasePoint(read));
-  ReleaseOp::create(builder, loc, stage.getBuffer());
+  releaseRead(builder, read);
 }
 
 /// Puts `loads`, of tiles that threads read, through a pipe of their own.

@@ -70,7 +70,7 @@ func.func @wide_dropped(%q: tensor<1x2x?x128xbf16>, %lse: tensor<1x2x?xf32>, %bi
 
 // Gradients of keys and of values are added up in kernels of their own.
 // GPU-LABEL: @widest
-// GPU:       keys = #attn_tile.key_stationary<
+// GPU:       keys = #attn_tile.key_stationary<query_tile = 48, key_tile = 128, stages = 2, consumers = 2>, queries = {{.*}}, values = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>
 func.func @widest(%q: tensor<1x2x?x256xbf16>, %lse: tensor<1x2x?xf32>, %bias: tensor<2xf32>)
     -> (tensor<1x2x?x256xbf16>, tensor<1x2x?x256xbf16>, tensor<1x2x?x256xbf16>, tensor<2xf32>) {
   %r:4 = attn.attention_grad

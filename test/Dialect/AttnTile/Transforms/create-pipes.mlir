@@ -371,8 +371,8 @@ attn_tile.kernel @scarce(%a: memref<?x128xf16>, %b: memref<?x64xf16>, %once: mem
 // SCORES-NEXT:      %[[S:.*]] = attn_tile.mma_wait %[[START]]
 // SCORES:           attn_tile.map %[[S]] at({{.*}} with(%[[TILE]] :
 // SCORES:           attn_tile.mask
-// SCORES-NEXT:      vector.multi_reduction
-// SCORES-NEXT:      attn_tile.release %[[B]]
+// SCORES-NEXT:      %[[MAX:.*]] = vector.multi_reduction
+// SCORES-NEXT:      attn_tile.release %[[B]] after(%[[MAX]] : vector<64xf32>)
 attn_tile.kernel @mapped(%q: vector<64x32xbf16>, %key: memref<?x32xbf16>, %bias: memref<?x?xbf16>, %n: index,
                          %maxima: memref<?xf32>) {
   %c0 = arith.constant 0 : index

@@ -1094,15 +1094,27 @@ def AttnTile_ReleaseOp : AttnTile_Op<"release", [
     MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "marks a stage empty";
   let description = [{
-    Products that read the buffer must have been waited for; threads that read
-    it themselves must have read it.
+    Products that read the buffer must have been waited for; what threads read
+    themselves must be in their registers. Values of rows that are computed of all
+    that was read, `after` which the stage is released, see to that, where no
+    product or shared tile before does: nothing else orders arithmetic and a
+    release.
 
     ```mlir
     attn_tile.release %b : !attn_tile.buffer<64x128xbf16>
+    attn_tile.release %c after(%max : vector<64xf32>)
+        : !attn_tile.buffer<64x128xbf16>
     ```
   }];
-  let arguments = (ins AttnTile_BufferType:$buffer);
-  let assemblyFormat = "$buffer attr-dict `:` type($buffer)";
+  let arguments = (ins AttnTile_BufferType:$buffer,
+                       Optional<VectorOfRankAndType<[1], [F32]>>:$after);
+  let builders = [OpBuilder<(ins "::mlir::Value":$buffer), [{
+    build($_builder, $_state, buffer, /*after=*/::mlir::Value());
+  }]>];
+  let assemblyFormat = [{
+    $buffer (`after` `(` $after^ `:` type($after) `)`)? attr-dict
+    `:` type($buffer)
+  }];
 }
 
 def AttnTile_ShareOp : AttnTile_Op<"share", [

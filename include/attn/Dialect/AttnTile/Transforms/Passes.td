@@ -241,7 +241,8 @@ def AttnTileCreatePipesPass
     product that reads it has been waited for. One that threads read is released after
     the first operation that cannot begin before all of it is in registers, which is one
     that hands what is computed of it to a product, to workgroup memory or to other
-    threads, or else before the next loop or at the end of the block:
+    threads (a reduction, whose result the release names), or else before the next loop
+    or at the end of the block:
 
     ```mlir
     %k = attn_tile.load %key[%j, %c0] stream(%t of %n)
