@@ -623,6 +623,22 @@ attn_tile.kernel @pipe_type() {
 
 // -----
 
+attn_tile.kernel @pipe_of_other_cluster() attributes {cluster = 4 : i64} {
+  // expected-error @below {{'attn_tile.create_pipe' op pipe must be of one group or of the clusters of the kernel (expected 4, was 2)}}
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2, cluster = 2>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @pipe_without_cluster() {
+  // expected-error @below {{'attn_tile.create_pipe' op pipe must be of one group or of the clusters of the kernel (expected 1, was 2)}}
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2, cluster = 2>
+  attn_tile.return
+}
+
+// -----
+
 attn_tile.kernel @acquired_type(%p: !attn_tile.pipe<64x64xbf16, stages = 2>, %t: index) {
   // expected-error @below {{'attn_tile.acquire' op failed to verify that buffer is one stage of the pipe}}
   %a = "attn_tile.acquire"(%p, %t) : (!attn_tile.pipe<64x64xbf16, stages = 2>, index) -> !attn_tile.buffer<64x32xbf16>

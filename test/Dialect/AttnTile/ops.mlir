@@ -94,6 +94,21 @@ attn_tile.kernel @programs() {
   attn_tile.return
 }
 
+// CHECK-LABEL: attn_tile.kernel @clusters() attributes {cluster = 2 : i64} {
+// CHECK-NEXT:    %cluster = attn_tile.cluster_id
+// CHECK-NEXT:    %clusters = attn_tile.num_clusters
+// CHECK-NEXT:    %rank = attn_tile.cluster_rank
+// CHECK-NEXT:    attn_tile.create_pipe : <64x64xbf16, stages = 2, cluster = 2>
+// CHECK-NEXT:    attn_tile.create_pipe : <64x64xbf16, stages = 2>
+attn_tile.kernel @clusters() attributes {cluster = 2} {
+  %0 = attn_tile.cluster_id
+  %1 = attn_tile.num_clusters
+  %2 = attn_tile.cluster_rank
+  %3 = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2, cluster = 2>
+  %4 = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
+  attn_tile.return
+}
+
 //===----------------------------------------------------------------------===//
 // Tiles and memory
 //===----------------------------------------------------------------------===//

@@ -15,6 +15,16 @@ func.func private @pipes(!attn_tile.pipe<176x128xbf16, stages = 2>,
 
 // -----
 
+// CHECK-LABEL: func private @clusters(
+// CHECK-SAME:    !attn_tile.pipe<176x128xbf16, stages = 2, cluster = 2>, !attn_tile.buffer<176x128xbf16, cluster = 2>,
+// CHECK-SAME:    !attn_tile.pipe<16x8xf32, stages = 1>, !attn_tile.buffer<16x8xf32>)
+func.func private @clusters(!attn_tile.pipe<176x128xbf16, stages = 2, cluster = 2>,
+                            !attn_tile.buffer<176x128xbf16, cluster = 2>,
+                            !attn_tile.pipe<16x8xf32, stages = 1, cluster = 1>,
+                            !attn_tile.buffer<16x8xf32, cluster = 1>)
+
+// -----
+
 // CHECK-LABEL: func private @pending(
 // CHECK-SAME:    !attn_tile.pending<vector<128x176xf32>>)
 func.func private @pending(!attn_tile.pending<vector<128x176xf32>>)
@@ -70,6 +80,16 @@ func.func private @stages(!attn_tile.pipe<64x64xbf16, stages = 0>)
 
 // expected-error @below {{'stages' must be positive (was -1)}}
 func.func private @negative_stages(!attn_tile.pipe<64x64xbf16, stages = -1>)
+
+// -----
+
+// expected-error @below {{'cluster' must be positive and divide the rows of a staged tile (was 0)}}
+func.func private @no_cluster(!attn_tile.pipe<64x64xbf16, stages = 1, cluster = 0>)
+
+// -----
+
+// expected-error @below {{'cluster' must be positive and divide the rows of a staged tile (was 3)}}
+func.func private @parts_of_rows(!attn_tile.buffer<64x64xbf16, cluster = 3>)
 
 // -----
 

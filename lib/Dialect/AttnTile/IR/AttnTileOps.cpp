@@ -157,6 +157,18 @@ static bool isCarried(Value value) {
   });
 }
 
+/// Checks that the groups that share the tiles of `pipe` are those of a cluster
+/// of the kernel.
+static LogicalResult verifyClusterOf(CreatePipeOp pipe) {
+  int64_t cluster = pipe.getPipe().getType().getCluster();
+  auto kernel = pipe->getParentOfType<KernelOp>();
+  if (cluster == 1 || cluster == kernel.getClusterSize())
+    return success();
+  return pipe.emitOpError("pipe must be of one group or of the clusters of the "
+                          "kernel (expected ")
+         << kernel.getClusterSize() << ", was " << cluster << ")";
+}
+
 LogicalResult KernelOp::verifyRegions() {
   WalkResult result = getBody().walk([](Operation *op) -> WalkResult {
     if (auto acquire = dyn_cast<AcquireOp>(op))
@@ -166,6 +178,8 @@ LogicalResult KernelOp::verifyRegions() {
       return verifyGivenUp<ReleaseOp>(op, wait.getBuffer(), "release");
     if (isa<AwaitTurnOp, PassTurnOp>(op) && !op->getParentOfType<RoleOp>())
       return op->emitOpError("must be inside of a role");
+    if (auto pipe = dyn_cast<CreatePipeOp>(op))
+      return verifyClusterOf(pipe);
     return WalkResult::advance();
   });
   return failure(result.wasInterrupted());
@@ -223,6 +237,18 @@ void ProgramIdOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
 void NumProgramsOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getResult(),
           (Twine("programs_") + Twine(dimensionNames[getDim()])).str());
+}
+
+void ClusterIdOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getResult(), "cluster");
+}
+
+void NumClustersOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getResult(), "clusters");
+}
+
+void ClusterRankOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getResult(), "rank");
 }
 
 void KeyTilesOp::getAsmResultNames(OpAsmSetValueNameFn setName) {

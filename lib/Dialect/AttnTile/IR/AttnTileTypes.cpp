@@ -46,24 +46,29 @@ void AttnTileDialect::registerTypes() {
 
 static LogicalResult
 verifyStagedTile(function_ref<InFlightDiagnostic()> emitError,
-                 ArrayRef<int64_t> shape, Type elementType) {
+                 ArrayRef<int64_t> shape, Type elementType, int64_t cluster) {
   if (shape.size() != 2 || shape[0] <= 0 || shape[1] <= 0)
     return emitError() << "staged tiles must have two positive dimensions";
   if (!elementType.isIntOrFloat())
     return emitError() << "staged tiles must hold integers or floats (was "
                        << elementType << ")";
+  if (cluster <= 0 || shape[0] % cluster != 0)
+    return emitError() << "'cluster' must be positive and divide the rows of a "
+                          "staged tile (was "
+                       << cluster << ")";
   return success();
 }
 
 LogicalResult BufferType::verify(function_ref<InFlightDiagnostic()> emitError,
-                                 ArrayRef<int64_t> shape, Type elementType) {
-  return verifyStagedTile(emitError, shape, elementType);
+                                 ArrayRef<int64_t> shape, Type elementType,
+                                 int64_t cluster) {
+  return verifyStagedTile(emitError, shape, elementType, cluster);
 }
 
 LogicalResult PipeType::verify(function_ref<InFlightDiagnostic()> emitError,
                                ArrayRef<int64_t> shape, Type elementType,
-                               int64_t stages) {
-  if (failed(verifyStagedTile(emitError, shape, elementType)))
+                               int64_t stages, int64_t cluster) {
+  if (failed(verifyStagedTile(emitError, shape, elementType, cluster)))
     return failure();
   if (stages <= 0)
     return emitError() << "'stages' must be positive (was " << stages << ")";
@@ -142,5 +147,6 @@ DecisionsType::verify(function_ref<InFlightDiagnostic()> emitError,
 }
 
 BufferType PipeType::getBufferType() {
-  return BufferType::get(getContext(), getShape(), getElementType());
+  return BufferType::get(getContext(), getShape(), getElementType(),
+                         getCluster());
 }

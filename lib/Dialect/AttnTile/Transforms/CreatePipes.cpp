@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Arrivals.h"
+#include "ClusterDependence.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -525,6 +526,19 @@ void AttnTileCreatePipesPass::runOnOperation() {
       products[product->getBlock()].push_back(product);
   });
 
+  int64_t clusterSize = kernel.getClusterSize();
+  std::optional<ClusterDependence> dependence;
+  if (clusterSize > 1)
+    dependence.emplace(kernel);
+  auto getCluster = [&](const Stream &stream) -> int64_t {
+    bool isShared =
+        dependence &&
+        cast<VectorType>(stream.tile).getDimSize(0) % clusterSize == 0 &&
+        llvm::all_of(stream.loads,
+                     [&](LoadOp load) { return dependence->isShared(load); });
+    return isShared ? clusterSize : 1;
+  };
+
   SmallVector<LoadOp> rows = collectRows(loads);
   DenseMap<Value, Value> pipes;
   auto builder = OpBuilder::atBlockBegin(&kernel.getBody().front());
@@ -537,7 +551,7 @@ void AttnTileCreatePipesPass::runOnOperation() {
     else if (readOnceStages != 0 && isReadOnce(stream))
       count = readOnceStages;
     auto type = PipeType::get(&getContext(), tile.getShape(),
-                              tile.getElementType(), count);
+                              tile.getElementType(), count, getCluster(stream));
     Value pipe = CreatePipeOp::create(builder, first.getLoc(), type,
                                       /*offset=*/IntegerAttr(),
                                       /*barriers=*/IntegerAttr());

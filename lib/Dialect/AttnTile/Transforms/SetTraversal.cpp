@@ -159,15 +159,33 @@ static SmallVector<Streams> collectStreams(Block *body) {
 }
 
 namespace {
+/// What walks over the items: groups, or clusters of them that have the same
+/// items but for the last dimension of the loop.
+struct Walkers {
+  Value emitId(IndexBuilder &builder) const {
+    if (cluster > 1)
+      return ClusterIdOp::create(builder);
+    return ProgramIdOp::create(builder, 0);
+  }
+  Value emitCount(IndexBuilder &builder) const {
+    if (cluster > 1)
+      return NumClustersOp::create(builder);
+    return NumProgramsOp::create(builder, 0);
+  }
+
+  int64_t cluster;
+};
+
 /// What one group walks over: the number of its items, and how to find each.
 struct Walk {
   Value count;
   std::function<SmallVector<Value>(IndexBuilder &, Value)> emitIndices;
 
-  static Walk overItems(IndexBuilder &builder, ArrayRef<OpFoldResult> sizes,
-                        int64_t interleave);
-  static Walk overPairs(IndexBuilder &builder, ArrayRef<OpFoldResult> sizes);
-  static Walk overNeighbours(IndexBuilder &builder,
+  static Walk overItems(IndexBuilder &builder, const Walkers &walkers,
+                        ArrayRef<OpFoldResult> sizes, int64_t interleave);
+  static Walk overPairs(IndexBuilder &builder, const Walkers &walkers,
+                        ArrayRef<OpFoldResult> sizes);
+  static Walk overNeighbours(IndexBuilder &builder, const Walkers &walkers,
                              ArrayRef<OpFoldResult> sizes, int64_t interleave);
 };
 } // namespace
@@ -183,11 +201,11 @@ static Value emitShare(IndexBuilder &builder, Value total, Value program,
 /// Round `r` is items `[r * programs, (r + 1) * programs)`. Items become
 /// shorter along the walk, so a group that always came first in its round would
 /// get the longest item of each: every other round is walked backwards.
-Walk Walk::overItems(IndexBuilder &builder, ArrayRef<OpFoldResult> sizes,
-                     int64_t interleave) {
+Walk Walk::overItems(IndexBuilder &builder, const Walkers &walkers,
+                     ArrayRef<OpFoldResult> sizes, int64_t interleave) {
   Value total = emitProduct(builder, sizes);
-  Value program = ProgramIdOp::create(builder, 0);
-  Value programs = NumProgramsOp::create(builder, 0);
+  Value program = walkers.emitId(builder);
+  Value programs = walkers.emitCount(builder);
   auto emit = [=, sizes = SmallVector<OpFoldResult>(sizes)](
                   IndexBuilder &builder, Value round) {
     Value first = builder.mul(round, programs);
@@ -288,13 +306,14 @@ static std::pair<Value, Value> emitHead(IndexBuilder &builder, Value unit,
 /// the middle is left. Pairs are dealt out in turn, head after head, long tiles
 /// first, but for the rest of the last round; then follow the tiles in the
 /// middle, and the tiles of the rest.
-Walk Walk::overPairs(IndexBuilder &builder, ArrayRef<OpFoldResult> sizes) {
+Walk Walk::overPairs(IndexBuilder &builder, const Walkers &walkers,
+                     ArrayRef<OpFoldResult> sizes) {
   Value one = builder.constant(1), two = builder.constant(2);
   Value tiles = emitSize(builder, sizes.back());
   Value outer = emitProduct(builder, sizes.drop_back());
   Value pairsOfHead = builder.div(tiles, two);
-  Value program = ProgramIdOp::create(builder, 0);
-  Value programs = NumProgramsOp::create(builder, 0);
+  Value program = walkers.emitId(builder);
+  Value programs = walkers.emitCount(builder);
   RestOfPairs rest = emitRest(builder, tiles, outer, programs);
   Value pairs = builder.sub(builder.mul(outer, pairsOfHead), rest.count);
   Value middles = builder.mul(outer, builder.rem(tiles, two));
@@ -356,12 +375,12 @@ Walk Walk::overPairs(IndexBuilder &builder, ArrayRef<OpFoldResult> sizes) {
 
 /// Whoever counts the items at run time has put long and short ones next to one
 /// another, an even number of them: items `2 * i` and `2 * i + 1` are a unit.
-Walk Walk::overNeighbours(IndexBuilder &builder, ArrayRef<OpFoldResult> sizes,
-                          int64_t interleave) {
+Walk Walk::overNeighbours(IndexBuilder &builder, const Walkers &walkers,
+                          ArrayRef<OpFoldResult> sizes, int64_t interleave) {
   SmallVector<OpFoldResult> units(sizes);
   units.back() =
       builder.div(emitSize(builder, sizes.back()), builder.constant(2));
-  Walk walk = overItems(builder, units, interleave);
+  Walk walk = overItems(builder, walkers, units, interleave);
   auto emit = [=](IndexBuilder &builder, Value step) {
     Value two = builder.constant(2);
     SmallVector<Value> indices =
@@ -466,17 +485,29 @@ static void loadItemsEarly(IndexBuilder &builder, scf::ForOp loop, Value count,
 
 /// Replaces `forall` by what group number `program_id 0` does of it.
 static LogicalResult emitWalk(scf::ForallOp forall, TraversalKind kind,
-                              int64_t interleave) {
+                              int64_t interleave, int64_t cluster) {
   IndexBuilder builder(forall.getLoc(), forall);
   SmallVector<OpFoldResult> sizes = forall.getMixedUpperBound();
+  Walkers walkers = {cluster};
+  // Groups of a cluster differ in the last dimension.
+  SmallVector<Value> rank;
+  if (cluster > 1) {
+    sizes.pop_back();
+    rank.push_back(ClusterRankOp::create(builder));
+  }
+  auto withRank = [&](SmallVector<Value> indices) {
+    llvm::append_range(indices, rank);
+    return indices;
+  };
   // Of the groups that are launched for a bound, some may have no item.
   bool isCountBounded = llvm::any_of(sizes, [](OpFoldResult size) {
     auto value = dyn_cast<Value>(size);
     return value && value.getDefiningOp<AtMostOp>();
   });
   if (kind == TraversalKind::Grid && !isCountBounded) {
-    Value item = ProgramIdOp::create(builder, 0);
-    inlineBody(builder, forall, emitItem(builder, item, sizes, interleave));
+    Value item = walkers.emitId(builder);
+    inlineBody(builder, forall,
+               withRank(emitItem(builder, item, sizes, interleave)));
     forall.erase();
     return success();
   }
@@ -492,11 +523,11 @@ static LogicalResult emitWalk(scf::ForallOp forall, TraversalKind kind,
 
   Walk walk;
   if (kind != TraversalKind::Paired)
-    walk = Walk::overItems(builder, sizes, interleave);
+    walk = Walk::overItems(builder, walkers, sizes, interleave);
   else if (isCountBounded)
-    walk = Walk::overNeighbours(builder, sizes, interleave);
+    walk = Walk::overNeighbours(builder, walkers, sizes, interleave);
   else
-    walk = Walk::overPairs(builder, sizes);
+    walk = Walk::overPairs(builder, walkers, sizes);
   Value zero = builder.constant(0), one = builder.constant(1);
   SmallVector<Value> bases(streams.size(), zero);
   auto loop = scf::ForOp::create(builder, zero, walk.count, one, bases);
@@ -516,7 +547,7 @@ static LogicalResult emitWalk(scf::ForallOp forall, TraversalKind kind,
       load.getPositionMutable().assign(builder.add(base, load.getPosition()));
     }
   }
-  inlineBody(builder, forall, indices);
+  inlineBody(builder, forall, withRank(indices));
   for (auto [sameLength, base] : llvm::zip(streams, loop.getRegionIterArgs()))
     next.push_back(
         builder.add(base, getValueOrCreateConstantIndexOp(
@@ -629,13 +660,26 @@ AttnTileSetTraversalPass::setTraversal(KernelOp kernel,
   }
   if (foralls.empty())
     return success();
-  return emitWalk(foralls.front(), kind, interleave);
+  if (cluster > 1) {
+    if (sizes.size() < 2 || getConstantIntValue(sizes.back()) != cluster)
+      return foralls.front().emitOpError(
+                 "last dimension must count the items of a cluster (expected "
+                 "the size ")
+             << cluster.getValue() << ")";
+    kernel.setCluster(cluster);
+  }
+  return emitWalk(foralls.front(), kind, interleave, cluster);
 }
 
 void AttnTileSetTraversalPass::runOnOperation() {
   if (interleave < 0) {
     getOperation().emitError("'interleave' must not be negative (was ")
         << interleave.getValue() << ")";
+    return signalPassFailure();
+  }
+  if (cluster < 1) {
+    getOperation().emitError("'cluster' must be positive (was ")
+        << cluster.getValue() << ")";
     return signalPassFailure();
   }
   if (groups < 1) {

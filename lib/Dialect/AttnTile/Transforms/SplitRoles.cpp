@@ -331,9 +331,11 @@ void AttnTileSplitRolesPass::runOnOperation() {
   // more than it can have, which the producer gets.
   constexpr int64_t producerBudgets[] = {56, 24, 24};
   constexpr int64_t largeProducerBudgets[] = {56, 40, 32};
+  // Where a part of a tile lies that a group of a cluster copies takes some.
+  bool isLarge =
+      kernel.getClusterSize() > 1 || needsManyRegisters(kernel, producer);
   int64_t producerRegisters =
-      (needsManyRegisters(kernel, producer) ? largeProducerBudgets
-                                            : producerBudgets)[consumers - 1];
+      (isLarge ? largeProducerBudgets : producerBudgets)[consumers - 1];
   int64_t consumerRegisters =
       getConsumerRegisters(producerRegisters, consumers, groups);
   OpBuilder builder(body->getTerminator());

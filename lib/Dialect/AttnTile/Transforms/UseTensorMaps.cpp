@@ -36,7 +36,9 @@ static constexpr int64_t maxBoxSize = 256;
 /// The tensor map for copies between `memory` and `buffer`.
 static TensorMapType getMapType(MemRefType memory, BufferType buffer) {
   Type element = buffer.getElementType();
-  int64_t rows = buffer.getShape()[0], columns = buffer.getShape()[1];
+  // Groups of a cluster copy the same number of rows each.
+  int64_t rows = buffer.getShape()[0] / buffer.getCluster();
+  int64_t columns = buffer.getShape()[1];
   // A single row lies in memory as it is.
   if (rows != 1)
     columns = boxBytes * 8 / element.getIntOrFloatBitWidth();

@@ -204,3 +204,29 @@ attn_tile.kernel @few_pipes(%k: memref<?x16xf16>, %p: vector<128x16xf16>, %n: in
   }
   attn_tile.return
 }
+
+// -----
+
+// The producer of a group of a cluster needs more registers.
+
+// CHECK-LABEL: attn_tile.kernel @cluster
+// CHECK:         attn_tile.role producer warpgroups(1) registers(40)
+// CHECK:         attn_tile.role consumer warpgroups(2) registers(232)
+// ONE-LABEL:   attn_tile.kernel @cluster
+// ONE:           attn_tile.role producer warpgroups(1) registers(56)
+attn_tile.kernel @cluster(%k: memref<?x16xf16>, %p: vector<128x16xf16>, %n: index) attributes {cluster = 2 : i64} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %pipe = attn_tile.create_pipe : !attn_tile.pipe<16x16xf16, stages = 2, cluster = 2>
+  scf.for %i = %c0 to %n step %c1 {
+    %a = attn_tile.acquire %pipe[%i] : !attn_tile.pipe<16x16xf16, stages = 2, cluster = 2>
+    attn_tile.copy %k[%i, %c0] to %a : memref<?x16xf16> to !attn_tile.buffer<16x16xf16, cluster = 2>
+    attn_tile.commit %a : !attn_tile.buffer<16x16xf16, cluster = 2>
+    %b = attn_tile.wait %pipe[%i] : !attn_tile.pipe<16x16xf16, stages = 2, cluster = 2>
+    %s = attn_tile.mma_start %p, %b : vector<128x16xf16>, !attn_tile.buffer<16x16xf16, cluster = 2>
+        -> !attn_tile.pending<vector<128x16xf32>>
+    %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<128x16xf32>>
+    attn_tile.release %b : !attn_tile.buffer<16x16xf16, cluster = 2>
+  }
+  attn_tile.return
+}

@@ -65,3 +65,17 @@ attn_tile.kernel @row(%r: memref<?x?xf32>) {
 attn_tile.kernel @no_copies(%a: memref<?xf32>) {
   attn_tile.return
 }
+
+// Of a stage of a cluster, each group copies a part.
+
+// CHECK-LABEL: attn_tile.kernel @cluster(
+// CHECK-SAME:    !attn_tile.tensor_map<2, 88x64xbf16>)
+attn_tile.kernel @cluster(%k: memref<?x128xbf16>) attributes {cluster = 2 : i64} {
+  %c0 = arith.constant 0 : index
+  %pipe = attn_tile.create_pipe : !attn_tile.pipe<176x128xbf16, stages = 2, cluster = 2>
+  %a = attn_tile.acquire %pipe[%c0] : !attn_tile.pipe<176x128xbf16, stages = 2, cluster = 2>
+  // CHECK: attn_tile.copy %{{.*}} : !attn_tile.tensor_map<2, 88x64xbf16> to <176x128xbf16, cluster = 2>
+  attn_tile.copy %k[%c0, %c0] to %a : memref<?x128xbf16> to !attn_tile.buffer<176x128xbf16, cluster = 2>
+  attn_tile.commit %a : !attn_tile.buffer<176x128xbf16, cluster = 2>
+  attn_tile.return
+}

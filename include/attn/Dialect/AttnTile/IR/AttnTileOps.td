@@ -39,6 +39,8 @@ def AttnTile_KernelOp : AttnTile_Op<"kernel", [
 
     `layout` says how register tiles are spread over the threads of the group
     (of each consumer role, once there are roles); it is absent on the host.
+    With `cluster`, that many groups with neighbouring places in the grid run at
+    the same time and can reach each other's workgroup memory.
 
     ```mlir
     attn_tile.kernel @fwd(%q: memref<?x32x?x128xbf16>) {
@@ -51,7 +53,8 @@ def AttnTile_KernelOp : AttnTile_Op<"kernel", [
                        OptionalAttr<DictArrayAttr>:$arg_attrs,
                        OptionalAttr<DictArrayAttr>:$res_attrs,
                        OptionalAttr<AttnTile_ThreadLayoutAttrInterface>:$layout,
-                       OptionalAttr<Attn_ScheduleAttrInterface>:$schedule);
+                       OptionalAttr<Attn_ScheduleAttrInterface>:$schedule,
+                       OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$cluster);
   let regions = (region AnyRegion:$body);
   let builders = [OpBuilder<(ins "::llvm::StringRef":$name,
                                  "::mlir::FunctionType":$type)>];
@@ -67,6 +70,11 @@ def AttnTile_KernelOp : AttnTile_Op<"kernel", [
       return getFunctionType().getResults();
     }
     ::mlir::Region *getCallableRegion() { return &getBody(); }
+
+    /// Groups of a cluster.
+    int64_t getClusterSize() {
+      return static_cast<int64_t>(getCluster().value_or(1));
+    }
   }];
 }
 
@@ -205,6 +213,43 @@ def AttnTile_NumProgramsOp : AttnTile_Op<"num_programs", [
   let arguments = (ins ConfinedAttr<I32Attr, [IntNonNegative, IntMaxValue<2>]>:$dim);
   let results = (outs Index:$result);
   let assemblyFormat = "$dim attr-dict";
+}
+
+class AttnTile_ClusterOp<string mnemonic> : AttnTile_Op<mnemonic, [
+    Pure, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
+  let results = (outs Index:$result);
+  let assemblyFormat = "attr-dict";
+}
+
+def AttnTile_ClusterIdOp : AttnTile_ClusterOp<"cluster_id"> {
+  let summary = "the place of this group's cluster among the clusters";
+  let description = [{
+    Clusters are counted along the first dimension of the grid.
+
+    ```mlir
+    %c = attn_tile.cluster_id
+    ```
+  }];
+}
+
+def AttnTile_NumClustersOp : AttnTile_ClusterOp<"num_clusters"> {
+  let summary = "number of clusters of the grid";
+  let description = [{
+    ```mlir
+    %n = attn_tile.num_clusters
+    ```
+  }];
+}
+
+def AttnTile_ClusterRankOp : AttnTile_ClusterOp<"cluster_rank"> {
+  let summary = "this group's place in its cluster";
+  let description = [{
+    What does not depend on it is the same in all groups of a cluster.
+
+    ```mlir
+    %r = attn_tile.cluster_rank
+    ```
+  }];
 }
 
 def AttnTile_AtMostOp : AttnTile_Op<"at_most", [

@@ -29,13 +29,24 @@ def AttnTile_BufferType : AttnTile_Type<"Buffer", "buffer"> {
     is not a memref: no strided layout describes it, and no generic memref
     operation may touch it.
 
+    With `cluster`, all groups of a cluster of that many have the same tile, of
+    which each copies a part of the rows to all of them.
+
     ```mlir
     !attn_tile.buffer<176x128xbf16>
+    !attn_tile.buffer<176x128xbf16, cluster = 2>
     ```
   }];
   let parameters = (ins ArrayRefParameter<"int64_t">:$shape,
-                        "::mlir::Type":$elementType);
-  let assemblyFormat = "`<` custom<TileShape>($shape, $elementType) `>`";
+                        "::mlir::Type":$elementType,
+                        DefaultValuedParameter<"int64_t", "1">:$cluster);
+  let builders = [TypeBuilder<(ins "::llvm::ArrayRef<int64_t>":$shape,
+                                   "::mlir::Type":$elementType), [{
+    return $_get($_ctxt, shape, elementType, /*cluster=*/1);
+  }]>];
+  let assemblyFormat = [{
+    `<` custom<TileShape>($shape, $elementType) (`,` `cluster` `=` $cluster^)? `>`
+  }];
   let genVerifyDecl = 1;
 }
 
@@ -46,14 +57,26 @@ def AttnTile_PipeType : AttnTile_Type<"Pipe", "pipe"> {
     stage `n mod stages`; producers `acquire` a position when it is empty and
     `commit` it, consumers `wait` until it is full and `release` it.
 
+    With `cluster`, the groups of a cluster use a pipe at the same positions. A
+    stage is empty when the consumers of all of them have released it.
+
     ```mlir
     !attn_tile.pipe<176x128xbf16, stages = 2>
+    !attn_tile.pipe<176x128xbf16, stages = 2, cluster = 2>
     ```
   }];
   let parameters = (ins ArrayRefParameter<"int64_t">:$shape,
-                        "::mlir::Type":$elementType, "int64_t":$stages);
-  let assemblyFormat =
-      "`<` custom<TileShape>($shape, $elementType) `,` `stages` `=` $stages `>`";
+                        "::mlir::Type":$elementType, "int64_t":$stages,
+                        DefaultValuedParameter<"int64_t", "1">:$cluster);
+  let builders = [TypeBuilder<(ins "::llvm::ArrayRef<int64_t>":$shape,
+                                   "::mlir::Type":$elementType,
+                                   "int64_t":$stages), [{
+    return $_get($_ctxt, shape, elementType, stages, /*cluster=*/1);
+  }]>];
+  let assemblyFormat = [{
+    `<` custom<TileShape>($shape, $elementType) `,` `stages` `=` $stages
+    (`,` `cluster` `=` $cluster^)? `>`
+  }];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     /// The type of one stage.

@@ -196,6 +196,10 @@ def AttnTileSetTraversalPass
 
     What a step of a walk loads to describe its item is loaded in the step
     before.
+
+    With `cluster = n`, the last dimension of the loop has the size `n` and counts
+    the items of a cluster: each group of a cluster has one of them, and clusters
+    walk over the other dimensions as groups would do.
   }];
   let options = [
     Option<"kind", "kind", "::mlir::attn_tile::TraversalKind",
@@ -212,6 +216,8 @@ def AttnTileSetTraversalPass
            "Groups on a multiprocessor, if they are persistent">,
     Option<"interleave", "interleave", "int64_t", /*default=*/"1",
            "Combinations of batch and head that are walked together (0: all)">,
+    Option<"cluster", "cluster", "int64_t", /*default=*/"1",
+           "Groups of a cluster">,
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect",
                            "::mlir::memref::MemRefDialect"];
@@ -266,6 +272,11 @@ def AttnTileCreatePipesPass
     attn_tile.release %b1 : !attn_tile.buffer<64x64xbf16>
     %m = vector.multi_reduction <maxnumf>, %s, %m0 [1]
     ```
+
+    In a kernel of clusters, a stream of tiles that all groups of a cluster load at
+    the same positions, in the same steps, gets a pipe of the cluster
+    (`!attn_tile.pipe<..., cluster = 2>`), if each of them can copy a part of the
+    rows.
 
     The loop over work items must have been replaced by a walk before, since
     positions in pipes count over all items of a group.
