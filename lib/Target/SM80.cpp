@@ -60,8 +60,9 @@ public:
 
   void emitInitBarriers(OpBuilder &builder, Location loc,
                         const StagedTile &stage, const StageThreads &threads,
-                        bool byThreads) const override;
-  void emitInitDone(OpBuilder &builder, Location loc) const override;
+                        bool byThreads, int64_t cluster) const override;
+  void emitInitDone(OpBuilder &builder, Location loc,
+                    int64_t cluster) const override;
   void emitAcquire(OpBuilder &builder, Location loc, const StagedTile &stage,
                    Value parity, BufferType type) const override;
   LogicalResult emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
@@ -76,7 +77,7 @@ public:
                  BufferType type, Value firstRow,
                  const ThreadPosition &position) const override;
   void emitRelease(OpBuilder &builder, Location loc, const StagedTile &stage,
-                   bool byThreads, ValueRange after,
+                   bool byThreads, ValueRange after, int64_t cluster,
                    const ThreadPosition &position) const override;
   FailureOr<SmallVector<Value>>
   emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op, ValueRange lhs,
@@ -179,7 +180,8 @@ int64_t SM80Target::getStageBytes(BufferType type) const {
 
 void SM80Target::emitInitBarriers(OpBuilder &builder, Location loc,
                                   const StagedTile &stage,
-                                  const StageThreads &threads, bool) const {
+                                  const StageThreads &threads, bool,
+                                  int64_t) const {
   // Each thread announces its copies and releases what it has read.
   StringRef code = "mbarrier.init.shared.b64 [$0], $1;";
   ptx::emit(builder, loc, code, "r,r",
@@ -188,7 +190,7 @@ void SM80Target::emitInitBarriers(OpBuilder &builder, Location loc,
             {stage.empty, ptx::constant(builder, loc, threads.consumers)});
 }
 
-void SM80Target::emitInitDone(OpBuilder &builder, Location loc) const {
+void SM80Target::emitInitDone(OpBuilder &builder, Location loc, int64_t) const {
   NVVM::Barrier0Op::create(builder, loc);
 }
 
@@ -382,7 +384,7 @@ void SM80Target::emitClear(OpBuilder &builder, Location loc,
 }
 
 void SM80Target::emitRelease(OpBuilder &builder, Location loc,
-                             const StagedTile &stage, bool, ValueRange,
+                             const StagedTile &stage, bool, ValueRange, int64_t,
                              const ThreadPosition &) const {
   // One arrival for each warp, behind a barrier of the warp, would do and is
   // not faster; racecheck does not see that it orders what the other threads

@@ -45,6 +45,7 @@ public:
   StringRef getName() const override { return "sm_90a"; }
   StringRef getFeatures() const override { return "+ptx90"; }
   bool hasEarlyLaunches() const override { return true; }
+  bool hasClusters() const override { return true; }
   int64_t getSharedMemoryBytes() const override { return 227 * 1024; }
 
   LogicalResult
@@ -57,8 +58,10 @@ public:
 
   void emitInitBarriers(OpBuilder &builder, Location loc,
                         const StagedTile &stage, const StageThreads &threads,
-                        bool byThreads) const override;
-  void emitInitDone(OpBuilder &builder, Location loc) const override;
+                        bool byThreads, int64_t cluster) const override;
+  void emitInitDone(OpBuilder &builder, Location loc,
+                    int64_t cluster) const override;
+  void emitClusterDone(OpBuilder &builder, Location loc) const override;
   void emitAcquire(OpBuilder &builder, Location loc, const StagedTile &stage,
                    Value parity, BufferType type) const override;
   LogicalResult emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
@@ -77,7 +80,7 @@ public:
   emitRead(OpBuilder &builder, attn_tile::ReadOp op, const StagedTile &stage,
            const ThreadPosition &position) const override;
   void emitRelease(OpBuilder &builder, Location loc, const StagedTile &stage,
-                   bool byThreads, ValueRange after,
+                   bool byThreads, ValueRange after, int64_t cluster,
                    const ThreadPosition &position) const override;
   LogicalResult emitShare(OpBuilder &builder, attn_tile::ShareOp op,
                           ValueRange tile, const StagedTile &stage,
@@ -175,6 +178,11 @@ LogicalResult SM90aTarget::verifyStagedTile(
       return emitError() << "sm_90a stages tiles whose rows and columns are "
                             "multiples of 8 and at most 256 (was "
                          << type << ")";
+  if (type.getShape()[0] % (8 * type.getCluster()) != 0)
+    return emitError()
+           << "sm_90a stages tiles of which each group of a cluster "
+              "copies a multiple of 8 rows (was "
+           << type << ")";
   return success();
 }
 
@@ -193,20 +201,34 @@ int64_t SM90aTarget::getStageBytes(BufferType type) const {
 
 void SM90aTarget::emitInitBarriers(OpBuilder &builder, Location loc,
                                    const StagedTile &stage,
-                                   const StageThreads &threads,
-                                   bool byThreads) const {
+                                   const StageThreads &threads, bool byThreads,
+                                   int64_t cluster) const {
   StringRef code = "mbarrier.init.shared::cta.b64 [$0], $1;";
   ptx::emit(builder, loc, code, "r,r",
             {stage.full, ptx::constant(builder, loc, 1)});
-  // One thread of each warpgroup, or of each warp, releases.
-  int64_t releases = threads.consumers / getReleasingThreads(byThreads);
+  // One thread of each warpgroup, or of each warp, of each group releases.
+  int64_t releases =
+      cluster * threads.consumers / getReleasingThreads(byThreads);
   ptx::emit(builder, loc, code, "r,r",
             {stage.empty, ptx::constant(builder, loc, releases)});
 }
 
-void SM90aTarget::emitInitDone(OpBuilder &builder, Location loc) const {
+void SM90aTarget::emitInitDone(OpBuilder &builder, Location loc,
+                               int64_t cluster) const {
   NVVM::FenceMbarrierInitOp::create(builder, loc);
-  NVVM::Barrier0Op::create(builder, loc);
+  if (cluster == 1) {
+    NVVM::Barrier0Op::create(builder, loc);
+    return;
+  }
+  UnitAttr aligned = builder.getUnitAttr();
+  NVVM::ClusterArriveOp::create(builder, loc, aligned);
+  NVVM::ClusterWaitOp::create(builder, loc, aligned);
+}
+
+void SM90aTarget::emitClusterDone(OpBuilder &builder, Location loc) const {
+  // Warps come from roles, in which their threads need not be together.
+  NVVM::ClusterArriveOp::create(builder, loc, /*aligned=*/UnitAttr());
+  NVVM::ClusterWaitOp::create(builder, loc, /*aligned=*/UnitAttr());
 }
 
 void SM90aTarget::emitAcquire(OpBuilder &builder, Location loc,
@@ -234,18 +256,37 @@ LogicalResult SM90aTarget::emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
   if (!map)
     return op.emitOpError("must copy through a tensor map on sm_90a");
   int64_t boxColumns = isRow(type) ? type.getShape()[1] : getBlockColumns(type);
-  if (map.getBox() != ArrayRef<int64_t>{type.getShape()[0], boxColumns})
+  int64_t cluster = type.getCluster();
+  int64_t boxRows = type.getShape()[0] / cluster;
+  if (map.getBox() != ArrayRef<int64_t>{boxRows, boxColumns})
     return op.emitOpError("tensor map must have the box ")
-           << type.getShape()[0] << "x" << boxColumns << " on sm_90a";
+           << boxRows << "x" << boxColumns << " on sm_90a";
 
   unsigned rank = indices.size();
   std::string coordinates;
   for (unsigned i = 0; i < rank; ++i)
     coordinates += (i ? ", $" : "$") + std::to_string(3 + i);
-  std::string code =
-      "cp.async.bulk.tensor." + std::to_string(rank) +
-      "d.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1, {" +
-      coordinates + "}], [$2];";
+  std::string code = "cp.async.bulk.tensor." + std::to_string(rank) +
+                     "d.shared::cluster.global.mbarrier::complete_tx::bytes";
+  if (cluster == 1) {
+    code += " [$0], [$1, {" + coordinates + "}], [$2];";
+  } else {
+    // Each group copies some of the rows to the same places in all groups of
+    // the cluster, each of which has a barrier that counts them all. Where they
+    // begin is computed here, so that it takes no registers in between.
+    std::string box = coordinates;
+    box.replace(box.find("$4"), 2, "row");
+    code = "{\n"
+           ".reg .b32 row, stage;\n"
+           "mov.u32 row, %cluster_ctarank;\n"
+           "mad.lo.u32 stage, row, " +
+           std::to_string(boxRows * blockRowBytes) +
+           ", $0;\n"
+           "mad.lo.u32 row, row, " +
+           std::to_string(boxRows) + ", $4;\n" + code +
+           ".multicast::cluster [stage], [$1, {" + box + "}], [$2], " +
+           std::to_string((1 << cluster) - 1) + ";\n}";
+  }
   std::string constraints = "r,l,r," + ptx::repeat("r", rank) + ",~{memory}";
   for (int64_t block = 0, e = isRow(type) ? 1 : getNumBlocks(type); block < e;
        ++block) {
@@ -302,19 +343,23 @@ void SM90aTarget::emitClear(OpBuilder &builder, Location loc,
 
 void SM90aTarget::emitRelease(OpBuilder &builder, Location loc,
                               const StagedTile &stage, bool byThreads,
-                              ValueRange after,
+                              ValueRange after, int64_t cluster,
                               const ThreadPosition &position) const {
   int64_t threads = getReleasingThreads(byThreads);
   if (byThreads)
     ptx::emit(builder, loc, "bar.warp.sync 0xffffffff;", "~{memory}");
   Value number = arith::AndIOp::create(
       builder, loc, position.thread, ptx::constant(builder, loc, threads - 1));
-  // The assembler moves arrivals before arithmetic, also before exchanges
-  // between threads, but not before comparisons with a NaN that no instruction
-  // makes.
+  // One thread, or one for each group of a cluster, whose producer copies to
+  // this one, too. The assembler moves arrivals before arithmetic, also before
+  // exchanges between threads, but not before comparisons with a NaN that no
+  // instruction makes.
+  bool isShared = cluster > 1;
   std::string code = "{\n"
-                     ".reg .pred first;\n"
-                     "setp.eq.s32 first, $1, 0;\n";
+                     ".reg .pred first;\n";
+  code += isShared ? ".reg .b32 empty;\nsetp.lt.u32 first, $1, " +
+                         std::to_string(cluster) + ";\n"
+                   : "setp.eq.s32 first, $1, 0;\n";
   std::string constraints = "r,r,";
   for (size_t i = 0; i < after.size(); ++i) {
     code += "setp.ne.and.b32 first, $" + std::to_string(2 + i) +
@@ -323,10 +368,17 @@ void SM90aTarget::emitRelease(OpBuilder &builder, Location loc,
   }
   SmallVector<Value> operands = {stage.empty, number};
   llvm::append_range(operands, after);
-  ptx::emit(builder, loc,
-            code + "@first mbarrier.arrive.shared::cta.b64 _, [$0];\n"
-                   "}",
-            constraints + "~{memory}", operands);
+  if (isShared) {
+    // What products have read needs no fence: they have been waited for.
+    // Producers do not read what consumers write.
+    code += "@first mapa.shared::cluster.u32 empty, $0, $1;\n"
+            "@first mbarrier.arrive";
+    code += byThreads ? ".release.cluster" : "";
+    code += ".shared::cluster.b64 _, [empty];\n";
+  } else {
+    code += "@first mbarrier.arrive.shared::cta.b64 _, [$0];\n";
+  }
+  ptx::emit(builder, loc, code + "}", constraints + "~{memory}", operands);
 }
 
 /// Named barrier of the threads that share tiles, after those of turns.

@@ -295,7 +295,9 @@ def ConvertAttnTileToNVVMPass
     its pointer (offset applied), `r` sizes and `r` strides in elements (`i64`);
     a tensor map as 128 bytes by value; an index as `i64`; others as they are.
     The function carries the discardable attributes `attn_tile.block_size`
-    (threads) and `attn_tile.shared_bytes`.
+    (threads), `attn_tile.shared_bytes` and, of a kernel of clusters,
+    `attn_tile.cluster_size`. Groups of a cluster wait for each other at its
+    beginning, before they use barriers of others, and at its end.
 
     Index arithmetic is done in 32 bits, addresses are computed in 64 bits.
     Regions of maps and masks are run for whole tiles, and so at positions
@@ -322,8 +324,8 @@ def ConvertLaunchToRuntimePass
     `gpu.binary` becomes a call of `attnrtLaunchKernel`, `attn_tile.make_tensor_map`
     one of `attnrtEncodeTensorMap`. Image and properties of each kernel become
     globals, the `gpu.binary` is erased. The kernel's block size and shared memory
-    are read from its entry in the kernel table, `attn_tile.block_size` and
-    `attn_tile.shared_bytes`.
+    are read from its entry in the kernel table, `attn_tile.block_size`,
+    `attn_tile.shared_bytes` and, if it is there, `attn_tile.cluster_size`.
 
     A function that launches, that is described as an entry of the artifact, or
     that calls such a function gets a last argument, the

@@ -65,6 +65,8 @@ public:
   virtual bool isForwardCompatible() const { return false; }
   /// Whether a kernel can begin while the one before it runs.
   virtual bool hasEarlyLaunches() const { return false; }
+  /// Whether groups can form clusters.
+  virtual bool hasClusters() const { return false; }
 
   //===--------------------------------------------------------------------===//
   // Capacities
@@ -95,13 +97,19 @@ public:
   virtual bool isProducerSingleThread() const = 0;
 
   /// Prepares the barriers of one stage; run by one thread. `byThreads` says
-  /// that threads read the stage themselves, not products.
+  /// that threads read the stage themselves, not products. The groups of a
+  /// cluster fill it together, if `cluster` is more than 1.
   virtual void emitInitBarriers(OpBuilder &builder, Location loc,
                                 const StagedTile &stage,
-                                const StageThreads &threads,
-                                bool byThreads) const = 0;
-  /// Makes prepared barriers known to all threads; run by all of them.
-  virtual void emitInitDone(OpBuilder &builder, Location loc) const = 0;
+                                const StageThreads &threads, bool byThreads,
+                                int64_t cluster) const = 0;
+  /// Makes prepared barriers known to all threads of a cluster of `cluster`
+  /// groups; run by all of them.
+  virtual void emitInitDone(OpBuilder &builder, Location loc,
+                            int64_t cluster) const = 0;
+  /// Waits, at the end of a kernel, until no other group of the cluster
+  /// accesses memory of this one.
+  virtual void emitClusterDone(OpBuilder &, Location) const {}
 
   /// Waits until the stage is empty; `parity` is that of the use, from 0.
   virtual void emitAcquire(OpBuilder &builder, Location loc,
@@ -125,11 +133,12 @@ public:
                          const StagedTile &stage, attn_tile::BufferType type,
                          Value firstRow,
                          const ThreadPosition &position) const = 0;
-  /// Gives the stage back, which threads have read themselves or products, once
-  /// the f32 registers `after` have been computed.
+  /// Gives the stage back, which threads have read themselves or products, to
+  /// all groups of the cluster that fill it, once the f32 registers `after`
+  /// have been computed.
   virtual void emitRelease(OpBuilder &builder, Location loc,
                            const StagedTile &stage, bool byThreads,
-                           ValueRange after,
+                           ValueRange after, int64_t cluster,
                            const ThreadPosition &position) const = 0;
 
   //===--------------------------------------------------------------------===//

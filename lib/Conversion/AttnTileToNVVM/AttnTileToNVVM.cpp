@@ -54,6 +54,18 @@ struct ProgramLowering : public OpConversionPattern<OpTy> {
   }
 };
 
+template <typename OpTy, typename RegisterOp>
+struct ClusterLowering : public OpConversionPattern<OpTy> {
+  using OpConversionPattern<OpTy>::OpConversionPattern;
+
+  LogicalResult
+  matchAndRewrite(OpTy op, typename OpTy::Adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    rewriter.replaceOpWithNewOp<RegisterOp>(op, rewriter.getI32Type());
+    return success();
+  }
+};
+
 struct ReturnLowering : public KernelPattern<attn_tile::ReturnOp> {
   using KernelPattern::KernelPattern;
 
@@ -62,6 +74,8 @@ struct ReturnLowering : public KernelPattern<attn_tile::ReturnOp> {
                   ConversionPatternRewriter &rewriter) const override {
     if (context.copiesFromStages)
       context.target.emitBulkDone(rewriter, op.getLoc());
+    if (context.cluster > 1)
+      context.target.emitClusterDone(rewriter, op.getLoc());
     rewriter.replaceOpWithNewOp<LLVM::ReturnOp>(op, ValueRange{});
     return success();
   }
@@ -223,7 +237,7 @@ static void emitEntryValues(KernelOp kernel, KernelContext &context,
   if (pipes.empty())
     return;
   builder.setInsertionPointAfter(pipes.back());
-  context.target.emitInitDone(builder, loc);
+  context.target.emitInitDone(builder, loc, context.cluster);
 }
 
 /// Declares the dynamic shared memory of a kernel.
@@ -255,7 +269,10 @@ static void populatePatterns(RewritePatternSet &patterns,
   patterns.add<ProgramLowering<ProgramIdOp, NVVM::BlockIdXOp, NVVM::BlockIdYOp,
                                NVVM::BlockIdZOp>,
                ProgramLowering<NumProgramsOp, NVVM::GridDimXOp,
-                               NVVM::GridDimYOp, NVVM::GridDimZOp>>(
+                               NVVM::GridDimYOp, NVVM::GridDimZOp>,
+               ClusterLowering<ClusterIdOp, NVVM::ClusterIdXOp>,
+               ClusterLowering<NumClustersOp, NVVM::ClusterDimXOp>,
+               ClusterLowering<ClusterRankOp, NVVM::BlockInClusterIdXOp>>(
       converter, patterns.getContext());
   patterns
       .add<LaunchOrderLowering<AllowLaunchesOp,
@@ -298,6 +315,9 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
     return failure();
 
   KernelContext context(target, kernel.getLayoutAttr());
+  context.cluster = kernel.getClusterSize();
+  if (context.cluster > 1 && !target.hasClusters())
+    return kernel.emitOpError("cannot be of clusters on ") << target.getName();
   DenseSet<Operation *> takingTurns;
   int64_t warpgroups = 0, registers = 0;
   for (RoleOp role : kernel.getOps<RoleOp>()) {
@@ -315,6 +335,15 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
   // As many groups as the registers of their roles suffice for.
   if (registers)
     context.groups = std::max<int64_t>(1, target.getRegisters() / registers);
+  // Who asks for more than the others have given back waits for ever.
+  int64_t launched = llvm::alignDown(target.getRegisters() /
+                                         (context.groups * context.numThreads),
+                                     /*unit of a thread=*/8) *
+                     context.numThreads;
+  if (registers > launched)
+    return kernel.emitOpError("roles take more registers than a group is "
+                              "launched with (")
+           << registers << " instead of at most " << launched << ")";
   if (!warpgroups)
     context.stageThreads = {context.numThreads, context.numThreads};
   kernel.walk([&](Operation *op) {
@@ -350,6 +379,13 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
                     rewriter.getI32IntegerAttr(context.numThreads));
   function->setAttr(kSharedBytesAttrName,
                     rewriter.getI32IntegerAttr(*sharedBytes));
+  if (context.cluster > 1) {
+    function->setAttr(kClusterSizeAttrName,
+                      rewriter.getI32IntegerAttr(context.cluster));
+    function->setAttr(
+        NVVM::NVVMDialect::getClusterDimAttrName(),
+        rewriter.getDenseI32ArrayAttr({static_cast<int32_t>(context.cluster)}));
+  }
   function->setAttr(NVVM::NVVMDialect::getReqntidAttrName(),
                     rewriter.getDenseI32ArrayAttr(
                         {static_cast<int32_t>(context.numThreads)}));

@@ -39,6 +39,8 @@ struct KernelContext {
   int64_t numThreads = 0;
   /// Groups whose registers a multiprocessor has room for.
   int64_t groups = 1;
+  /// Groups of a cluster.
+  int64_t cluster = 1;
   /// Threads that fill and read stages.
   StageThreads stageThreads = {0, 0};
   /// Index of the thread, its warpgroup and its warp in the group, `i32`; the

@@ -36,9 +36,9 @@ struct CreatePipeLowering : public KernelPattern<CreatePipeOp> {
       for (int64_t i = 0; i < type.getStages(); ++i) {
         Value full = emitAdd(builder, loc, barriers, i * bytes);
         Value empty = emitAdd(builder, loc, barriers, i * bytes + bytes / 2);
-        context.target.emitInitBarriers(builder, loc, {stage, full, empty},
-                                        context.stageThreads,
-                                        context.readByThreads.contains(op));
+        context.target.emitInitBarriers(
+            builder, loc, {stage, full, empty}, context.stageThreads,
+            context.readByThreads.contains(op), type.getCluster());
       }
     });
     rewriter.replaceOpWithMultiple(
@@ -258,6 +258,7 @@ struct ReleaseLowering : public KernelPattern<ReleaseOp> {
     context.target.emitRelease(
         rewriter, op.getLoc(), getStagedTile(adaptor.getBuffer()),
         context.readByThreads.contains(op), adaptor.getAfter(),
+        op.getBuffer().getType().getCluster(),
         context.getPosition(rewriter, op));
     rewriter.eraseOp(op);
     return success();

@@ -74,6 +74,7 @@ static LogicalResult createKernelGlobals(gpu::BinaryOp binary,
     return binary.emitOpError("kernel ")
            << kernel.getName()
            << " needs 'attn_tile.block_size' and 'attn_tile.shared_bytes'";
+  int64_t clusterSize = getInt("attn_tile.cluster_size").value_or(0);
   auto target = dyn_cast<NVVM::NVVMTargetAttr>(object.getTarget());
   int32_t major, minor;
   bool isSpecific;
@@ -106,7 +107,7 @@ static LogicalResult createKernelGlobals(gpu::BinaryOp binary,
             constant(i32, major),
             constant(i32, minor),
             constant(i32, isSpecific),
-            constant(i32, 0),
+            constant(i32, clusterSize),
             LLVM::ZeroOp::create(b, l, pointer)};
       });
   return success();

@@ -174,3 +174,39 @@ attn_tile.kernel @product_of_f32(%x: memref<64x16xf32>) attributes {layout = #at
   attn_tile.release %a : !attn_tile.buffer<64x16xf32>
   attn_tile.return
 }
+
+// -----
+
+attn_tile.kernel @parts_of_swizzled_rows()
+    attributes {layout = #attn_tile.row_blocks<warps = 4>, cluster = 4 : i64} {
+  // expected-error @below {{'attn_tile.create_pipe' op sm_90a stages tiles of which each group of a cluster copies a multiple of 8 rows (was '!attn_tile.buffer<16x64xbf16, cluster = 4>')}}
+  %p = attn_tile.create_pipe : !attn_tile.pipe<16x64xbf16, stages = 1, cluster = 4>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @box_of_cluster(%m: !attn_tile.tensor_map<2, 64x64xbf16>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>, cluster = 2 : i64} {
+  %c0 = arith.constant 0 : index
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 1, cluster = 2>
+  %b = attn_tile.acquire %p[%c0] : !attn_tile.pipe<64x64xbf16, stages = 1, cluster = 2>
+  // expected-error @below {{'attn_tile.copy' op tensor map must have the box 32x64 on sm_90a}}
+  // expected-error @below {{failed to legalize}}
+  attn_tile.copy %m[%c0, %c0] to %b : !attn_tile.tensor_map<2, 64x64xbf16> to !attn_tile.buffer<64x64xbf16, cluster = 2>
+  attn_tile.commit %b : !attn_tile.buffer<64x64xbf16, cluster = 2>
+  attn_tile.return
+}
+
+// -----
+
+// 512 for a thread of each role, where 384 threads are launched with 168 each.
+
+// expected-error @below {{'attn_tile.kernel' op roles take more registers than a group is launched with (65536 instead of at most 64512)}}
+attn_tile.kernel @registers_of_roles() attributes {layout = #attn_tile.row_blocks<warps = 8>} {
+  attn_tile.role producer warpgroups(1) registers(32) {
+  }
+  attn_tile.role consumer warpgroups(2) registers(240) {
+  }
+  attn_tile.return
+}

@@ -112,3 +112,10 @@ attn_tile.kernel @late() attributes {layout = #attn_tile.row_blocks<warps = 4>} 
   attn_tile.await_launches
   attn_tile.return
 }
+
+// -----
+
+// expected-error @below {{'attn_tile.kernel' op cannot be of clusters on sm_80}}
+attn_tile.kernel @clusters() attributes {layout = #attn_tile.row_blocks<warps = 4>, cluster = 2 : i64} {
+  attn_tile.return
+}

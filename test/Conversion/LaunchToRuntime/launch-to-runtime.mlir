@@ -179,3 +179,16 @@ func.func @early(%m: memref<?x32xf32>, %n: index) {
   attn_tile.launch @k_module::@k early grid(%n, %n, %n) args(%map : !attn_tile.tensor_map<2, 32x32xf32>)
   return
 }
+
+// -----
+
+// Groups of a cluster.
+
+// CHECK-LABEL: llvm.mlir.global internal @k_handle()
+// CHECK:         %[[THREADS:.*]] = llvm.mlir.constant(384 : i32)
+// CHECK:         %[[GROUPS:.*]] = llvm.mlir.constant(2 : i32)
+// CHECK:         llvm.insertvalue %[[GROUPS]], %{{.*}}[8]
+gpu.binary @k_module [#gpu.object<#nvvm.target<chip = "sm_90a">, kernels = <[
+    #gpu.kernel_metadata<"k", !llvm.func<void ()>, metadata = {
+        attn_tile.block_size = 384 : i32, attn_tile.shared_bytes = 1024 : i32, attn_tile.cluster_size = 2 : i32}>]>,
+    bin = "cubin">]

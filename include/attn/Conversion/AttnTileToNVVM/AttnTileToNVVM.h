@@ -27,6 +27,7 @@ class TargetInfo;
 /// Discardable attributes of a lowered kernel function.
 constexpr StringLiteral kBlockSizeAttrName = "attn_tile.block_size";
 constexpr StringLiteral kSharedBytesAttrName = "attn_tile.shared_bytes";
+constexpr StringLiteral kClusterSizeAttrName = "attn_tile.cluster_size";
 
 /// The bytes of shared memory that the pipes of `kernel` take. Fails if one has
 /// no place, or a tile that `target` cannot stage, or if it is too much.
