@@ -70,6 +70,8 @@ private:
     Value identity;
     /// Which share of the keys it has, if they are shared.
     Value part;
+    /// The first query of those that walk over keys together.
+    Value firstOfCluster;
   };
 
   /// What a step of the loop over key tiles carries on.
@@ -126,6 +128,8 @@ private:
   IRMapping captured;
 
   int64_t queryTileSize, keyTileSize, queryHeadDim, valueHeadDim;
+  /// Work items that walk over keys together.
+  int64_t clusterSize;
   Value query, key, value, out, lse, sinks, headMap, identity;
   /// The list of work items, if sequences are given.
   Value plan;
@@ -156,6 +160,7 @@ KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
   ScheduleAttrInterface schedule = attention.getChosenSchedule();
   queryTileSize = schedule.getQueryTile();
   keyTileSize = schedule.getKeyTile();
+  clusterSize = schedule.getClusterSize();
   isRescaleLazy = schedule.isRescaleLazy();
   queryHeadDim = llvm::alignTo(attention.getQueryHeadDim(), headDimMultiple);
   valueHeadDim = llvm::alignTo(attention.getValueHeadDim(), headDimMultiple);
@@ -224,7 +229,10 @@ void KernelWriter::write() {
     Value batches = b.size(query, 0);
     storedQueries = b.size(query, 2);
     storedKeys = b.size(key, 2);
-    bounds = {batches, heads, b.countTiles(storedQueries, queryTileSize)};
+    bounds = {batches, heads,
+              b.countTiles(storedQueries, clusterSize * queryTileSize)};
+    if (clusterSize > 1)
+      bounds.push_back(b.getIndexAttr(clusterSize));
   }
   auto forall = scf::ForallOp::create(b, bounds, ValueRange(), std::nullopt);
   attn_tile::ReturnOp::create(b);
@@ -243,7 +251,7 @@ KernelWriter::WorkItem KernelWriter::makeItem(ValueRange ids) {
   if (plan) {
     PlannedItem planned = emitPlannedItem(b, plan, ids[1]);
     item.sequence = planned.sequence;
-    item.firstQuery = planned.firstQuery;
+    item.firstQuery = item.firstOfCluster = planned.firstQuery;
     item.queryLength = planned.queryLength;
     item.keyLength = planned.keyLength;
     item.firstKeyRow = planned.firstKeyRow;
@@ -262,8 +270,15 @@ KernelWriter::WorkItem KernelWriter::makeItem(ValueRange ids) {
       tile = arith::IndexCastOp::create(b, b.getIndexType(), ordered);
       item.listRow = {ids[0], listHead, tile};
     }
-    item.firstQuery = item.firstQueryRow =
-        arith::MulIOp::create(b, tile, b.index(queryTileSize));
+    item.firstOfCluster =
+        arith::MulIOp::create(b, tile, b.index(clusterSize * queryTileSize));
+    item.firstQuery = item.firstQueryRow = item.firstOfCluster;
+    // The last items of a cluster may have no queries, and store nothing.
+    if (clusterSize > 1) {
+      Value offset = arith::MulIOp::create(b, ids[3], b.index(queryTileSize));
+      item.firstQuery = item.firstQueryRow =
+          arith::AddIOp::create(b, item.firstOfCluster, offset);
+    }
     item.queryLength = storedQueries;
     item.keyLength = storedKeys;
   }
@@ -291,9 +306,10 @@ void KernelWriter::writeWorkItem(const WorkItem &item) {
     needed = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, item.identity,
                                    b.scalar(1));
   auto tiles = attn_tile::KeyTilesOp::create(
-      b, item.sequence, item.head, item.firstQuery, queryTileSize, keyTileSize,
-      item.queryLength, item.keyLength, attention.getMaskAttr(), lists,
-      item.listRow, needed, item.part, parts);
+      b, item.sequence, item.head, item.firstOfCluster,
+      clusterSize * queryTileSize, keyTileSize, item.queryLength,
+      item.keyLength, attention.getMaskAttr(), lists, item.listRow, needed,
+      item.part, parts);
   cloneKeepRegion(tiles.getKeep());
 
   State init = emitInitialState(item);

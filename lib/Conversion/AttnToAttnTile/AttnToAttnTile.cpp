@@ -83,6 +83,10 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
   if (schedule.getSplitItems() > 0)
     if (std::optional<std::string> reason = whyNotShareKeys(attention))
       return attention.emitOpError("cannot share keys: ") << *reason;
+  if (schedule.getClusterSize() > 1)
+    if (std::optional<std::string> reason = whyNotCluster(attention))
+      return attention.emitOpError("cannot walk over keys in clusters: ")
+             << *reason;
   if (schedule.getKeyTile() % numPartialSums != 0)
     return attention.emitOpError("key tile must be a multiple of ")
            << numPartialSums << " (was " << schedule.getKeyTile() << ")";

@@ -85,3 +85,21 @@ func.func @table_without_schedule(%x: memref<1x?xi32>, %t: memref<1x?xi32>) {
   attn.sequence_ids ins(%x : memref<1x?xi32>) outs(%t : memref<1x?xi32>) otherwise(-1)
   return
 }
+
+// -----
+
+func.func @clusters_of_lists(%q: memref<1x1x?x64xbf16>, %o: memref<1x1x?x64xbf16>, %docs: memref<?xi32>) {
+  // expected-error @below {{'attn.attention' op cannot walk over keys in clusters: its mask reads tensors, so that each tile of queries has a list of key tiles of its own}}
+  attn.attention
+      ins(%q, %q, %q : memref<1x1x?x64xbf16>, memref<1x1x?x64xbf16>, memref<1x1x?x64xbf16>)
+      outs(%o : memref<1x1x?x64xbf16>)
+      schedule(#attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, cluster = 2>)
+      keep {
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        %x = memref.load %docs[%i] : memref<?xi32>
+        %y = memref.load %docs[%j] : memref<?xi32>
+        %same = arith.cmpi eq, %x, %y : i32
+        attn.yield %same : i1
+      }
+  return
+}

@@ -33,7 +33,8 @@ func.func private @enums() attributes {
 // CHECK-SAME:    s6 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, delay_rescale = true>,
 // CHECK-SAME:    s7 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, score_stages = 2>,
 // CHECK-SAME:    s8 = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, split_items = 132, pack_heads = true, l2_promotion = 128, groups = 2>,
-// CHECK-SAME:    s9 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, polynomial_exp2 = 4>}
+// CHECK-SAME:    s9 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, polynomial_exp2 = 4>,
+// CHECK-SAME:    sa = #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2, cluster = 2>}
 func.func private @warp_specialized() attributes {
   s0 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2>,
   s1 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2,
@@ -51,7 +52,8 @@ func.func private @warp_specialized() attributes {
   s7 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, score_stages = 2>,
   s8 = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1,
       split_items = 132, pack_heads = true, l2_promotion = 128, groups = 2>,
-  s9 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, polynomial_exp2 = 4>
+  s9 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, polynomial_exp2 = 4>,
+  sa = #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2, cluster = 2>
 }
 
 // -----
@@ -444,4 +446,39 @@ func.func private @polynomials() attributes {
 func.func private @polynomials() attributes {
   // expected-error @below {{'polynomial_exp2' must be at most 16 (was 17)}}
   s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, polynomial_exp2 = 17>
+}
+
+// -----
+
+func.func private @no_cluster() attributes {
+  // expected-error @below {{'cluster' must be positive (was 0)}}
+  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, cluster = 0>
+}
+
+// -----
+
+func.func private @large_cluster() attributes {
+  // expected-error @below {{'cluster' must be at most 8 (was 16)}}
+  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 128, stages = 2, consumers = 1, cluster = 16>
+}
+
+// -----
+
+func.func private @parts_of_keys() attributes {
+  // expected-error @below {{'key_tile' must be a multiple of 32 with 'cluster' = 4 (was 80)}}
+  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 80, stages = 2, consumers = 1, cluster = 4>
+}
+
+// -----
+
+func.func private @few_queries_of_cluster() attributes {
+  // expected-error @below {{'cluster' is for many tiles of queries, which 'split_items' and 'pack_heads' are not (was 2)}}
+  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, split_items = 132, cluster = 2>
+}
+
+// -----
+
+func.func private @packed_cluster() attributes {
+  // expected-error @below {{'cluster' is for many tiles of queries, which 'split_items' and 'pack_heads' are not (was 2)}}
+  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_heads = true, cluster = 2>
 }

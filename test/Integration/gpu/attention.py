@@ -393,6 +393,10 @@ class Variant:
     polynomials: int = 0
     # Whether the query heads of a key head are rows of a tile; there is one query then.
     pack: bool = False
+    # Groups of a cluster, which load keys together.
+    cluster: int = 1
+    # Stages of tiles that scores read, where they are aligned, of schedules that are given.
+    score_stages: int = 0
 
     @property
     def length(self) -> str:
@@ -440,6 +444,8 @@ class Variant:
             parts.append(f"c{consumers}_k{tile}_s{stages}_{'turns' if ping_pong else 'free'}_{traversal}{interleave}")
         parts += [f"split{self.split}" if self.split else "", "pack" if self.pack else ""]
         parts.append(f"poly{self.polynomials}" if self.polynomials else "")
+        parts += [f"scores{self.score_stages}" if self.score_stages else ""]
+        parts += [f"cluster{self.cluster}" if self.cluster > 1 else ""]
         return "_".join(filter(None, parts))
 
     @property
@@ -449,13 +455,21 @@ class Variant:
             return []
         consumers, tile, stages, ping_pong, traversal, interleave = self.schedule
         groups = 2 if self.pack and max(self.qk_dim, self.v_dim) <= 128 else 1
-        return [
-            f"--schedule=#attn_tile.warp_specialized<query_tile = {64 * consumers}, key_tile = {tile},"
-            f" stages = {stages}, consumers = {consumers}, ping_pong = {str(ping_pong).lower()},"
-            f" traversal = {traversal}, interleave = {interleave}, split_items = {self.split},"
-            f" pack_heads = {str(self.pack).lower()}, l2_promotion = {128 if self.pack else 256}, groups = {groups},"
-            f" polynomial_exp2 = {self.polynomials}>"
-        ]
+
+        def schedule(score_stages):
+            return (
+                f"#attn_tile.warp_specialized<query_tile = {64 * consumers}, key_tile = {tile},"
+                f" stages = {stages}, consumers = {consumers}, ping_pong = {str(ping_pong).lower()},"
+                f" traversal = {traversal}, interleave = {interleave}, split_items = {self.split},"
+                f" pack_heads = {str(self.pack).lower()}, score_stages = {score_stages},"
+                f" l2_promotion = {128 if self.pack else 256}, groups = {groups},"
+                f" polynomial_exp2 = {self.polynomials}, cluster = {self.cluster}>"
+            )
+
+        if not self.score_stages:
+            return [f"--schedule={schedule(0)}"]
+        aligned, otherwise = schedule(self.score_stages), schedule(0)
+        return [f"--schedule=#attn_tile.by_alignment<aligned = {aligned}, otherwise = {otherwise}>"]
 
     def mlir(self) -> str:
         q = f"tensor<?x{self.heads}x{self.length}x{self.qk_dim}x{self.dtype}>"
@@ -711,9 +725,24 @@ POLYNOMIALS = [
     variant(128, mask="nothing", schedule=(2, 128, 2, False, "grid", 1), polynomials=16),
 ]
 
+# Neighbouring tiles of queries that walk over keys together; of an odd number of them, the last one has no neighbour.
+CLUSTERED = [
+    variant(64, schedule=(3, 128, 2, True, "persistent", 1), cluster=2),
+    variant(64, heads=(6, 1), dtype="f16", schedule=(2, 128, 2, True, "grid", 1), cluster=2),
+    variant(128, schedule=(2, 176, 2, True, "persistent", 1), cluster=2),
+    variant(128, heads=(8, 2), schedule=(2, 128, 2, False, "grid", 0), cluster=2),
+    variant(128, heads=(8, 2), mask="causal", schedule=(2, 128, 2, True, "paired", 1), cluster=2),
+    variant(128, mask="window_both", schedule=(1, 64, 3, False, "persistent", 2), cluster=4),
+    variant(256, schedule=(2, 80, 2, True, "persistent", 1), cluster=2),
+    variant(192, 128, mask="prefix_lm", schedule=(2, 96, 2, True, "persistent", 0), cluster=2),
+    variant(72, 40, dtype="f16", mask="left", schedule=(2, 112, 2, False, "persistent", 1), cluster=2),
+    variant(128, score="bias16", schedule=(2, 96, 2, True, "persistent", 1), cluster=2, score_stages=2),
+    variant(128, mask="nothing", sinks=True, schedule=(2, 128, 2, True, "persistent", 1), cluster=2),
+]
+
 LARGE_KEYS = variant(128, heads=(8, 8))
 LARGE_BIAS = variant(64, heads=(8, 8), score="bias")
-ALL = VARIANTS + SCHEDULED + SHARED + POLYNOMIALS + [LARGE_KEYS, LARGE_BIAS]
+ALL = VARIANTS + SCHEDULED + SHARED + POLYNOMIALS + CLUSTERED + [LARGE_KEYS, LARGE_BIAS]
 
 # ---------------------------------------------------------------------------
 # Compiling
@@ -829,6 +858,12 @@ def make_cases(per_variant, per_schedule):
         for queries, keys in ((333, 447), (129, 1), (1000, 65), (64, 1024)):
             layouts = tuple(rng.choice(list(LAYOUTS)) for _ in range(5))
             cases.append(Case(v, rng.randint(1, 3), queries, keys, layouts, seed=len(cases)))
+    # One tile of queries, some, and more than a round of clusters; of each, an odd number in one case.
+    for v in CLUSTERED:
+        sizes = ((1, 1, 300), (2, 129, 1), (3, 500, 257), (1, 1000, 1000), (2, 1111, 1111), (9, 1100, 64), (2, 65, 0))
+        for batch, queries, keys in sizes:
+            layouts = tuple(rng.choice(list(LAYOUTS)) for _ in range(5))
+            cases.append(Case(v, batch, queries, keys, layouts, seed=len(cases)))
     large = dict(sampled=True, guard=1 << 20)
     cases += [
         # More than 2^31 elements of keys, of queries and outputs, and of a captured tensor.
@@ -867,6 +902,7 @@ def make_sanitizer_cases():
         "d128_128_h2_2_bf16_full_table",
         "d128_128_h8_2_bf16_causal_alibi",
         "d72_40_h2_2_bf16_full_docs_to_f32",
+        "d128_128_h2_2_bf16_full_c2_k176_s2_turns_persistent1_cluster2",
     ]
     layouts = ("bhsd", "bshd", "bhsd", "bshd", "bhsd")
     sizes = [(65, 129), (129, 65), (193, 177)]

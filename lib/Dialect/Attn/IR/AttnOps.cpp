@@ -460,6 +460,15 @@ std::optional<std::string> attn::whyNotShareKeys(AttentionOp attention) {
   return std::nullopt;
 }
 
+std::optional<std::string> attn::whyNotCluster(AttentionOp attention) {
+  if (attention.hasSequences())
+    return "tiles of queries that are neighbours may be of different sequences";
+  if (readsByPosition(attention.getKeepRegion()))
+    return "its mask reads tensors, so that each tile of queries has a list of "
+           "key tiles of its own";
+  return std::nullopt;
+}
+
 bool attn::readsByPosition(Region &keep) {
   if (keep.empty())
     return false;

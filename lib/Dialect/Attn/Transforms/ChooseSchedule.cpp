@@ -227,7 +227,7 @@ chooseGradientWarpSpecialized(AttentionGradOp op, const DeviceFigures &device) {
           /*lazy_rescale=*/false, /*delay_rescale=*/false,
           /*query_stages=*/preloads ? 2 : 1, /*split_items=*/0,
           /*pack_heads=*/false, /*score_stages=*/0, /*l2_promotion=*/256,
-          /*groups=*/1, /*polynomial_exp2=*/0)));
+          /*groups=*/1, /*polynomial_exp2=*/0, /*cluster=*/1)));
   auto schedule = attn_tile::GradientAttr::get(
       context, ofRows, makeKeys(queryTile), queries, values);
   std::string reason =

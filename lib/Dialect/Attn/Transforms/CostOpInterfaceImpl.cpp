@@ -95,17 +95,21 @@ struct AttentionModel
     if (!schedule)
       return cost;
     // An item of work reads its queries and writes its output once, and each
-    // step reads a tile of keys and values through the second cache.
+    // step reads a tile of keys and values through the second cache, once for
+    // the groups of a cluster.
     double keyTile = double(schedule.getKeyTile());
     double bytes =
         getElementBytes(interface) *
         double(interface.getQueryHeadDim() + interface.getValueHeadDim());
     double rows = double(assumptions.getSize(getDimSize(op.getQuery(), 2)));
     VisitedTiles tiles(interface, assumptions);
+    int64_t cluster = schedule.getClusterSize();
     cost.steps =
-        tiles.getNumHeads() *
-        tiles.count(schedule.getQueryTile(), schedule.getKeyTile()).total;
-    cost.bytes(MemoryLevel::L2) = bytes * (heads * rows + cost.steps * keyTile);
+        tiles.getNumHeads() * double(cluster) *
+        tiles.count(cluster * schedule.getQueryTile(), schedule.getKeyTile())
+            .total;
+    cost.bytes(MemoryLevel::L2) =
+        bytes * (heads * rows + cost.steps * keyTile / double(cluster));
     // What was staged is written once, and read by each group of rows, whose
     // products read the staged queries, too.
     if (int64_t rowsPerRead = schedule.getRowsPerRead()) {

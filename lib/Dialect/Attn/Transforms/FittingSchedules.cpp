@@ -484,7 +484,7 @@ FittingSchedule WarpSpecializedSchedules::getFitting(KeyTileBounds bounds,
       /*lazy_rescale=*/isLazy || isDelayed, /*delay_rescale=*/isDelayed,
       /*query_stages=*/preloads ? 2 : 1, /*split_items=*/0,
       /*pack_heads=*/false, bounds.scoreStages, sharedPromotion, /*groups=*/1,
-      /*polynomial_exp2=*/0);
+      /*polynomial_exp2=*/0, /*cluster=*/1);
   return FittingSchedule{cast<ScheduleAttrInterface>(schedule), keyTile,
                          preloads, limit.str()};
 }
@@ -513,7 +513,7 @@ std::optional<FittingSchedule> WarpSpecializedSchedules::getForBlocks() {
       /*interleave=*/1, /*lazy_rescale=*/false, /*delay_rescale=*/false,
       /*query_stages=*/1, /*split_items=*/0, /*pack_heads=*/false,
       /*score_stages=*/0, sharedPromotion, /*groups=*/1,
-      /*polynomial_exp2=*/0);
+      /*polynomial_exp2=*/0, /*cluster=*/1);
   return FittingSchedule{cast<ScheduleAttrInterface>(schedule), keyTile,
                          /*preloadsQueries=*/false, "blocks of the mask"};
 }
@@ -567,7 +567,8 @@ static ScheduleAttrInterface shareKeys(ScheduleAttrInterface schedule,
       unshared.getLazyRescale(), unshared.getDelayRescale(),
       unshared.getQueryStages(), items, unshared.getPackHeads(),
       unshared.getScoreStages(), unshared.getL2Promotion(),
-      unshared.getGroups(), unshared.getPolynomialExp2());
+      unshared.getGroups(), unshared.getPolynomialExp2(),
+      unshared.getCluster());
   return cast<ScheduleAttrInterface>(shared);
 }
 
@@ -609,7 +610,8 @@ std::optional<FittingSchedule> WarpSpecializedSchedules::getForFewQueries() {
       /*lazy_rescale=*/false, /*delay_rescale=*/false, /*query_stages=*/1,
       /*split_items=*/whyNotShareKeys(op) ? 0 : device.multiprocessors,
       /*pack_heads=*/op.getGroupSize() > 1 && !whyNotPackHeads(op),
-      /*score_stages=*/0, streamedPromotion, groups, /*polynomial_exp2=*/0);
+      /*score_stages=*/0, streamedPromotion, groups, /*polynomial_exp2=*/0,
+      /*cluster=*/1);
   return FittingSchedule{cast<ScheduleAttrInterface>(schedule), keyTile,
                          /*preloadsQueries=*/false, "what is read at a time"};
 }

@@ -176,7 +176,8 @@ FailureOr<MaskMap> AttnPrintMaskMapPass::getMap(AttentionOp attention,
         "must have static lengths of at least one for its map to be drawn");
   int64_t rows = queryTile, columns = keyTile;
   if (ScheduleAttrInterface schedule = attention.getChosenSchedule()) {
-    rows = rows ? rows : schedule.getQueryTile();
+    // Items of a cluster visit the same tiles.
+    rows = rows ? rows : schedule.getClusterSize() * schedule.getQueryTile();
     columns = columns ? columns : schedule.getKeyTile();
   }
   if (rows < 1 || columns < 1)

@@ -149,6 +149,10 @@ SmallVector<int64_t> RowBlockLayoutAttr::getColumnShuffles() const {
 /// compile time and registers without end.
 static constexpr int64_t maxTile = 256;
 
+/// Groups of a cluster that every device has room for, and rows in which stages
+/// are swizzled.
+static constexpr int64_t maxCluster = 8, swizzleRows = 8;
+
 bool attn_tile::isL2Promotion(int64_t bytes) {
   return llvm::is_contained({0, 64, 128, 256}, bytes);
 }
@@ -156,8 +160,9 @@ bool attn_tile::isL2Promotion(int64_t bytes) {
 LogicalResult WarpSpecializedAttr::verify(
     EmitErrorFn emitError, int64_t queryTile, int64_t keyTile, int64_t stages,
     int64_t consumers, bool pingPong, TraversalKind, int64_t interleave, bool,
-    bool, int64_t queryStages, int64_t splitItems, bool, int64_t scoreStages,
-    int64_t l2Promotion, int64_t groups, int64_t polynomialExp2) {
+    bool, int64_t queryStages, int64_t splitItems, bool packHeads,
+    int64_t scoreStages, int64_t l2Promotion, int64_t groups,
+    int64_t polynomialExp2, int64_t cluster) {
   if (!isL2Promotion(l2Promotion))
     return emitError() << "'l2_promotion' must be 0, 64, 128 or 256 (was "
                        << l2Promotion << ")";
@@ -184,6 +189,20 @@ LogicalResult WarpSpecializedAttr::verify(
   if (pingPong && consumers < 2)
     return emitError() << "'ping_pong' needs at least 2 'consumers' (was "
                        << consumers << ")";
+  if (failed(verifyPositive(emitError, "cluster", cluster)) ||
+      failed(verifyAtMost(emitError, "cluster", cluster, maxCluster)))
+    return failure();
+  // Parts of a tile are whole groups of eight rows, in which stages are laid
+  // out.
+  if (keyTile % (cluster * swizzleRows) != 0)
+    return emitError() << "'key_tile' must be a multiple of "
+                       << cluster * swizzleRows
+                       << " with 'cluster' = " << cluster << " (was " << keyTile
+                       << ")";
+  if (cluster > 1 && (splitItems > 0 || packHeads))
+    return emitError() << "'cluster' is for many tiles of queries, which "
+                          "'split_items' and 'pack_heads' are not (was "
+                       << cluster << ")";
   return success();
 }
 

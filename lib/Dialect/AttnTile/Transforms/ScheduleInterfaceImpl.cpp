@@ -61,6 +61,18 @@ static LogicalResult verifyFewQueries(Operation *op,
   return success();
 }
 
+/// Checks that groups can form clusters if `schedule` of `op` says so.
+static LogicalResult verifyCluster(Operation *op,
+                                   attn::ScheduleAttrInterface schedule) {
+  auto attention = dyn_cast<attn::AttentionOp>(op);
+  if (!attention || schedule.getClusterSize() == 1)
+    return success();
+  if (std::optional<std::string> reason = attn::whyNotCluster(attention))
+    return op->emitOpError("cannot walk over keys in clusters as schedule '")
+           << schedule << "' says: " << *reason;
+  return success();
+}
+
 namespace {
 /// What all schedules of the dialect share. `Model` adds `buildKernelPipeline`.
 template <typename Model, typename ScheduleAttr>
@@ -168,6 +180,9 @@ struct WarpSpecializedSchedule
     auto schedule = cast<WarpSpecializedAttr>(attribute);
     return schedule.getQueryTile() / schedule.getConsumers();
   }
+  int64_t getClusterSize(Attribute schedule) const {
+    return cast<WarpSpecializedAttr>(schedule).getCluster();
+  }
   bool isRescaleLazy(Attribute schedule) const {
     return cast<WarpSpecializedAttr>(schedule).getLazyRescale();
   }
@@ -183,8 +198,9 @@ struct WarpSpecializedSchedule
                           StringRef target) const {
     if (!isa<attn::AttentionOp>(attention))
       return emitWrongUse(attention, schedule, "attention");
-    if (failed(verifyFewQueries(attention,
-                                cast<attn::ScheduleAttrInterface>(schedule))))
+    auto interface = cast<attn::ScheduleAttrInterface>(schedule);
+    if (failed(verifyFewQueries(attention, interface)) ||
+        failed(verifyCluster(attention, interface)))
       return failure();
     return verifyTarget(attention, schedule, target, "sm_90a");
   }
@@ -204,6 +220,7 @@ struct WarpSpecializedSchedule
     traversal.kind = schedule.getTraversal();
     traversal.interleave = schedule.getInterleave();
     traversal.groups = schedule.getGroups();
+    traversal.cluster = schedule.getCluster();
     pm.addPass(createAttnTileSetTraversalPass(traversal));
     addCleanUp(pm);
     AttnTileCreatePipesPassOptions pipes;
@@ -391,6 +408,11 @@ struct GradientSchedule
         if (given.getSplitItems() > 0 || given.packsHeads())
           return LogicalResult(
               attention->emitOpError("cannot share keys or pack heads as '")
+              << name << "' = '" << part << "' says: gradients cannot");
+      if (auto given = dyn_cast_if_present<attn::ScheduleAttrInterface>(part))
+        if (given.getClusterSize() > 1)
+          return LogicalResult(
+              attention->emitOpError("cannot walk over keys in clusters as '")
               << name << "' = '" << part << "' says: gradients cannot");
       if (!part || (target == "host" ? isa<SequentialAttr>(part) : isForGPU))
         return LogicalResult(success());

@@ -52,6 +52,12 @@ static constexpr double clocksOfWidePromotion = 1.04;
 static constexpr int64_t columnBlockBytes = 128;
 /// Bytes that one multiprocessor takes in a clock, at most.
 static constexpr double bytesPerMultiprocessorClock = 34;
+/// Bytes that come from the second level cache to the shared memory of one
+/// multiprocessor in a clock, at most; and what groups of a cluster take to
+/// wait for each other at the begin and at the end. Neither is fitted: products
+/// of matrices reach 46 bytes.
+static constexpr double copiedBytesPerClock = 64;
+static constexpr double clocksPerCluster = 800;
 /// Of the small kernel that merges shares of the keys: two latencies of memory
 /// and an early launch; and for each block of channels of a row, on one
 /// multiprocessor.
@@ -111,6 +117,12 @@ attn_tile::estimateWarpSpecialized(WarpSpecializedAttr schedule,
                         double(device.special);
   double step =
       overlap({product, chain, exponentials}) + clocksPerTurn * (consumers - 1);
+  // Each group of a cluster copies its part of the keys and values to all.
+  auto cluster = double(schedule.getCluster());
+  double bytes =
+      double(getElementTypeOrSelf(op.getQuery()).getIntOrFloatBitWidth()) / 8 *
+      double(op.getQueryHeadDim() + op.getValueHeadDim());
+  step = std::max(step, keyTile * bytes / cluster / copiedBytesPerClock);
   double mask = clocksPerMaskedScore * threadScores;
   double item = schedule.getQueryStages() == 1 ? clocksOfLateQueries : 0;
 
@@ -120,18 +132,19 @@ attn_tile::estimateWarpSpecialized(WarpSpecializedAttr schedule,
   auto keyHeads = double(op.getNumKeyHeads()) / double(op.getNumQueryHeads());
   if (schedule.getPackHeads())
     heads *= keyHeads;
-  attn::TileCounts counts =
-      tiles.count(schedule.getQueryTile(), schedule.getKeyTile());
+  // The items of a cluster walk over the tiles that any of them needs.
+  int64_t clusterTile = schedule.getCluster() * schedule.getQueryTile();
+  attn::TileCounts counts = tiles.count(clusterTile, schedule.getKeyTile());
   double multiprocessors = double(device.multiprocessors);
-  double wholeItems = heads * double(tiles.getNumRows(schedule.getQueryTile()));
+  double wholeItems = heads * cluster * double(tiles.getNumRows(clusterTile));
   // Shares of the keys, as `convert-attn-to-attn-tile` makes them.
   double shares = std::clamp(
       std::floor(double(schedule.getSplitItems()) / std::max(wholeItems, 1.0)),
       1.0, std::max(double(counts.most), 1.0));
   double items = wholeItems * shares / multiprocessors;
   double most = std::ceil(double(counts.most) / shares);
-  double steps = heads * counts.total / multiprocessors;
-  double masked = heads * counts.masked / multiprocessors;
+  double steps = heads * cluster * counts.total / multiprocessors;
+  double masked = heads * cluster * counts.masked / multiprocessors;
   if (schedule.getTraversal() == TraversalKind::Paired) {
     steps = std::max(steps, most);
   } else {
@@ -142,9 +155,6 @@ attn_tile::estimateWarpSpecialized(WarpSpecializedAttr schedule,
   }
   // Keys and values come from memory once: heads that share them, and tiles of
   // queries of one head, run at about the same time.
-  double bytes =
-      double(getElementTypeOrSelf(op.getQuery()).getIntOrFloatBitWidth()) / 8 *
-      double(op.getQueryHeadDim() + op.getValueHeadDim());
   double keys = std::min(double(tiles.getNumKeys()), counts.total * keyTile);
   double streamed = tiles.getNumHeads() * keyHeads * keys * bytes;
   double clocksPerSecond = double(device.clockMHz) * 1e6;
@@ -165,6 +175,7 @@ attn_tile::estimateWarpSpecialized(WarpSpecializedAttr schedule,
                     double(llvm::divideCeil(op.getValueHeadDim(), mergeBlock));
     merge = clocksPerMerge + clocksPerMergeBlock * blocks / multiprocessors;
   }
+  double clusterClocks = schedule.getCluster() > 1 ? clocksPerCluster : 0;
   bool isStream = schedule.getConsumers() == 1 ||
                   memory > steps * step + masked * mask + items * item;
   return {"attention",
@@ -175,7 +186,7 @@ attn_tile::estimateWarpSpecialized(WarpSpecializedAttr schedule,
           step,
           mask,
           item,
-          isStream ? clocksPerStream : clocksPerKernel,
+          (isStream ? clocksPerStream : clocksPerKernel) + clusterClocks,
           steps,
           masked,
           items,

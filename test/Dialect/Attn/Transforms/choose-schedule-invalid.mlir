@@ -290,3 +290,63 @@ func.func @share_gradient(%q: memref<1x8x?x64xbf16>, %lse: memref<1x8x?xf32>, %o
       schedule(#attn_tile.gradient<rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>, keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>, queries = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, split_items = 132>>)
   return
 }
+
+// -----
+
+func.func @cluster_of_lists(%q: memref<1x8x?x64xbf16>, %o: memref<1x8x?x64xbf16>, %docs: memref<?xi32>) {
+  // expected-error @below {{'attn.attention' op cannot walk over keys in clusters as schedule '#attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, cluster = 2>' says: its mask reads tensors, so that each tile of queries has a list of key tiles of its own}}
+  attn.attention
+      ins(%q, %q, %q : memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>)
+      outs(%o : memref<1x8x?x64xbf16>)
+      schedule(#attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, cluster = 2>)
+      keep {
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        %x = memref.load %docs[%i] : memref<?xi32>
+        %y = memref.load %docs[%j] : memref<?xi32>
+        %same = arith.cmpi eq, %x, %y : i32
+        attn.yield %same : i1
+      }
+  return
+}
+
+// -----
+
+func.func @cluster_of_sequences(%q: memref<1x8x?x64xbf16>, %o: memref<1x8x?x64xbf16>, %cu: memref<?xi32>) {
+  // expected-error @below {{'attn.attention' op cannot walk over keys in clusters as schedule '#attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, cluster = 2>' says: tiles of queries that are neighbours may be of different sequences}}
+  attn.attention
+      ins(%q, %q, %q : memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>)
+      outs(%o : memref<1x8x?x64xbf16>) sequences packed(%cu, %cu : memref<?xi32>, memref<?xi32>)
+      schedule(#attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, cluster = 2>)
+  return
+}
+
+// -----
+
+// Lengths of batch entries are the same for all tiles of queries.
+
+func.func @cluster_of_lengths(%q: memref<2x8x?x64xbf16>, %o: memref<2x8x?x64xbf16>, %lengths: memref<2xi32>) {
+  attn.attention
+      ins(%q, %q, %q : memref<2x8x?x64xbf16>, memref<2x8x?x64xbf16>, memref<2x8x?x64xbf16>)
+      outs(%o : memref<2x8x?x64xbf16>)
+      schedule(#attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, cluster = 2>)
+      keep {
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        %x = memref.load %lengths[%b] : memref<2xi32>
+        %n = arith.index_cast %x : i32 to index
+        %in = arith.cmpi slt, %j, %n : index
+        attn.yield %in : i1
+      }
+  return
+}
+
+// -----
+
+func.func @cluster_of_gradient(%q: memref<1x8x?x64xbf16>, %lse: memref<1x8x?xf32>, %o: memref<1x8x?x64xbf16>) {
+  // expected-error @below {{'attn.attention_grad' op cannot walk over keys in clusters as 'queries' = '#attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, cluster = 2>' says: gradients cannot}}
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>,
+          memref<1x8x?x64xbf16>, memref<1x8x?xf32>, memref<1x8x?x64xbf16>)
+      outs(%o, %o, %o : memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>)
+      schedule(#attn_tile.gradient<rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>, keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>, queries = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, cluster = 2>>)
+  return
+}

@@ -216,6 +216,13 @@ def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
       "int64_t", "getSplitItems", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return 0;">,
     InterfaceMethod<[{
+        How many work items, of neighbouring tiles of queries, walk over keys
+        together and share what they load of them: the work items of a cluster
+        of groups.
+      }],
+      "int64_t", "getClusterSize", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return 1;">,
+    InterfaceMethod<[{
         Whether the query heads that share a key head fill the rows of one tile
         of queries, of which there is one for each head (see `whyNotPackHeads`).
       }],

@@ -45,6 +45,11 @@ std::optional<std::string> whyNotPackHeads(AttentionOp attention);
 /// can.
 std::optional<std::string> whyNotShareKeys(AttentionOp attention);
 
+/// Why work items of neighbouring tiles of queries of `attention` cannot walk
+/// over keys together (`ScheduleAttrInterface::getClusterSize`); `std::nullopt`
+/// if they can.
+std::optional<std::string> whyNotCluster(AttentionOp attention);
+
 /// Checks that the sizes of a plan of a mask suffice for the lengths and the
 /// tiles of `schedule`, as far as these are known.
 LogicalResult verifyPlanSizes(Operation *op, Value plan, Attribute schedule,

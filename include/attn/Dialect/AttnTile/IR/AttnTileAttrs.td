@@ -92,12 +92,18 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
     is that of `attn_tile.make_tensor_map`. `groups` groups share the registers
     of a multiprocessor, so that one begins or ends while another one computes.
 
+    With `cluster`, as many groups of a cluster have neighbouring tiles of queries.
+    They walk over the same tiles of keys, of which each group loads a part to the
+    stages of all of them, so that fewer bytes leave the second level cache.
+
     ```mlir
     #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2,
         consumers = 2, ping_pong = true, traversal = persistent>
     #attn_tile.warp_specialized<query_tile = 64, key_tile = 128, stages = 3,
         consumers = 1, traversal = grid, split_items = 132, pack_heads = true,
         l2_promotion = 128>
+    #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2,
+        consumers = 2, ping_pong = true, cluster = 2>
     ```
   }];
   let parameters = (ins "int64_t":$query_tile, "int64_t":$key_tile,
@@ -114,7 +120,8 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
                         DefaultValuedParameter<"int64_t", "0">:$score_stages,
                         DefaultValuedParameter<"int64_t", "256">:$l2_promotion,
                         DefaultValuedParameter<"int64_t", "1">:$groups,
-                        DefaultValuedParameter<"int64_t", "0">:$polynomial_exp2);
+                        DefaultValuedParameter<"int64_t", "0">:$polynomial_exp2,
+                        DefaultValuedParameter<"int64_t", "1">:$cluster);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
