@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Signature.h"
+#include "Views.h"
 #include "attn/Compiler/Passes.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
@@ -37,6 +38,10 @@ static constexpr StringLiteral writableAttrName = "bufferization.writable";
 /// found by walking up the destinations of `value`'s producers.
 static BlockArgument getDestinationArgument(Value value, func::FuncOp func) {
   while (auto result = dyn_cast<OpResult>(value)) {
+    if (Value yielded = getYieldedByOverlap(result)) {
+      value = yielded;
+      continue;
+    }
     auto op = dyn_cast<DestinationStyleOpInterface>(result.getOwner());
     if (!op)
       return {};

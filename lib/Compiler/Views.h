@@ -17,7 +17,12 @@
 
 namespace mlir::attn {
 
-/// The memref that `memref` is a view of; null if it is none.
+/// What a region of `attn.overlap` yields for its result `value`; null if that
+/// is none.
+Value getYieldedByOverlap(Value value);
+
+/// The memref that `memref` is a view of, or the same one in a region of
+/// `attn.overlap`; null if there is none.
 Value getViewedMemRef(Value memref);
 
 } // namespace mlir::attn

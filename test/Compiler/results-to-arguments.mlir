@@ -25,6 +25,24 @@ func.func @destination(%a: tensor<4xf32>, %o: tensor<4xf32>) -> tensor<4xf32> {
   return %r : tensor<4xf32>
 }
 
+// Nor is anything copied that regions of an overlap write.
+
+// CHECK-LABEL: func.func @overlap(
+// CHECK-SAME:    %{{[^ ]+}}: tensor<4xf32> {bufferization.writable = false},
+// CHECK-SAME:    %{{[^ ]+}}: tensor<4xf32> {attn.output, bufferization.writable = true},
+// CHECK-SAME:    %{{[^ ]+}}: tensor<4xf32> {attn.output, bufferization.writable = true})
+// CHECK-NOT:     materialize_in_destination
+func.func @overlap(%a: tensor<4xf32>, %o: tensor<4xf32>, %p: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %0:2 = attn.overlap by streams {
+    %r = linalg.exp ins(%a : tensor<4xf32>) outs(%o : tensor<4xf32>) -> tensor<4xf32>
+    attn.overlap_yield %r : tensor<4xf32>
+  } and {
+    %r = linalg.abs ins(%a : tensor<4xf32>) outs(%p : tensor<4xf32>) -> tensor<4xf32>
+    attn.overlap_yield %r : tensor<4xf32>
+  }  -> (tensor<4xf32>, tensor<4xf32>)
+  return %0#0, %0#1 : tensor<4xf32>, tensor<4xf32>
+}
+
 // CHECK-LABEL: func.func private @private(%{{[^ ]+}}: tensor<4xf32>) -> tensor<4xf32>
 func.func private @private(%a: tensor<4xf32>) -> tensor<4xf32> {
   return %a : tensor<4xf32>
