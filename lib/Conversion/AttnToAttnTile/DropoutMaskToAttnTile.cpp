@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Writes the kernel of a mask of decisions: work items are rows of words, whose
-// threads make one word after another.
+// Writes the program of a mask of decisions: work items are rows of words,
+// whose threads make the words of one column after another.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,44 +22,51 @@
 using namespace mlir;
 using namespace mlir::attn;
 
-/// Rows of words of a work item: all masks have a multiple of this.
+/// Rows of words of a work item: all masks have a multiple of this. A thread
+/// makes a word of each together, so that it need not wait for one instruction
+/// before it starts the next.
 static constexpr int64_t rowsOfItem = 4;
 
-/// Writes the body of `kernel`, whose arguments are the mask and then `states`.
-static void writeMask(OpBuilder &builder, DropoutMaskOp op,
-                      attn_tile::KernelOp kernel, ValueRange states) {
+SmallVector<Value> attn::getMaskOperands(DropoutMaskOp op) {
+  SmallVector<Value> operands = {op.getOut()};
+  for (Value state : {op.getSeed(), op.getOffset()})
+    if (!matchPattern(state, m_Constant()) &&
+        !llvm::is_contained(operands, state))
+      operands.push_back(state);
+  return operands;
+}
+
+void attn::writeMaskProgram(OpBuilder &builder, DropoutMaskOp op,
+                            ValueRange arguments) {
+  OpBuilder::InsertionGuard guard(builder);
   ImplicitLocOpBuilder b(op.getLoc(), builder);
-  Block &entry = kernel.getBody().front();
-  Value mask = entry.getArgument(0);
   IRMapping captured;
-  captured.map(states, entry.getArguments().drop_front());
-  b.setInsertionPointToEnd(&entry);
+  captured.map(getMaskOperands(op), arguments);
+  Value mask = arguments.front();
   auto index = [&](int64_t value) -> Value {
     return arith::ConstantIndexOp::create(b, value);
   };
   auto size = [&](int64_t dim) -> Value {
     return memref::DimOp::create(b, mask, dim);
   };
+  Value seed = emitRngState(b, op.getSeed(), captured);
+  Value offset = emitRngState(b, op.getOffset(), captured);
   Value groups = arith::DivUIOp::create(b, size(2), index(rowsOfItem));
   auto forall =
       scf::ForallOp::create(b, ArrayRef<OpFoldResult>{size(0), size(1), groups},
                             ValueRange(), std::nullopt);
-  attn_tile::ReturnOp::create(b);
   b.setInsertionPointToStart(forall.getBody());
 
   SmallVector<Value> ids = forall.getInductionVars();
-  Value seed = emitRngState(b, op.getSeed(), captured);
-  Value offset = emitRngState(b, op.getOffset(), captured);
   Value head = ids[1];
   if (op.getFirstHead() > 0)
     head = arith::AddIOp::create(b, head, index(op.getFirstHead()));
   RngBlock<Value> stream =
       op.getDropout().emitStream(b, b.getLoc(), seed, offset, ids[0], head);
   Value firstRow = arith::MulIOp::create(b, ids[2], index(rowsOfItem));
-  auto rows = scf::ForOp::create(b, index(0), index(rowsOfItem), index(1),
-                                 ValueRange());
-  b.setInsertionPointToStart(rows.getBody());
-  Value row = arith::AddIOp::create(b, firstRow, rows.getInductionVar());
+  SmallVector<Value> rows;
+  for (int64_t row = 0; row < rowsOfItem; ++row)
+    rows.push_back(arith::AddIOp::create(b, firstRow, index(row)));
   auto each = attn_tile::EachOp::create(b, size(3));
   Block *body =
       b.createBlock(&each.getBody(), {}, b.getIndexType(), b.getLoc());
@@ -67,13 +74,15 @@ static void writeMask(OpBuilder &builder, DropoutMaskOp op,
   auto toWord = [&](Value position) -> Value {
     return arith::IndexCastOp::create(b, b.getI32Type(), position);
   };
-  Value queryWord = toWord(row), keyWord = toWord(column);
-  if (op.getLayout() == MaskLayout::Columns)
-    std::swap(queryWord, keyWord);
-  Value word =
-      op.getDropout().emitKeepWord(b, b.getLoc(), stream, queryWord, keyWord);
-  memref::StoreOp::create(b, word, mask,
-                          ValueRange{ids[0], ids[1], row, column});
+  for (Value row : rows) {
+    Value queryWord = toWord(row), keyWord = toWord(column);
+    if (op.getLayout() == MaskLayout::Columns)
+      std::swap(queryWord, keyWord);
+    Value word =
+        op.getDropout().emitKeepWord(b, b.getLoc(), stream, queryWord, keyWord);
+    memref::StoreOp::create(b, word, mask,
+                            ValueRange{ids[0], ids[1], row, column});
+  }
   attn_tile::YieldOp::create(b, ValueRange());
 }
 
@@ -84,17 +93,13 @@ LogicalResult attn::lowerDropoutMaskToKernel(RewriterBase &rewriter,
     return op.emitOpError("must be bufferised");
   if (!op.getScheduleAttr())
     return op.emitOpError("needs a schedule");
-  SmallVector<Value> operands = {op.getOut()}, states;
-  for (Value state : {op.getSeed(), op.getOffset()})
-    if (!matchPattern(state, m_Constant()) &&
-        !llvm::is_contained(states, state))
-      states.push_back(state);
-  llvm::append_range(operands, states);
-
-  attn_tile::KernelOp kernel = createKernel(rewriter, op, op.getScheduleAttr(),
-                                            symbols, "_dropout_mask", operands);
+  attn_tile::KernelOp kernel =
+      createKernel(rewriter, op, op.getScheduleAttr(), symbols, "_dropout_mask",
+                   getMaskOperands(op));
   OpBuilder::InsertionGuard guard(rewriter);
-  writeMask(rewriter, op, kernel, states);
+  rewriter.setInsertionPointToEnd(&kernel.getBody().front());
+  writeMaskProgram(rewriter, op, kernel.getArguments());
+  attn_tile::ReturnOp::create(rewriter, op.getLoc());
   rewriter.eraseOp(op);
   return success();
 }

@@ -82,6 +82,15 @@ private:
 /// maps.
 Value emitRngState(OpBuilder &builder, Value state, const IRMapping &captured);
 
+/// What the program of a mask of decisions needs: the mask, and the seed and
+/// offset as far as they are no constants.
+SmallVector<Value> getMaskOperands(DropoutMaskOp op);
+
+/// Writes a program that makes the decisions of `op`: a loop over its work
+/// items. `arguments` stand for the operands of `getMaskOperands`.
+void writeMaskProgram(OpBuilder &builder, DropoutMaskOp op,
+                      ValueRange arguments);
+
 } // namespace mlir::attn
 
 #endif // ATTN_LIB_CONVERSION_ATTNTOATTNTILE_KERNELDROPOUT_H
