@@ -33,13 +33,18 @@ using namespace mlir::attn_tile;
 
 namespace {
 template <typename OpTy, typename XOp, typename YOp, typename ZOp>
-struct ProgramLowering : public OpConversionPattern<OpTy> {
-  using OpConversionPattern<OpTy>::OpConversionPattern;
+struct ProgramLowering : public KernelPattern<OpTy> {
+  using KernelPattern<OpTy>::KernelPattern;
+  using KernelPattern<OpTy>::context;
 
   LogicalResult
-  matchAndRewrite(OpTy op, typename OpTy::Adaptor,
+  matchAndRewrite(OpTy op, typename KernelPattern<OpTy>::OneToNOpAdaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Type i32 = rewriter.getI32Type();
+    if (op->template getParentOfType<BesideOp>()) {
+      rewriter.replaceOp(op, emitBeside(rewriter, op));
+      return success();
+    }
     switch (op.getDim()) {
     case 0:
       rewriter.replaceOpWithNewOp<XOp>(op, i32);
@@ -51,6 +56,18 @@ struct ProgramLowering : public OpConversionPattern<OpTy> {
       rewriter.replaceOpWithNewOp<ZOp>(op, i32);
       return success();
     }
+  }
+
+  /// Each idle warp is a group.
+  Value emitBeside(OpBuilder &builder, OpTy op) const {
+    Location loc = op.getLoc();
+    Value groups = XOp::create(builder, loc, builder.getI32Type());
+    Value result = arith::MulIOp::create(
+        builder, loc, groups, createI32(builder, loc, context.numIdleWarps));
+    if (isa<NumProgramsOp>(op))
+      return result;
+    Value warp = emitAdd(builder, loc, context.warp, -context.firstIdleWarp);
+    return arith::AddIOp::create(builder, loc, result, warp);
   }
 };
 
@@ -170,12 +187,20 @@ private:
 } // namespace
 
 /// Checks what the patterns rely on, with messages that name it.
-static LogicalResult verifyKernel(KernelOp kernel) {
+static LogicalResult verifyKernel(KernelOp kernel, const TargetInfo &target) {
   ThreadLayoutAttrInterface layout = kernel.getLayoutAttr();
   if (!layout)
     return kernel.emitOpError("needs a 'layout' to be lowered for a GPU");
   if (!kernel.getBody().hasOneBlock())
     return kernel.emitOpError("must have one block");
+  bool hasIdleWarps = target.isProducerSingleThread() &&
+                      llvm::any_of(kernel.getOps<RoleOp>(), [](RoleOp role) {
+                        return role.getKind() == RoleKind::Producer;
+                      });
+  for (auto beside : kernel.getOps<BesideOp>())
+    if (!hasIdleWarps)
+      return beside.emitOpError("needs a producer whose warps but the first "
+                                "one are idle");
   WalkResult result = kernel.walk([&](Operation *op) -> WalkResult {
     if (auto loop = dyn_cast<scf::ForallOp>(op))
       return loop.emitOpError("must be replaced by a traversal before the "
@@ -269,8 +294,9 @@ static void populatePatterns(RewritePatternSet &patterns,
   patterns.add<ProgramLowering<ProgramIdOp, NVVM::BlockIdXOp, NVVM::BlockIdYOp,
                                NVVM::BlockIdZOp>,
                ProgramLowering<NumProgramsOp, NVVM::GridDimXOp,
-                               NVVM::GridDimYOp, NVVM::GridDimZOp>,
-               ClusterLowering<ClusterIdOp, NVVM::ClusterIdXOp>,
+                               NVVM::GridDimYOp, NVVM::GridDimZOp>>(
+      converter, patterns.getContext(), context);
+  patterns.add<ClusterLowering<ClusterIdOp, NVVM::ClusterIdXOp>,
                ClusterLowering<NumClustersOp, NVVM::ClusterDimXOp>,
                ClusterLowering<ClusterRankOp, NVVM::BlockInClusterIdXOp>>(
       converter, patterns.getContext());
@@ -308,7 +334,7 @@ static bool isApproximated(Operation *op) {
 
 LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
                                                      const TargetInfo &target) {
-  if (failed(verifyKernel(kernel)))
+  if (failed(verifyKernel(kernel, target)))
     return failure();
   FailureOr<int64_t> sharedBytes = getSharedBytes(kernel, target);
   if (failed(sharedBytes))
@@ -322,6 +348,10 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
   int64_t warpgroups = 0, registers = 0;
   for (RoleOp role : kernel.getOps<RoleOp>()) {
     context.firstWarpgroup[role] = warpgroups;
+    if (role.getKind() == RoleKind::Producer) {
+      context.firstIdleWarp = warpgroups * warpsPerWarpgroup + 1;
+      context.numIdleWarps = role.getWarpgroups() * warpsPerWarpgroup - 1;
+    }
     warpgroups += role.getWarpgroups();
     registers += role.getWarpgroups() * role.getRegisters() * warpgroupSize;
     int64_t &users = role.getKind() == RoleKind::Producer
@@ -432,7 +462,7 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
   });
   conversionTarget.addIllegalDialect<AttnTileDialect, vector::VectorDialect,
                                      memref::MemRefDialect>();
-  conversionTarget.addLegalOp<RoleOp>();
+  conversionTarget.addLegalOp<BesideOp, RoleOp>();
   conversionTarget.addLegalDialect<LLVM::LLVMDialect, NVVM::NVVMDialect>();
   conversionTarget
       .addDynamicallyLegalDialect<arith::ArithDialect, math::MathDialect>(

@@ -26,6 +26,7 @@
 namespace mlir::attn {
 
 constexpr int64_t warpgroupSize = 128;
+constexpr int64_t warpsPerWarpgroup = warpgroupSize / 32;
 
 /// What the patterns need to know of the kernel they are in.
 struct KernelContext {
@@ -54,6 +55,8 @@ struct KernelContext {
   Value zeros;
   /// First warpgroup of each role.
   DenseMap<Operation *, int64_t> firstWarpgroup;
+  /// The warps that run `attn_tile.beside`.
+  int64_t firstIdleWarp = 0, numIdleWarps = 0;
   /// Whether tiles are added to or stored in global memory through stages.
   bool copiesFromStages = false;
   /// Products started after the one that is waited for.
@@ -78,8 +81,19 @@ struct KernelContext {
                                : layout.getColumnRegisters(type.getDimSize(1));
   }
 
-  /// Index of the thread within the role that `op` is in.
+  /// Index of the thread within the role that `op` is in; within its warp if
+  /// that is a group of its own.
   ThreadPosition getPosition(OpBuilder &builder, Operation *op) const {
+    if (op->getParentOfType<attn_tile::BesideOp>()) {
+      Location loc = op->getLoc();
+      constexpr int64_t warpSize = 32;
+      auto constant = [&](int64_t value) -> Value {
+        return arith::ConstantIntOp::create(builder, loc, value, 32);
+      };
+      Value lane =
+          arith::AndIOp::create(builder, loc, thread, constant(warpSize - 1));
+      return {lane, constant(0), constant(0), warpSize};
+    }
     auto role = op->getParentOfType<attn_tile::RoleOp>();
     int64_t first = role ? firstWarpgroup.lookup(role) : 0;
     int64_t count = role ? role.getWarpgroups() * warpgroupSize : numThreads;
@@ -90,9 +104,8 @@ struct KernelContext {
       Value constant = arith::ConstantIntOp::create(builder, loc, amount, 32);
       return arith::SubIOp::create(builder, loc, value, constant);
     };
-    constexpr int64_t warps = warpgroupSize / 32;
     return {subtract(thread, first * warpgroupSize), subtract(warpgroup, first),
-            subtract(warp, first * warps), count};
+            subtract(warp, first * warpsPerWarpgroup), count};
   }
 };
 

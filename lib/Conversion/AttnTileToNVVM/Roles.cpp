@@ -107,6 +107,7 @@ void attn::lowerRoles(LLVM::LLVMFuncOp function, const KernelContext &context,
   SmallVector<RoleOp> roles(function.getOps<RoleOp>());
   if (roles.empty())
     return;
+  SmallVector<BesideOp> besides(function.getOps<BesideOp>());
   OpBuilder builder(roles.front());
   // The register file is handed out in units of eight registers a thread.
   int64_t before = llvm::alignDown(
@@ -130,16 +131,26 @@ void attn::lowerRoles(LLVM::LLVMFuncOp function, const KernelContext &context,
     if (takesTurns)
       emitTurnFrame(builder, loc, context.warpgroup, first, count,
                     /*atStart=*/true);
-    auto moveBody = [&](OpBuilder &inner) {
+    auto move = [](OpBuilder &inner, Region &region) {
       inner.getInsertionBlock()->getOperations().splice(
-          inner.getInsertionPoint(), role.getBody().front().getOperations());
+          inner.getInsertionPoint(), region.front().getOperations());
     };
+    auto moveBody = [&](OpBuilder &inner) { move(inner, role.getBody()); };
     if (role.getKind() == RoleKind::Producer &&
         context.target.isProducerSingleThread()) {
       Value isFirst = arith::CmpIOp::create(
           builder, loc, arith::CmpIPredicate::eq, context.thread,
           createI32(builder, loc, first * warpgroupSize));
       emitIf(builder, loc, isFirst, moveBody);
+      for (BesideOp beside : besides) {
+        Value isIdle = arith::CmpIOp::create(
+            builder, loc, arith::CmpIPredicate::sge, context.warp,
+            createI32(builder, loc, context.firstIdleWarp));
+        emitIf(builder, loc, isIdle,
+               [&](OpBuilder &inner) { move(inner, beside.getBody()); });
+        beside.erase();
+      }
+      besides.clear();
     } else {
       moveBody(builder);
     }

@@ -26,6 +26,18 @@ attn_tile.kernel @remaining_forall(%n: index)
 
 // -----
 
+attn_tile.kernel @beside_without_producer()
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  // expected-error @below {{'attn_tile.beside' op needs a producer whose warps but the first one are idle}}
+  attn_tile.beside {
+  }
+  attn_tile.role consumer warpgroups(1) registers(240) {
+  }
+  attn_tile.return
+}
+
+// -----
+
 // expected-error @below {{'attn_tile.kernel' op has an argument of type 'vector<16x8xf32>' that cannot be passed to a GPU}}
 attn_tile.kernel @argument(%x: vector<16x8xf32>)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {

@@ -972,6 +972,55 @@ attn_tile.kernel @wait_of_value(%s: vector<16x32xf32>) {
 // -----
 
 //===----------------------------------------------------------------------===//
+// beside
+//===----------------------------------------------------------------------===//
+
+attn_tile.kernel @beside_with_tiles(%k: memref<?x16xf16>) {
+  %c0 = arith.constant 0 : index
+  // expected-error @below {{'attn_tile.beside' op must compute with scalars alone}}
+  attn_tile.beside {
+    // expected-note @below {{'attn_tile.load' does not}}
+    %t = attn_tile.load %k[%c0, %c0] : memref<?x16xf16> -> vector<16x16xf16>
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @beside_in_three_dimensions() {
+  attn_tile.beside {
+    // expected-error @below {{'attn_tile.num_programs' op in 'attn_tile.beside' must be of dimension 0, the only one that its groups have}}
+    %n = attn_tile.num_programs 1
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @beside_twice() {
+  // expected-note @below {{see the first one here}}
+  attn_tile.beside {
+  }
+  // expected-error @below {{'attn_tile.beside' op is a second one in the kernel}}
+  attn_tile.beside {
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @beside_in_role() {
+  attn_tile.role producer warpgroups(1) registers(24) {
+    // expected-error @below {{'attn_tile.beside' op expects parent op 'attn_tile.kernel'}}
+    attn_tile.beside {
+    }
+  }
+  attn_tile.return
+}
+
+// -----
+
+//===----------------------------------------------------------------------===//
 // role, await_turn and pass_turn
 //===----------------------------------------------------------------------===//
 

@@ -459,6 +459,23 @@ attn_tile.kernel @roles() {
   attn_tile.return
 }
 
+// CHECK-LABEL: attn_tile.kernel @beside(
+// CHECK-NEXT:    attn_tile.beside attributes {attn.note} {
+// CHECK-NEXT:      %[[P:.*]] = attn_tile.program_id 0
+// CHECK-NEXT:      attn_tile.each to(%[[P]]) {
+// CHECK:         attn_tile.return
+attn_tile.kernel @beside(%list: memref<?xindex>) {
+  attn_tile.beside attributes {attn.note} {
+    %p = attn_tile.program_id 0
+    attn_tile.each to(%p) {
+    ^bb0(%i: index):
+      memref.store %i, %list[%i] : memref<?xindex>
+      attn_tile.yield
+    }
+  }
+  attn_tile.return
+}
+
 // Turns may be taken in any part of a role.
 // CHECK-LABEL: attn_tile.kernel @nested_turn(
 // CHECK:         attn_tile.role consumer

@@ -170,6 +170,14 @@ static LogicalResult verifyClusterOf(CreatePipeOp pipe) {
 }
 
 LogicalResult KernelOp::verifyRegions() {
+  BesideOp beside;
+  for (auto other : getBody().getOps<BesideOp>()) {
+    if (beside)
+      return other.emitOpError("is a second one in the kernel")
+                 .attachNote(beside.getLoc())
+             << "see the first one here";
+    beside = other;
+  }
   WalkResult result = getBody().walk([](Operation *op) -> WalkResult {
     if (auto acquire = dyn_cast<AcquireOp>(op))
       return verifyGivenUp<CommitOp>(op, acquire.getBuffer(), "commit");
@@ -834,4 +842,26 @@ LogicalResult RoleOp::verify() {
     return emitOpError("body must have no arguments (has ")
            << getBody().getNumArguments() << ")";
   return success();
+}
+
+//===----------------------------------------------------------------------===//
+// BesideOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult BesideOp::verifyRegions() {
+  WalkResult walk = getBody().walk([&](Operation *op) -> WalkResult {
+    if (llvm::any_of(op->getResultTypes(),
+                     llvm::IsaPred<VectorType, PendingType, PipeType,
+                                   BufferType, TileWalkType, DecisionsType>))
+      return LogicalResult(emitOpError("must compute with scalars alone")
+                               .attachNote(op->getLoc())
+                           << "'" << op->getName() << "' does not");
+    auto id = dyn_cast<ProgramIdOp>(op);
+    auto count = dyn_cast<NumProgramsOp>(op);
+    if ((id && id.getDim() != 0) || (count && count.getDim() != 0))
+      return op->emitOpError("in 'attn_tile.beside' must be of dimension 0, "
+                             "the only one that its groups have");
+    return WalkResult::advance();
+  });
+  return failure(walk.wasInterrupted());
 }

@@ -585,31 +585,73 @@ static LogicalResult collectHostSlice(Value value, KernelOp kernel,
   return success();
 }
 
-/// Gives `launch` a grid with one group for each work item of `sizes`.
-static void setGrid(LaunchOp launch, KernelOp kernel,
-                    ArrayRef<OpFoldResult> sizes,
-                    const SetVector<Operation *> &slice, TraversalKind kind,
-                    int64_t groups) {
+namespace {
+/// The loops over work items of a kernel, each null if there is none, and what
+/// their bounds are computed by.
+struct ItemLoops {
+  scf::ForallOp main, beside;
+  SetVector<Operation *> slice;
+
+  static FailureOr<ItemLoops> find(KernelOp kernel);
+};
+} // namespace
+
+/// Gives `launch` a grid with one group for each work item of `loops`.
+static void setGrid(LaunchOp launch, KernelOp kernel, const ItemLoops &loops,
+                    TraversalKind kind, int64_t groups) {
   IndexBuilder builder(launch.getLoc(), launch);
   IRMapping map;
   map.map(kernel.getArguments(), launch.getKernelOperands());
-  for (Operation *op : slice) {
+  for (Operation *op : loops.slice) {
     if (auto atMost = dyn_cast<AtMostOp>(op))
       map.map(atMost.getResult(), map.lookup(atMost.getBound()));
     else
       builder.clone(*op, map);
   }
-  SmallVector<OpFoldResult> hostSizes;
-  for (OpFoldResult size : sizes) {
-    if (auto value = dyn_cast<Value>(size))
-      size = map.lookup(value);
-    hostSizes.push_back(size);
-  }
-  Value total = emitProduct(builder, hostSizes);
+  auto countItems = [&](scf::ForallOp loop) {
+    SmallVector<OpFoldResult> sizes;
+    // A kernel without a loop has a single work item.
+    if (loop)
+      sizes = loop.getMixedUpperBound();
+    for (OpFoldResult &size : sizes)
+      if (auto value = dyn_cast<Value>(size))
+        size = map.lookup(value);
+    return emitProduct(builder, sizes);
+  };
+  bool isWalk = kind != TraversalKind::Grid && loops.main;
+  Value total = countItems(loops.main);
+  // Groups without an item of the main loop are harmless if all of them walk.
+  if (isWalk && loops.beside)
+    total =
+        builder.createOrFold<arith::MaxUIOp>(total, countItems(loops.beside));
   Value one = builder.constant(1);
   launch.getGridMutable().assign({total, one, one});
-  if (kind != TraversalKind::Grid && !sizes.empty())
+  if (isWalk)
     launch.setGroupsPerMultiprocessor(groups);
+}
+
+FailureOr<ItemLoops> ItemLoops::find(KernelOp kernel) {
+  ItemLoops loops;
+  WalkResult walk = kernel.walk([&](scf::ForallOp loop) -> WalkResult {
+    bool isBeside = isa<BesideOp>(loop->getParentOp());
+    scf::ForallOp &found = isBeside ? loops.beside : loops.main;
+    if (found)
+      return loop.emitOpError("is a second loop over work items of the kernel");
+    if ((loop->getParentOp() != kernel && !isBeside) || !loop.isNormalized() ||
+        loop->getNumResults() != 0)
+      return loop.emitOpError("must be an outermost loop from 0 by 1 without "
+                              "results to walk over work items");
+    for (OpFoldResult size : loop.getMixedUpperBound())
+      if (auto value = dyn_cast<Value>(size))
+        if (failed(collectHostSlice(value, kernel, loops.slice)))
+          return loop.emitOpError("bounds must be computed from the "
+                                  "arguments of the kernel alone");
+    found = loop;
+    return WalkResult::advance();
+  });
+  if (walk.wasInterrupted())
+    return failure();
+  return loops;
 }
 
 namespace {
@@ -628,47 +670,31 @@ private:
 LogicalResult
 AttnTileSetTraversalPass::setTraversal(KernelOp kernel,
                                        ArrayRef<LaunchOp> launches) {
-  SmallVector<scf::ForallOp> foralls;
-  kernel.walk([&](scf::ForallOp forall) { foralls.push_back(forall); });
-  if (foralls.size() > 1)
-    return foralls[1].emitOpError(
-        "is a second loop over work items of the kernel");
-
-  // A kernel without a loop has a single work item.
-  SmallVector<OpFoldResult> sizes;
-  SetVector<Operation *> slice;
-  if (!foralls.empty()) {
-    scf::ForallOp forall = foralls.front();
-    if (forall->getParentOp() != kernel || !forall.isNormalized() ||
-        forall->getNumResults() != 0)
-      return forall.emitOpError("must be an outermost loop from 0 by 1 without "
-                                "results to walk over work items");
-    sizes = forall.getMixedUpperBound();
-    for (OpFoldResult size : sizes)
-      if (auto value = dyn_cast<Value>(size))
-        if (failed(collectHostSlice(value, kernel, slice)))
-          return forall.emitOpError("bounds must be computed from the "
-                                    "arguments of the kernel alone");
-  }
-
+  FailureOr<ItemLoops> loops = ItemLoops::find(kernel);
+  if (failed(loops))
+    return failure();
   for (LaunchOp launch : launches) {
     if (launch.getGrid().empty())
-      setGrid(launch, kernel, sizes, slice, kind, groups);
-    else if (!foralls.empty())
+      setGrid(launch, kernel, *loops, kind, groups);
+    else if (loops->main)
       return launch.emitOpError("has a grid, but kernel ")
              << launch.getKernelAttr() << " walks over its items by itself";
   }
-  if (foralls.empty())
+  if (loops->beside && failed(emitWalk(loops->beside, TraversalKind::Persistent,
+                                       /*interleave=*/1, /*cluster=*/1)))
+    return failure();
+  if (!loops->main)
     return success();
   if (cluster > 1) {
+    SmallVector<OpFoldResult> sizes = loops->main.getMixedUpperBound();
     if (sizes.size() < 2 || getConstantIntValue(sizes.back()) != cluster)
-      return foralls.front().emitOpError(
+      return loops->main.emitOpError(
                  "last dimension must count the items of a cluster (expected "
                  "the size ")
              << cluster.getValue() << ")";
     kernel.setCluster(cluster);
   }
-  return emitWalk(foralls.front(), kind, interleave, cluster);
+  return emitWalk(loops->main, kind, interleave, cluster);
 }
 
 void AttnTileSetTraversalPass::runOnOperation() {

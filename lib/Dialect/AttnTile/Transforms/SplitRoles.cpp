@@ -289,12 +289,15 @@ static bool needsManyRegisters(KernelOp kernel, const Producer &producer) {
 }
 
 /// Registers of each thread of the consumers: what those of the producer leave
-/// of the 64k registers of a multiprocessor, which were shared out evenly at
-/// the launch (in multiples of 8 for each thread), for `groups` groups.
+/// of those that the group was launched with. Of the 64k registers of a
+/// multiprocessor, all threads of `groups` groups got the same number then, a
+/// multiple of 8: a consumer would wait for more than that for ever.
 static int64_t getConsumerRegisters(int64_t producer, int64_t consumers,
                                     int64_t groups) {
   constexpr int64_t perWarpgroup = 65536 / 128, most = 240, unit = 8;
-  int64_t left = (perWarpgroup / groups - producer) / consumers;
+  int64_t warpgroups = consumers + 1;
+  int64_t launched = perWarpgroup / groups / warpgroups / unit * unit;
+  int64_t left = (launched * warpgroups - producer) / consumers;
   return std::min(most, left / unit * unit);
 }
 
@@ -331,11 +334,15 @@ void AttnTileSplitRolesPass::runOnOperation() {
   // more than it can have, which the producer gets.
   constexpr int64_t producerBudgets[] = {56, 24, 24};
   constexpr int64_t largeProducerBudgets[] = {56, 40, 32};
+  // What makes four words of random numbers together.
+  constexpr int64_t besideBudget = 64;
   // Where a part of a tile lies that a group of a cluster copies takes some.
   bool isLarge =
       kernel.getClusterSize() > 1 || needsManyRegisters(kernel, producer);
   int64_t producerRegisters =
       (isLarge ? largeProducerBudgets : producerBudgets)[consumers - 1];
+  if (!body->getOps<BesideOp>().empty())
+    producerRegisters = std::max(producerRegisters, besideBudget);
   int64_t consumerRegisters =
       getConsumerRegisters(producerRegisters, consumers, groups);
   OpBuilder builder(body->getTerminator());
@@ -358,7 +365,7 @@ void AttnTileSplitRolesPass::runOnOperation() {
   for (Operation &op : llvm::make_early_inc_range(*body)) {
     if (&op == producerRole)
       break;
-    if (!shared.contains(&op))
+    if (!shared.contains(&op) && !isa<BesideOp>(op))
       op.moveBefore(consumerBody, consumerBody->end());
   }
   consumerRole.walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {

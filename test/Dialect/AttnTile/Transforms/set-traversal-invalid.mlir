@@ -49,6 +49,31 @@ func.func @launch(%n: index) {
 
 // -----
 
+attn_tile.kernel @beside_two_loops(%n: index) {
+  attn_tile.beside {
+    scf.forall (%i) in (%n) {
+    }
+    // expected-error @below {{'scf.forall' op is a second loop over work items of the kernel}}
+    scf.forall (%i) in (%n) {
+    }
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @beside_unknown_bound(%n: memref<index>) {
+  attn_tile.beside {
+    %m = memref.load %n[] : memref<index>
+    // expected-error @below {{'scf.forall' op bounds must be computed from the arguments of the kernel alone}}
+    scf.forall (%i) in (%m) {
+    }
+  }
+  attn_tile.return
+}
+
+// -----
+
 attn_tile.kernel @length(%n: index, %a: memref<?x8xf16>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index

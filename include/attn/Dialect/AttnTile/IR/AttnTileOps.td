@@ -1323,6 +1323,36 @@ def AttnTile_RoleOp : AttnTile_Op<"role", [
   let hasVerifier = 1;
 }
 
+def AttnTile_BesideOp : AttnTile_Op<"beside", [
+    HasParent<"KernelOp">, NoTerminator, SingleBlock, RecursiveMemoryEffects]> {
+  let summary = "a program of scalars that idle warps run";
+  let description = [{
+    Work that has nothing to do with the rest of the kernel, neither of which
+    reads what the other one writes. It runs at the same time, on the warps that
+    a producer leaves idle: all but the first one of its warpgroup. Each of these
+    warps is a group of its own there, which `attn_tile.program_id 0` and
+    `attn_tile.num_programs 0` count, and whose threads share the numbers of
+    `attn_tile.each`. As in kernels of `#attn_tile.scalar`, there are no tiles. As
+    first written, it holds one `scf.forall` over its own work items.
+
+    ```mlir
+    attn_tile.kernel @product_and_list(%list: memref<?xi32>, %x: i32, %n: index) {
+      attn_tile.beside {
+        attn_tile.each to(%n) {
+        ^bb0(%i: index):
+          memref.store %x, %list[%i] : memref<?xi32>
+          attn_tile.yield
+        }
+      }
+      attn_tile.return
+    }
+    ```
+  }];
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "attr-dict-with-keyword custom<ClosedRegion>($body)";
+  let hasRegionVerifier = 1;
+}
+
 def AttnTile_AwaitTurnOp : AttnTile_Op<"await_turn", [
     MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "waits until it is this warpgroup's turn";

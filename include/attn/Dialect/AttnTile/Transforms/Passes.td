@@ -200,6 +200,10 @@ def AttnTileSetTraversalPass
     With `cluster = n`, the last dimension of the loop has the size `n` and counts
     the items of a cluster: each group of a cluster has one of them, and clusters
     walk over the other dimensions as groups would do.
+
+    The groups of `attn_tile.beside` walk over its items likewise, one after
+    the other. If the groups of the kernel walk over several items, there are as
+    many as the longer one of both loops asks for.
   }];
   let options = [
     Option<"kind", "kind", "::mlir::attn_tile::TraversalKind",
@@ -372,8 +376,10 @@ def AttnTileSplitRolesPass
     Registers are shared out as the consumers need them (24 and 240 for each
     thread of producer and consumers; 56 and 240 with one consumer, 24 and 160
     with three; 40 and 232, or 32 and 152 with three, where a step fills more than four
-    stages or tiles are looked up in memory in nested loops; consumers have fewer where
-    several groups share a multiprocessor), and `layout` of the kernel is set to row
+    stages or tiles are looked up in memory in nested loops; 64 and 216, or 240 with
+    one consumer and 144 with three, where idle warps of the producer run
+    `attn_tile.beside`; consumers have fewer where several groups share a
+    multiprocessor), and `layout` of the kernel is set to row
     blocks over the warps of the consumers.
   }];
   let options = [
