@@ -109,6 +109,12 @@ def ConvertAttnToAttnTilePass
 
     An `attn.matmul` becomes a kernel whose work items are tiles of the result,
     with a loop over the contracted dimension.
+
+    An `attn.overlap` `by fused` of a product in one region and an
+    `attn.dropout_mask` in another one becomes one kernel, if the schedule of the
+    product leaves warps without work: the decisions are made by
+    `attn_tile.beside`. A remark says why others do not; their regions become
+    kernels of their own.
   }];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::attn_tile::AttnTileDialect",

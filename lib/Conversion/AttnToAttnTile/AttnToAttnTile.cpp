@@ -16,6 +16,7 @@
 #include "CheckHeadMap.h"
 #include "ClassifyTiles.h"
 #include "CreateKernel.h"
+#include "FuseOverlap.h"
 #include "KernelDropout.h"
 #include "MaskTables.h"
 #include "MergeParts.h"
@@ -162,6 +163,23 @@ struct ConvertAttnToAttnTile
   using Base::Base;
 
   void runOnOperation() override {
+    SymbolTableCollection symbolTables;
+    IRRewriter rewriter(&getContext());
+    bool failedAny = false;
+    auto lowerAll = [&](auto &ops, auto lower) {
+      for (auto op : ops) {
+        SymbolTable &symbols =
+            symbolTables.getSymbolTable(SymbolTable::getNearestSymbolTable(op));
+        failedAny |= failed(lower(rewriter, op, symbols));
+      }
+    };
+    // Before what they hold becomes kernels.
+    SmallVector<OverlapOp> overlaps;
+    getOperation().walk([&](OverlapOp op) { overlaps.push_back(op); });
+    lowerAll(overlaps, fuseOverlap);
+    if (failedAny)
+      return signalPassFailure();
+
     SmallVector<AttentionOp> attentions;
     SmallVector<AttentionGradOp> gradients;
     SmallVector<DropoutMaskOp> masks;
@@ -185,22 +203,15 @@ struct ConvertAttnToAttnTile
       else if (auto map = dyn_cast<MapHeadsOp>(op))
         maps.push_back(map);
     });
-    SymbolTableCollection symbolTables;
-    IRRewriter rewriter(&getContext());
-    bool failedAny = false;
-    auto lowerAll = [&](auto &ops, auto lower) {
-      for (auto op : ops) {
-        SymbolTable &symbols =
-            symbolTables.getSymbolTable(SymbolTable::getNearestSymbolTable(op));
-        failedAny |= failed(lower(rewriter, op, symbols));
-      }
-    };
     lowerAll(attentions, lowerAttentionToKernel);
     lowerAll(gradients, lowerAttentionGradToKernels);
     lowerAll(masks, lowerDropoutMaskToKernel);
     lowerAll(plans, lowerPlanMaskToKernels);
     lowerAll(tables, lowerMaskTableToKernel);
-    lowerAll(products, lowerMatmulToKernel);
+    lowerAll(products, [](RewriterBase &rewriter, MatmulOp product,
+                          SymbolTable &symbols) {
+      return lowerMatmulToKernel(rewriter, product, symbols);
+    });
     lowerAll(maps, lowerMapHeadsToKernel);
     if (failedAny)
       signalPassFailure();

@@ -12,6 +12,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "CreateKernel.h"
+#include "FuseOverlap.h"
+#include "KernelDropout.h"
 #include "TileProgramBuilder.h"
 #include "attn/Conversion/AttnToAttnTile/AttnToAttnTile.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -61,7 +63,7 @@ MatmulWriter::MatmulWriter(OpBuilder &builder, MatmulOp op,
   lhs = entry.getArgument(0);
   rhs = entry.getArgument(1);
   out = entry.getArgument(2);
-  captured.map(captures, entry.getArguments().drop_front(3));
+  captured.map(captures, entry.getArguments().slice(3, captures.size()));
 }
 
 void MatmulWriter::write() {
@@ -154,6 +156,12 @@ Value MatmulWriter::writeEpilogue(Value sums, Value batch, Value row,
 FailureOr<attn_tile::KernelOp>
 mlir::attn::lowerMatmulToKernel(RewriterBase &rewriter, MatmulOp op,
                                 SymbolTable &symbols) {
+  return lowerMatmulToKernel(rewriter, op, /*mask=*/DropoutMaskOp(), symbols);
+}
+
+FailureOr<attn_tile::KernelOp>
+mlir::attn::lowerMatmulToKernel(RewriterBase &rewriter, MatmulOp op,
+                                DropoutMaskOp mask, SymbolTable &symbols) {
   if (!op.isBufferized())
     return op.emitOpError("must be bufferised");
   ScheduleAttrInterface schedule = op.getScheduleAttr();
@@ -167,9 +175,20 @@ mlir::attn::lowerMatmulToKernel(RewriterBase &rewriter, MatmulOp op,
     return failure();
   SmallVector<Value> operands = {op.getLhs(), op.getRhs(), op.getOut()};
   llvm::append_range(operands, *captures);
-  attn_tile::KernelOp kernel =
-      createKernel(rewriter, op, schedule, symbols, "_matmul_kernel", operands);
+  size_t numOwn = operands.size();
+  if (mask)
+    llvm::append_range(operands, getMaskOperands(mask));
+  attn_tile::KernelOp kernel = createKernel(
+      rewriter, op, schedule, symbols,
+      mask ? "_matmul_and_mask_kernel" : "_matmul_kernel", operands);
   OpBuilder::InsertionGuard guard(rewriter);
+  if (mask) {
+    rewriter.setInsertionPointToEnd(&kernel.getBody().front());
+    auto beside = attn_tile::BesideOp::create(rewriter, mask.getLoc());
+    rewriter.createBlock(&beside.getBody());
+    writeMaskProgram(rewriter, mask, kernel.getArguments().drop_front(numOwn));
+    rewriter.eraseOp(mask);
+  }
   MatmulWriter(rewriter, op, kernel, *captures).write();
   rewriter.eraseOp(op);
   return kernel;

@@ -347,6 +347,8 @@ struct MatmulSequentialSchedule
 struct MatmulWarpSpecializedSchedule
     : MatmulSchedule<MatmulWarpSpecializedSchedule, MatmulWarpSpecializedAttr> {
   static constexpr StringLiteral target = "sm_90a";
+  // One thread of the producer does all of its work.
+  bool leavesWarps(Attribute) const { return true; }
   void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
     auto schedule = cast<MatmulWarpSpecializedAttr>(attribute);
     AttnTileSplitRegionsPassOptions split;

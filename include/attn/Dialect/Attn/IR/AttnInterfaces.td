@@ -167,6 +167,12 @@ def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
       "int64_t", "getQueryParts", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return 1;">,
     InterfaceMethod<[{
+        Whether kernels have warps without work of their own, which can run
+        `attn_tile.beside`.
+      }],
+      "bool", "leavesWarps", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return false;">,
+    InterfaceMethod<[{
         Whether the reference that exponents are taken relative to may lag
         behind the maximum of its row, so that rescaling the accumulator by one
         can be skipped in most steps (FlashAttention-4). Costs a little in each
