@@ -41,6 +41,14 @@ static constexpr double clocksPerChannelGradient = 0.00155;
 /// Of a kernel that makes a mask, for each word and instruction.
 static constexpr double clocksPerInteger = 0.0078;
 static constexpr double clocksPerWide = 0.0142;
+/// Of decisions that the idle warps of a product make, not measured in such
+/// kernels yet: three of four schedulers have a warp that makes them, which
+/// takes 1.6 times as long beside products (2.3 times for wide
+/// multiplications), and each wide multiplication holds up the product. From
+/// experiments with chains of instructions beside a product, on an H200.
+static constexpr double clocksPerIntegerBeside = clocksPerInteger * 4 / 3 * 1.6;
+static constexpr double clocksPerWideBeside = clocksPerWide * 4 / 3 * 2.3;
+static constexpr double clocksLostPerWide = clocksPerWide * 0.6;
 /// Hundredths of the peak that products reach which do not run for long.
 static constexpr int64_t productPercent = 82;
 /// From the launch of an attention to full speed, and back, where kernels
@@ -151,8 +159,18 @@ DropoutTimes attn::estimateDropout(ArrayRef<AttentionOpInterface> ops,
                      clocksPerSecond;
   double writesMask =
       times.maskBytes / getSustainedRate(device, MemoryLevel::Memory);
-  times.sequential = base + scoresRead * clocksPerScoreRead / clocksPerSecond +
-                     std::max(makesMask, writesMask) +
+  double readsMask = scoresRead * clocksPerScoreRead / clocksPerSecond;
+  times.sequential = base + readsMask + std::max(makesMask, writesMask) +
                      double(device.launchNs) * 1e-9;
+  // The nearest product makes all of it.
+  if (products.empty() || target != "sm_90a")
+    return times;
+  double product = estimateProduct(products.front(), device, assumptions);
+  double lost = words * clocksLostPerWide * wide / clocksPerSecond;
+  double makesBeside =
+      words * (clocksPerIntegerBeside * integer + clocksPerWideBeside * wide) /
+      clocksPerSecond;
+  times.fused = base - product + readsMask +
+                std::max({product + lost, makesBeside, writesMask});
   return times;
 }

@@ -28,7 +28,8 @@ struct DropoutTimes {
   double inKernel = 0;
   /// A kernel makes the decisions before; absent if they cannot be read.
   std::optional<double> sequential;
-  /// One kernel for a product and decisions; absent without products.
+  /// One kernel for the nearest product and the decisions; absent without
+  /// products and on targets without such kernels.
   std::optional<double> fused;
   double maskBytes = 0;
 

@@ -130,14 +130,14 @@ func.func @scheduled_gradient(%q: tensor<1x16x2048x128xbf16>, %k: tensor<1x16x20
 // CHECK-LABEL: @dropout
 // CHECK:      attn.matmul 0.537 {{.*}}
 // CHECK:      total
-// CHECK-NEXT: dropout of 1 operation after 1 product: in the kernel {{[0-9]+}} us, one after another {{[0-9]+}} us, fused with products not possible; mask of 33.6 MB
+// CHECK-NEXT: dropout of 1 operation after 1 product: in the kernel {{[0-9]+}} us, one after another {{[0-9]+}} us, fused with products {{[0-9]+}} us; mask of 33.6 MB
 // JSON:      "name": "dropout"
 // JSON:      "dropout": [
 // JSON:          "attentions": 1,
 // JSON-NEXT:     "products": 1,
 // JSON-NEXT:     "in_kernel": {{[0-9.e-]+}},
 // JSON-NEXT:     "sequential": {{[0-9.e-]+}},
-// JSON-NEXT:     "fused": null,
+// JSON-NEXT:     "fused": {{[0-9.e-]+}},
 // JSON-NEXT:     "mask_bytes": 33554432
 func.func @dropout(%x: tensor<512x1024xbf16>, %w: tensor<1024x512xbf16>, %e: tensor<512x512xbf16>,
                    %q: tensor<1x64x2048x64xbf16>, %seed: i64) -> (tensor<512x512xbf16>, tensor<1x64x2048x64xbf16>) {

@@ -493,9 +493,10 @@ def AttnHoistRngPass : Pass<"attn-hoist-rng", "::mlir::func::FuncOp"> {
     | `streams` | by a kernel that may run at the same time as a product |
     | `fused` | by idle threads of the kernels of one or several products |
 
-    the one with the least predicted time is taken, where memory for the mask is
-    within the budget. `streams` is taken only if asked for: a product leaves no
-    room on a multiprocessor for another kernel.
+    the one of the first two with the least predicted time is taken, where memory
+    for the mask is within the budget. The others are taken only if asked for: a
+    product leaves no room on a multiprocessor for another kernel, and estimates of
+    fused kernels have not been compared with measured times.
 
     ```mlir
     %qkv = attn.matmul ins(%x, %w : ...) outs(%init : ...) -> tensor<8192x6144xbf16>
