@@ -7,8 +7,9 @@
 # ===----------------------------------------------------------------------===#
 #
 # What docs/rng.md defines, written from that page: each decision from a random
-# number of its own that is compared with the threshold. Words are uint64 arrays
-# of values below 2^32.
+# number of its own that is compared with the threshold, and words of decisions,
+# whose numbers are compared together. Random words are uint64 arrays of values
+# below 2^32.
 #
 # ===----------------------------------------------------------------------===#
 
@@ -117,6 +118,22 @@ class Dropout:
     def generate(self, key, counter):
         generator = {"philox": philox, "threefry": threefry, "arx": arx}[self.generator]
         return generator(key, counter, self.rounds)
+
+    def words(self, seed, offset, b, h, u, w):
+        """Words of decisions, as i32; positions are arrays that broadcast. Compares the numbers of a word together."""
+        b, h, u, w = (u64(x) for x in (b, h, u, w))
+        seed, offset = seed % 2**64, offset % 2**64
+        y = self.generate((seed % 2**32, seed >> 32), (offset % 2**32, offset >> 32, b, h))
+        random = []
+        for m in range(0, self.bits, 4):
+            random += self.generate((y[0], y[1]), (w * u64(4) + u64(m // 4), u, y[2], y[3]))
+        # A number is at least the threshold unless it is less; it is if its highest bit that differs from that is 0.
+        equal, less = ~u64(0) & MASK, u64(0)
+        for m in range(self.bits):
+            threshold = MASK if self.threshold >> (self.bits - 1 - m) & 1 else u64(0)
+            less = less | (equal & threshold & ~random[m])
+            equal = equal & ~(random[m] ^ threshold) & MASK
+        return (~less & MASK).astype(np.uint32).view(np.int32)
 
     def keep(self, seed, offset, b, h, i, j):
         """Whether weights are kept; positions are arrays that broadcast."""

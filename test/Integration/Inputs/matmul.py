@@ -7,6 +7,8 @@
 # ===----------------------------------------------------------------------===#
 """What the numerics of matrix products on the host and on GPUs have in common."""
 
+from dropout import Dropout
+
 # What follows the sum, and the operands that it reads: (name, shape of it in terms of the output, element type).
 EPILOGUES = {
     "none": (),
@@ -173,6 +175,55 @@ class Matmul:
         return tuple(sizes[d] for d in dims)
 
 
+# Heads of masks, a number that is known.
+MASK_HEADS = 4
+
+
+class MatmulBesideMask(Matmul):
+    """A product, with or without a bias, in whose kernel decisions of dropout are made."""
+
+    def __init__(self, dropout, layout="rows", first_head=0, schedule="", **options):
+        super().__init__(**options)
+        self.dropout, self.layout, self.first_head, self.schedule = dropout, layout, first_head, schedule
+
+    def __str__(self):
+        name = f"{super().__str__()}_beside_{self.dropout.generator}{self.dropout.threshold}_{self.layout}{self.first_head}"
+        return name + ("_scheduled" if self.schedule else "")
+
+    def module(self):
+        """The function @matmul, which writes its last two arguments, and @mask, which writes its last one."""
+        words, state = f"tensor<?x{MASK_HEADS}x?x?xi32>", "%seed: tensor<i64>, %offset: tensor<i64>"
+        types = {name: self.tensor(dims, dtype) for name, dims, dtype in self.arguments()}
+        arguments = ", ".join(f"%{name}: {types[name]}" for name in types)
+        forms = "".join(f" transpose_{side}" for side in ("lhs", "rhs") if getattr(self, "transpose_" + side))
+        schedule = f" schedule({self.schedule})" if self.schedule else ""
+        epilogue = "" if self.epilogue == "none" else f""" epilogue {{
+    ^bb0(%s: f32, %b: index, %i: index, %j: index):
+      %x = tensor.extract %bias[%j] : {types["bias"]}
+      %t = arith.addf %s, %x : f32
+      attn.yield %t : f32
+    }}"""
+        first_head = f" from_head({self.first_head})" if self.first_head else ""
+        mask = f"""attn.dropout_mask {self.layout} by({self.dropout}, %seed, %offset : tensor<i64>, tensor<i64>)
+        outs(%mask : {words}){first_head} -> {words}"""
+        return f"""func.func @matmul({arguments}, {state}, %mask: {words}) -> ({types["out"]}, {words}) {{
+  %0:2 = attn.overlap by fused {{
+    %r = attn.matmul ins(%lhs, %rhs : {types["lhs"]}, {types["rhs"]}) outs(%out : {types["out"]})
+        {forms}{schedule}{epilogue} -> {types["out"]}
+    attn.overlap_yield %r : {types["out"]}
+  }} and {{
+    %r = {mask}
+    attn.overlap_yield %r : {words}
+  }} -> ({types["out"]}, {words})
+  return %0#0, %0#1 : {types["out"]}, {words}
+}}
+func.func @mask({state}, %mask: {words}) -> {words} {{
+  %r = {mask}
+  return %r : {words}
+}}
+"""
+
+
 VARIANTS = [
     Matmul("bf16"),
     Matmul("bf16", transpose_rhs=True),
@@ -200,3 +251,21 @@ SHAPES = [
     dict(b=2, m=200, n=1000, k=264),
     dict(b=2, m=64, n=40, k=512),
 ]
+
+# Column tiles of 256, 128 and 64; two are those that are chosen.
+MASK_VARIANTS = [
+    MatmulBesideMask(Dropout(0.125, "arx", 6), dtype="bf16", transpose_rhs=True),
+    MatmulBesideMask(Dropout(0.1, "philox", 7), dtype="bf16", transpose_rhs=True, epilogue="bias"),
+    MatmulBesideMask(Dropout(0.5, "philox", 10), "columns", 3, dtype="f16", out="f32"),
+    MatmulBesideMask(Dropout(0.1, "arx", 6), "columns", dtype="bf16", batch="lr", sizes=(None, 64, None)),
+    MatmulBesideMask(Dropout(0.25, "threefry", 12), "rows", 1, dtype="bf16", transpose_rhs=True,
+                     schedule="#attn_tile.matmul_warp_specialized<row_tile = 192, column_tile = 128, depth_tile = 64, "
+                     "stages = 3, consumers = 3, interleave = 4>"),
+    MatmulBesideMask(Dropout(0.125, "arx", 5), dtype="bf16",
+                     schedule="#attn_tile.matmul_warp_specialized<row_tile = 64, column_tile = 256, depth_tile = 64, "
+                     "stages = 4, consumers = 1>"),
+]
+
+# Sizes of masks: batch, heads, words of queries and of keys. The first one is little work beside most products, the last
+# one more than any of `SHAPES`.
+MASK_SHAPES = [(1, MASK_HEADS, 32, 4), (2, MASK_HEADS, 96, 12), (1, MASK_HEADS, 512, 128)]

@@ -6,7 +6,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Compares matrix products on a GPU with f64.
+"""Compares matrix products on a GPU with f64, and decisions made in their kernels with those that NumPy makes.
 
     matmul.py --compile build/bin/attn-compile --artifacts DIR
     matmul.py --artifacts DIR --runtime libattn_runtime.so
@@ -15,12 +15,15 @@
 import sys
 from functools import partial
 
+import numpy as np
 from device_suite import compile_artifact, describe_error, load, make_parser, run_cases
-from matmul import SHAPES, VARIANTS
+from matmul import MASK_SHAPES, MASK_VARIANTS, SHAPES, VARIANTS
+
+SEED, OFFSET = -(2**40) + 5, 2**33 + 7
 
 
-def run_case(torch, function, variant, sizes):
-    """A message if something is wrong."""
+def run_case(torch, function, variant, sizes, others=()):
+    """A message if something is wrong; `others` are further arguments of the function."""
     types = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
     arrays = {}
     for name, dims, dtype in variant.arguments():
@@ -28,7 +31,7 @@ def run_case(torch, function, variant, sizes):
         arrays[name] = torch.randn(shape, device="cuda").to(types[dtype])
     # What is not written shows.
     out = arrays["out"] = torch.full_like(arrays["out"], float("nan"))
-    function(*arrays.values())
+    function(*arrays.values(), *others)
     torch.cuda.synchronize()
 
     wide = {name: array.double() for name, array in arrays.items()}
@@ -37,21 +40,60 @@ def run_case(torch, function, variant, sizes):
     return describe_error(torch.where(difference.isnan(), torch.inf, difference).max().item())
 
 
+def pick(options, variants):
+    return [variant for variant in variants if options.only in str(variant)]
+
+
+def make_words(torch, variant, shape):
+    """All words of a mask, on the GPU."""
+    b, h, u, w = (np.arange(n).reshape(tuple(-1 if i == axis else 1 for i in range(4))) for axis, n in enumerate(shape))
+    words = variant.dropout.words(SEED, OFFSET, b, h + variant.first_head, u, w)
+    if variant.layout == "columns":
+        words = words.swapaxes(2, 3)
+    return torch.from_numpy(np.ascontiguousarray(words)).cuda()
+
+
+def run_mask_case(torch, functions, variant, sizes, words):
+    """A message if a product, or decisions made in its kernel or in their own, are wrong."""
+    states = [torch.tensor(value, device="cuda") for value in (SEED, OFFSET)]
+    beside, alone = torch.zeros_like(words), torch.zeros_like(words)
+    message = run_case(torch, functions["matmul"], variant, sizes, [*states, beside])
+    functions["mask"](*states, alone)
+    torch.cuda.synchronize()
+    for name, made in (("beside the product", beside), ("by themselves", alone)):
+        wrong = (made != words).sum().item()
+        if wrong:
+            message = f"{message or ''} {wrong} of {words.numel()} words made {name} are wrong"
+    return message
+
+
+def list_shapes(variant):
+    for sizes in SHAPES:
+        sizes = dict(sizes, **{d: s for d, s in zip("mnk", variant.sizes) if s})
+        # Copies need rows of whole units of 16 bytes.
+        if variant.transpose_lhs:
+            sizes["m"] += -sizes["m"] % 8
+        yield sizes
+
+
 def make_cases(torch, options):
-    for variant in VARIANTS:
+    for variant in pick(options, VARIANTS):
         function = load(options, str(variant), "matmul")
-        for sizes in SHAPES:
-            sizes = dict(sizes, **{d: s for d, s in zip("mnk", variant.sizes) if s})
-            # Copies need rows of whole units of 16 bytes.
-            if variant.transpose_lhs:
-                sizes["m"] += -sizes["m"] % 8
+        for sizes in list_shapes(variant):
             yield f"{variant} {sizes}", partial(run_case, torch, function, variant, sizes)
+    for variant in pick(options, MASK_VARIANTS):
+        functions = {name: load(options, str(variant), name) for name in ("matmul", "mask")}
+        for shape in MASK_SHAPES:
+            words = make_words(torch, variant, shape)
+            for sizes in list_shapes(variant):
+                yield (f"{variant} {sizes} mask {shape}",
+                       partial(run_mask_case, torch, functions, variant, sizes, words))
 
 
 def main():
-    options = make_parser(__doc__).parse_args()
+    options = make_parser(__doc__, "only").parse_args()
     if options.compile:
-        for variant in VARIANTS:
+        for variant in pick(options, VARIANTS + MASK_VARIANTS):
             compile_artifact(options, str(variant), variant.module(), "--fail-on-spills")
         return 0
 

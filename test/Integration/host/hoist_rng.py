@@ -171,6 +171,10 @@ def main():
             within = pack(full, "columns")
             if ((made ^ words) & within).any():
                 wrong.append("decisions of some heads differ")
+            b, h, w, u = (np.arange(n).reshape(tuple(-1 if i == axis else 1 for i in range(4)))
+                          for axis, n in enumerate(made.shape))
+            if (made != dropout.words(seed, offset, b, h + 1, u, w)).any():
+                wrong.append("words of decisions of some heads differ")
             failures += bool(wrong)
             for text in wrong:
                 print(f"{dropout} {length}: {text}")
