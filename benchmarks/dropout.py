@@ -11,9 +11,10 @@
 A layer is the projection to queries, keys and values, causal attention and, in mode train, its gradient, compiled as one
 function for each alternative of attn-hoist-rng. Peers are cuBLAS with cuDNN or FlashAttention-2, through torch, with the same
 p. Parts are the kernels of which layers consist, one by one, for the constants of the cost model. Suite attention has attention
-and its gradient alone, beside the same peers. The first form needs no GPU,
-the second no compiler. Results of the alternatives are compared: they drop the same weights. The third form compares what
-was measured of the suite grid with what attn-explain says.
+and its gradient alone, beside the same peers. Suite beside has a projection and the mask of a full attention: alone, one
+after the other, on two streams and in one kernel. The first form needs no GPU, the second no compiler. Results of the
+alternatives are compared: they drop the same weights. The third form compares what was measured of the suite grid with
+what attn-explain says.
 """
 
 import argparse
@@ -67,6 +68,10 @@ GRID_LENGTHS = (2048, 4096, 8192, 16384)
 # Attention alone: heads, channels, and batch and length.
 ATTENTION = tuple((Layer(heads * dim, heads, heads, dim), batch, length)
                   for heads, dim, batch, length in ((32, 128, 1, 8192), (32, 64, 1, 8192), (16, 64, 64, 1024)))
+# The product of the suite beside, and the masks: of 32 heads, at these lengths.
+BESIDE = dict(M=8192, N=6144, K=4096)
+BESIDE_HEADS, BESIDE_LENGTHS, BESIDE_RNGS = 32, (2048, 4096, 8192), ("arx6", "philox7")
+BESIDE_KINDS = ("sequential", "streams", "fused")
 
 
 def types(layer, batch=1):
@@ -210,6 +215,32 @@ def parts_module(layer, rng, causal):
     return text + attention_functions(t, mask, kinds, has_gradients(rng))
 
 
+def beside_module(rng):
+    """A product and a mask by themselves, and together in each way."""
+    x, w, y = "tensor<?x4096xbf16>", "tensor<6144x4096xbf16>", "tensor<?x6144xbf16>"
+    bits = f"tensor<1x{BESIDE_HEADS}x?x?xi32>"
+    product = f"attn.matmul ins(%x, %w : {x}, {w}) outs(%y : {y}) transpose_rhs -> {y}"
+    text = mask_function(dict(rows=bits), "rows", rng) + f"""func.func @gemm(%x: {x}, %w: {w}, %y: {y}) -> {y} {{
+  %0 = {product}
+  return %0 : {y}
+}}
+"""
+    for kind in BESIDE_KINDS:
+        text += f"""func.func @{kind}(%x: {x}, %w: {w}, {STATES}, %y: {y}, %bits: {bits}) -> ({y}, {bits}) {{
+  %0:2 = attn.overlap by {kind} {{
+    %1 = {product}
+    attn.overlap_yield %1 : {y}
+  }} and {{
+    %1 = attn.dropout_mask rows by({attribute(rng)}, %seed, %offset : tensor<i64>, tensor<i64>) outs(%bits : {bits})
+        -> {bits}
+    attn.overlap_yield %1 : {bits}
+  }} -> ({y}, {bits})
+  return %0#0, %0#1 : {y}, {bits}
+}}
+"""
+    return text
+
+
 def name_of(layer):
     return f"h{layer.heads}_{layer.kv_heads}_d{layer.dim}_c{layer.hidden}"
 
@@ -226,6 +257,9 @@ def modules(suites):
             for causal in (False, True) if (layer, rng) == GRID[0] else (True,):
                 kind = "causal" if causal else "full"
                 yield f"parts-{name_of(layer)}-{rng}-{kind}", parts_module(layer, rng, causal), []
+    if "beside" in suites:
+        for rng in BESIDE_RNGS:
+            yield f"beside-{rng}", beside_module(rng), ["--fail-on-spills"]
     if "grid" in suites:
         for layer, rng in GRID:
             for alternative in ALTERNATIVES:
@@ -453,6 +487,42 @@ class Runner:
                           S=length, D=layer.dim, mask="causal" if causal else "full", p=P)
             print(f"{name} {length} {mode}: " + " ".join(f"{op}/{rng} {ms:.3f}" for (op, rng), ms in times.items()), flush=True)
 
+    def run_beside(self, length):
+        m, n, k = BESIDE.values()
+        x, w = self.random(m, k), self.random(n, k)
+        state = (self.seed, self.offset)
+        shape = (1, BESIDE_HEADS, 32 * -(-length // 64), 4 * -(-length // 64))
+        runs = {}
+        for rng in BESIDE_RNGS:
+            name = f"beside-{rng}"
+            if self.find(name, "gemm") is None:
+                continue
+            results = {}
+            for kind in ("alone", *BESIDE_KINDS):
+                y, bits = self.nan(m, n), self.torch.zeros(shape, device="cuda", dtype=self.torch.int32)
+                if kind == "alone":
+                    if not runs:
+                        runs["gemm", "none"] = self.find(name, "gemm").bind(x, w, y, stream=self.stream)
+                    self.find(name, "gemm").bind(x, w, y, stream=self.stream)()
+                    runs["mask", rng] = self.find(name, "mask_rows").bind(*state, bits, stream=self.stream)
+                    runs["mask", rng]()
+                else:
+                    runs[kind, rng] = self.find(name, kind).bind(x, w, *state, y, bits, stream=self.stream)
+                    runs[kind, rng]()
+                results[kind] = y, bits
+            self.torch.cuda.synchronize()
+            for kind, tensors in results.items():
+                for what, one, other in zip(("product", "mask"), results["alone"], tensors):
+                    if not self.torch.equal(one, other):
+                        self.failures += 1
+                        print(f"WRONG {name} {length}: the {what} of {kind} is not that of its own kernel", flush=True)
+        if not runs:
+            return
+        times = measure(self.torch, runs, self.options.rounds)
+        for (op, rng), ms in times.items():
+            self.emit({op: ms}, suite="beside", rng=rng, N=length, H=BESIDE_HEADS, product=list(BESIDE.values()), p=P)
+        print(f"beside {length}: " + " ".join(f"{op}/{rng} {ms:.3f}" for (op, rng), ms in times.items()), flush=True)
+
     def peers(self, layer, mode, length, x, w, dout):
         import torch.nn.functional as F
         from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -532,7 +602,8 @@ def main():
     parser.add_argument("--compile", metavar="ATTN_COMPILE", help="compile the artifacts with this compiler and stop")
     parser.add_argument("--predict", metavar="ATTN_OPT", help="compare measured times of --out with predictions and stop")
     parser.add_argument("--compile-options", default="", help="further options for the compiler")
-    parser.add_argument("--suites", default="parts,grid,attention,layers", help="parts, grid, attention and layers, joined by commas")
+    parser.add_argument("--suites", default="parts,grid,attention,layers",
+                        help="parts, beside, grid, attention and layers, joined by commas")
     parser.add_argument("--only", default="", help="only what has this in its name")
     parser.add_argument("--lengths", default="", help="only these lengths, joined by commas")
     parser.add_argument("--runtime", default="libattn_runtime.so", help="the runtime library")
@@ -564,6 +635,9 @@ def main():
                     runner.run_parts(layer, rng, causal, length)
             if "grid" in suites:
                 runner.run_layer("grid", f"grid-{name_of(layer)}", name_of(layer), layer, "fwd", [rng], length, peers=False)
+    if "beside" in suites:
+        for length in pick(BESIDE_LENGTHS):
+            runner.run_beside(length)
     if "attention" in suites:
         for layer, batch, length in ATTENTION:
             for causal in (False, True):
