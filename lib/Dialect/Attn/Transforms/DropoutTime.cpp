@@ -41,14 +41,13 @@ static constexpr double clocksPerChannelGradient = 0.00155;
 /// Of a kernel that makes a mask, for each word and instruction.
 static constexpr double clocksPerInteger = 0.0078;
 static constexpr double clocksPerWide = 0.0142;
-/// Of decisions that the idle warps of a product make, not measured in such
-/// kernels yet: three of four schedulers have a warp that makes them, which
-/// takes 1.6 times as long beside products (2.3 times for wide
-/// multiplications), and each wide multiplication holds up the product. From
-/// experiments with chains of instructions beside a product, on an H200.
-static constexpr double clocksPerIntegerBeside = clocksPerInteger * 4 / 3 * 1.6;
-static constexpr double clocksPerWideBeside = clocksPerWide * 4 / 3 * 2.3;
-static constexpr double clocksLostPerWide = clocksPerWide * 0.6;
+/// Of decisions that the idle warps of a product make, for each word and
+/// instruction; and what the product loses by each of them. From the suite
+/// beside, on an H200, 2026-11-22.
+static constexpr double clocksPerIntegerBeside = 0.0316;
+static constexpr double clocksPerWideBeside = 0.169;
+static constexpr double clocksLostPerInteger = 0.005;
+static constexpr double clocksLostPerWide = 0.06;
 /// Hundredths of the peak that products reach which do not run for long.
 static constexpr int64_t productPercent = 82;
 /// From the launch of an attention to full speed, and back, where kernels
@@ -166,7 +165,9 @@ DropoutTimes attn::estimateDropout(ArrayRef<AttentionOpInterface> ops,
   if (products.empty() || target != "sm_90a")
     return times;
   double product = estimateProduct(products.front(), device, assumptions);
-  double lost = words * clocksLostPerWide * wide / clocksPerSecond;
+  double lost = words *
+                (clocksLostPerInteger * integer + clocksLostPerWide * wide) /
+                clocksPerSecond;
   double makesBeside =
       words * (clocksPerIntegerBeside * integer + clocksPerWideBeside * wide) /
       clocksPerSecond;

@@ -229,8 +229,8 @@ LogicalResult AttnHoistRngPass::readOptions() {
 Alternative AttnHoistRngPass::choose(const DropoutTimes &times) {
   if (forced)
     return *forced;
-  // Estimates of fused kernels have not been compared with measured times yet:
-  // these are taken only if asked for, as side streams are.
+  // Layers with fused kernels have not been measured yet: these are taken only
+  // if asked for, as side streams are.
   return times.sequential && *times.sequential < times.inKernel
              ? Alternative::Sequential
              : Alternative::InKernel;

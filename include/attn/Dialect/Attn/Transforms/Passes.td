@@ -495,8 +495,8 @@ def AttnHoistRngPass : Pass<"attn-hoist-rng", "::mlir::func::FuncOp"> {
 
     the one of the first two with the least predicted time is taken, where memory
     for the mask is within the budget. The others are taken only if asked for: a
-    product leaves no room on a multiprocessor for another kernel, and estimates of
-    fused kernels have not been compared with measured times.
+    product leaves no room on a multiprocessor for another kernel, and layers with
+    fused kernels have not been measured.
 
     ```mlir
     %qkv = attn.matmul ins(%x, %w : ...) outs(%init : ...) -> tensor<8192x6144xbf16>
