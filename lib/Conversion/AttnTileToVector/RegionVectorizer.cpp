@@ -308,6 +308,12 @@ Value RegionVectorizer::runPerLane() {
     sources.push_back(at.makeBuffer(getElementTypeOrSelf(vector.getType())));
     vector::StoreOp::create(b, vector, sources.back(), zero);
   }
+  // Lanes that do not exist have no part in what is computed, but must be
+  // numbers.
+  auto type = VectorType::get(at.lanes, stored);
+  vector::StoreOp::create(
+      b, arith::ConstantOp::create(b, b.getZeroAttr(type)).getResult(), result,
+      zero);
   Value end = arith::SubIOp::create(b, at.laneLength, at.getFirst());
   end = arith::MinSIOp::create(
       b, end, arith::ConstantIndexOp::create(b, at.lanes).getResult());
