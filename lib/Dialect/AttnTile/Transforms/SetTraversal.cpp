@@ -504,8 +504,14 @@ static LogicalResult emitWalk(scf::ForallOp forall, TraversalKind kind,
     auto value = dyn_cast<Value>(size);
     return value && value.getDefiningOp<AtMostOp>();
   });
-  if (kind == TraversalKind::Grid && !isCountBounded) {
+  if (kind == TraversalKind::Grid) {
     Value item = walkers.emitId(builder);
+    if (isCountBounded) {
+      Value exists = arith::CmpIOp::create(builder, arith::CmpIPredicate::ult,
+                                           item, emitProduct(builder, sizes));
+      auto ifOp = scf::IfOp::create(builder, exists, /*withElseRegion=*/false);
+      builder.setInsertionPointToStart(ifOp.thenBlock());
+    }
     inlineBody(builder, forall,
                withRank(emitItem(builder, item, sizes, interleave)));
     forall.erase();

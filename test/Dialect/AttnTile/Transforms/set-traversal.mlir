@@ -129,7 +129,7 @@ func.func @launches(%a: memref<?x?x?x8xf16>, %count: index) {
 }
 
 // The number of items is found by the kernel; launches are made for the bound.
-// Even with one group for each item of the bound some groups may have none. A
+// With one group for each item of the bound some groups have none. Elsewhere a
 // step loads what describes the item of the next one; pairs are neighbours.
 
 // CHECK-LABEL: attn_tile.kernel @bounded
@@ -142,18 +142,24 @@ attn_tile.kernel @bounded(%list: memref<?xi32>, %out: memref<?xi32>) {
   %items = attn_tile.at_most %n, %size
   // CHECK:      %[[N:.*]] = attn_tile.at_most
   // PAIRED:     %[[UNITS:.*]] = arith.divui %[[N]], %{{.*}}
-  // CHECK:      %[[SHARE:.*]] = arith.divui
+  // GRID:       %[[NUMBER:.*]] = attn_tile.program_id 0
+  // GRID:       %[[HAS:.*]] = arith.cmpi ult, %[[NUMBER]], %{{.*}}
+  // GRID:       scf.if %[[HAS]] {
+  // GRID-NOT:     scf.for
+  // GRID:         %[[ONLY:.*]] = memref.load %[[LIST]][%[[AT:.*]]]
+  // GRID-NEXT:    memref.store %[[ONLY]], %[[OUT]][%[[AT]]]
+  // WALK:       %[[SHARE:.*]] = arith.divui
   // PAIRED:     %[[STEPS:.*]] = arith.muli %[[SHARE]], %{{.*}}
-  // CHECK:      %[[EXISTS:.*]] = arith.cmpi ugt
-  // CHECK:      %[[FIRST:.*]]:2 = scf.if %[[EXISTS]] -> (i32, index) {
-  // CHECK:        %[[X0:.*]] = memref.load %[[LIST]]
-  // CHECK:        scf.yield %[[X0]], %{{.*}} : i32, index
-  // CHECK:      } else {
-  // CHECK:        scf.yield %{{.*}}, %{{.*}} : i32, index
-  // CHECK:      scf.for {{.*}} iter_args(%[[X:.*]] = %[[FIRST]]#0, %[[I:.*]] = %[[FIRST]]#1)
-  // CHECK:        memref.store %[[X]], %[[OUT]][%[[I]]]
-  // CHECK:        %[[NEXT:.*]] = arith.minui
-  // CHECK:        memref.load %[[LIST]]
+  // WALK:       %[[EXISTS:.*]] = arith.cmpi ugt
+  // WALK:       %[[FIRST:.*]]:2 = scf.if %[[EXISTS]] -> (i32, index) {
+  // WALK:         %[[X0:.*]] = memref.load %[[LIST]]
+  // WALK:         scf.yield %[[X0]], %{{.*}} : i32, index
+  // WALK:       } else {
+  // WALK:         scf.yield %{{.*}}, %{{.*}} : i32, index
+  // WALK:       scf.for {{.*}} iter_args(%[[X:.*]] = %[[FIRST]]#0, %[[I:.*]] = %[[FIRST]]#1)
+  // WALK:         memref.store %[[X]], %[[OUT]][%[[I]]]
+  // WALK:         %[[NEXT:.*]] = arith.minui
+  // WALK:         memref.load %[[LIST]]
   scf.forall (%i) in (%items) {
     %x = memref.load %list[%i] : memref<?xi32>
     memref.store %x, %out[%i] : memref<?xi32>
