@@ -36,8 +36,8 @@ static constexpr int64_t contractStep = 16;
 static constexpr int64_t warpgroupThreads = 128;
 
 /// Named barrier on which warpgroup 0 of the consumers waits for its own
-/// threads; those before it serve the whole group and turns.
-static constexpr int64_t firstClearBarrier = 8;
+/// threads; those before it serve the whole group, turns, and shared tiles.
+static constexpr int64_t firstClearBarrier = 12;
 
 namespace {
 class SM90aTarget : public TargetInfo {

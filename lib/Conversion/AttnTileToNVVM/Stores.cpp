@@ -42,8 +42,20 @@ struct StoreLowering : public KernelPattern<StoreOp> {
     auto memrefType = cast<MemRefType>(op.getDest().getType());
     LoweredMemRef memref(memrefType, adaptor.getDest());
     SmallVector<Value> first = getSingleValues(adaptor.getIndices());
+    unsigned rowDim = memrefType.getRank() -
+                      (op.getTransposed() ? /*rank=*/2 : type.getRank());
+    Value numRows =
+        arith::TruncIOp::create(rewriter, loc, rewriter.getI32Type(),
+                                memref.getSize(rewriter, loc, rowDim));
+    if (op.getExtent()) {
+      Value left =
+          arith::SubIOp::create(rewriter, loc, adaptor.getExtent().front(),
+                                adaptor.getFirst().front());
+      Value end = arith::AddIOp::create(rewriter, loc, first[rowDim], left);
+      numRows = arith::MinSIOp::create(rewriter, loc, numRows, end);
+    }
     if (op.getTransposed()) {
-      storeTransposed(rewriter, op, adaptor.getValue(), memref, first);
+      storeTransposed(rewriter, op, adaptor.getValue(), memref, first, numRows);
       rewriter.eraseOp(op);
       return success();
     }
@@ -53,17 +65,6 @@ struct StoreLowering : public KernelPattern<StoreOp> {
         context.layout.emitBaseRow(rewriter, loc, thread));
     Value baseColumn = context.layout.emitBaseColumn(rewriter, loc, thread);
     Type i32 = rewriter.getI32Type();
-    Value numRows = arith::TruncIOp::create(
-        rewriter, loc, i32,
-        memref.getSize(rewriter, loc, memrefType.getRank() - type.getRank()));
-    if (op.getExtent()) {
-      Value left =
-          arith::SubIOp::create(rewriter, loc, adaptor.getExtent().front(),
-                                adaptor.getFirst().front());
-      Value end = arith::AddIOp::create(
-          rewriter, loc, first[first.size() - type.getRank()], left);
-      numRows = arith::MinSIOp::create(rewriter, loc, numRows, end);
-    }
 
     for (int64_t r = 0, e = context.getRows(type); r < e; ++r) {
       Value row =
@@ -114,8 +115,8 @@ private:
   /// Stores a tile whose rows are the columns of the destination, with rows and
   /// columns exchanged.
   void storeTransposed(OpBuilder &builder, StoreOp op, ValueRange values,
-                       const LoweredMemRef &memref,
-                       ArrayRef<Value> first) const {
+                       const LoweredMemRef &memref, ArrayRef<Value> first,
+                       Value numRows) const {
     Location loc = op.getLoc();
     auto type = cast<VectorType>(op.getValue().getType());
     Value thread = context.getPosition(builder, op).thread;
@@ -125,10 +126,7 @@ private:
         /*row=*/
         context.layout.emitBaseColumn(builder, loc, thread),
         /*column=*/
-        context.layout.emitBaseRow(builder, loc, thread),
-        /*numRows=*/
-        arith::TruncIOp::create(builder, loc, builder.getI32Type(),
-                                memref.getSize(builder, loc, rank - 2)),
+        context.layout.emitBaseRow(builder, loc, thread), numRows,
         /*numColumns=*/
         arith::TruncIOp::create(builder, loc, builder.getI32Type(),
                                 memref.getSize(builder, loc, rank - 1))};

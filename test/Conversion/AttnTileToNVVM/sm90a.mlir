@@ -878,6 +878,24 @@ attn_tile.kernel @groups(%m: memref<?x32xbf16>, %n: memref<?x8xbf16>, %out: memr
 
 // -----
 
+// Rows of the destination that are not of the sequence are no rows of it, also
+// where they are columns of the tile.
+
+// CHECK-LABEL: llvm.func @transposed_within
+// CHECK:         %[[LEFT:.*]] = arith.subi
+// CHECK:         %[[END:.*]] = arith.addi %{{.*}}, %[[LEFT]]
+// CHECK:         %[[ROWS:.*]] = arith.minsi %{{.*}}, %[[END]]
+// CHECK:         arith.cmpi slt, %{{.*}}, %[[ROWS]]
+// CHECK:         llvm.store
+attn_tile.kernel @transposed_within(%m: memref<?x64xbf16>, %x: vector<64x32xbf16>, %i: index, %n: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  attn_tile.store %x, %m[%i, %c0] within(%i of %n) transposed : vector<64x32xbf16>, memref<?x64xbf16>
+  attn_tile.return
+}
+
+// -----
+
 // Through workgroup memory, a warp's part is added by one bulk operation, which
 // must have read it before the next one and before the kernel ends.
 

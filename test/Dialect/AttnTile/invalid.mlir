@@ -1349,14 +1349,6 @@ attn_tile.kernel @mma_lhs_registers(%v: vector<16x64xbf16>, %i: index) {
 
 // -----
 
-attn_tile.kernel @store_transposed_within(%v: vector<8x8xf32>, %m: memref<?x?xf32>, %i: index) {
-  // expected-error @below {{'attn_tile.store' op cannot be transposed within a sequence}}
-  attn_tile.store %v, %m[%i, %i] within(%i of %i) transposed : vector<8x8xf32>, memref<?x?xf32>
-  attn_tile.return
-}
-
-// -----
-
 attn_tile.kernel @packed_pipe(%v: vector<8x8xf32>) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<8x8xf32, stages = 2>
   // expected-error @below {{'attn_tile.pack' op pipe must have one stage of the size of the tile (expected '!attn_tile.pipe<8x8xf32, stages = 1>', found '!attn_tile.pipe<8x8xf32, stages = 2>')}}

@@ -558,12 +558,14 @@ func.func @fault_word() {
 // CHECK-SAME:    %[[A:.*]]: memref<?x16xf16>, %[[I:.*]]: index, %[[N:.*]]: index)
 // CHECK-NEXT:    %[[V:.*]] = attn_tile.load %[[A]][%[[I]], %[[I]]] within(%[[I]] of %[[N]]) stream(%[[I]] of %[[N]]) : memref<?x16xf16> -> vector<8x16xf16>
 // CHECK-NEXT:    attn_tile.store %[[V]], %[[A]][%[[I]], %[[I]]] within(%[[I]] of %[[N]]) : vector<8x16xf16>, memref<?x16xf16>
+// CHECK-NEXT:    attn_tile.store %[[V]], %[[A]][%[[I]], %[[I]]] within(%[[I]] of %[[N]]) transposed : vector<8x16xf16>, memref<?x16xf16>
 // CHECK-NEXT:    %[[P:.*]] = attn_tile.create_pipe
 // CHECK-NEXT:    %[[B:.*]] = attn_tile.wait %[[P]][%[[I]]]
 // CHECK-NEXT:    attn_tile.clear %[[B]] within(%[[I]] of %[[N]]) : <8x16xf16>
 attn_tile.kernel @sequences(%a: memref<?x16xf16>, %i: index, %n: index) {
   %v = attn_tile.load %a[%i, %i] within(%i of %n) stream(%i of %n) : memref<?x16xf16> -> vector<8x16xf16>
   attn_tile.store %v, %a[%i, %i] within(%i of %n) : vector<8x16xf16>, memref<?x16xf16>
+  attn_tile.store %v, %a[%i, %i] within(%i of %n) transposed : vector<8x16xf16>, memref<?x16xf16>
   %p = attn_tile.create_pipe : !attn_tile.pipe<8x16xf16, stages = 1>
   %b = attn_tile.wait %p[%i] : !attn_tile.pipe<8x16xf16, stages = 1>
   attn_tile.clear %b within(%i of %n) : !attn_tile.buffer<8x16xf16>

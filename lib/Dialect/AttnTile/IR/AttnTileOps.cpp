@@ -339,8 +339,6 @@ void LoadOp::getEffects(
 LogicalResult StoreOp::verify() {
   if (!getFirst() != !getExtent())
     return emitOpError("needs both first row and extent of a sequence");
-  if (getTransposed() && getFirst())
-    return emitOpError("cannot be transposed within a sequence");
   auto tile = cast<VectorType>(getValue().getType());
   if (getTransposed() && tile.getRank() != 2)
     return emitOpError("tile must have two dimensions to be transposed (has ")

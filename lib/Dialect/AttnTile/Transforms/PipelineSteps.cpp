@@ -122,6 +122,11 @@ void StepSchedule::issue(Operation *op) {
       issue(def);
   });
   order.push_back({op, early.contains(op) ? 0 : 1});
+  // Nothing reads a stage before it is cleared.
+  if (auto wait = dyn_cast<WaitOp>(op))
+    for (Operation *user : wait.getBuffer().getUsers())
+      if (isa<ClearOp>(user))
+        issue(user);
 }
 
 void StepSchedule::issueWait(MmaStartOp start) {
@@ -232,6 +237,9 @@ void StepSchedule::beginEarly() {
   for (Operation *op :
        llvm::concat<Operation *const>(part.exponentials, part.decisions))
     collectSlice(op, body, slice, inputs);
+  for (auto clear : body->getOps<ClearOp>())
+    if (slice.contains(clear.getBuffer().getDefiningOp()))
+      collectSlice(clear, body, slice, inputs);
   early.insert(slice.begin(), slice.end());
 }
 

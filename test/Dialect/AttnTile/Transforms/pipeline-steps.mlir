@@ -323,3 +323,64 @@ attn_tile.kernel @carried(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %q: !at
   attn_tile.store %s, %out[%c0, %c0] : vector<128x64xf32>, memref<128x64xf32>
   attn_tile.return
 }
+
+// -----
+
+// Stages are cleared where they are waited for, in the next step, too.
+
+// CHECK-LABEL: attn_tile.kernel @clear(
+// CHECK-SAME:    %[[N:.*]]: index, %[[LENGTH:.*]]: index,
+// CHECK:           %[[Q0:.*]] = attn_tile.wait %[[QP:.*]][
+// CHECK-NEXT:      attn_tile.clear %[[Q0]] within(%{{.*}} of %[[LENGTH]])
+// CHECK-NEXT:      attn_tile.mma_start %{{.*}}, %[[Q0]] transpose_rhs
+// CHECK-NEXT:      %[[O0:.*]] = attn_tile.wait %[[OP:.*]][
+// CHECK-NEXT:      attn_tile.clear %[[O0]] within(%{{.*}} of %[[LENGTH]])
+// CHECK-NEXT:      attn_tile.mma_start %{{.*}}, %[[O0]] transpose_rhs
+// CHECK:           scf.for
+// CHECK:             %[[Q1:.*]] = attn_tile.wait %[[QP]]
+// CHECK:             attn_tile.clear %[[Q1]] within(%{{.*}} of %[[LENGTH]])
+// CHECK-NEXT:        attn_tile.mma_start %{{.*}}, %[[Q1]] transpose_rhs
+// CHECK:             %[[O1:.*]] = attn_tile.wait %[[OP]]
+// CHECK:             attn_tile.clear %[[O1]] within(%{{.*}} of %[[LENGTH]])
+// CHECK-NEXT:        attn_tile.mma_start %{{.*}}, %[[O1]] transpose_rhs
+// CHECK-NOT:         attn_tile.clear
+attn_tile.kernel @clear(%n: index, %length: index, %k: !attn_tile.buffer<128x64xbf16>, %c: vector<128x64xf32>,
+                        %out: memref<128x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %zero = arith.constant dense<0.0> : vector<128x64xf32>
+  %qp = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
+  %op = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
+  %r:2 = scf.for %t = %c0 to %n step %c1 iter_args(%dk = %zero, %dv = %zero)
+      -> (vector<128x64xf32>, vector<128x64xf32>) {
+    %row = arith.muli %t, %c64 : index
+    %q = attn_tile.wait %qp[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+    attn_tile.clear %q within(%row of %length) : !attn_tile.buffer<64x64xbf16>
+    %s0 = attn_tile.mma_start %k, %q transpose_rhs
+        : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %o = attn_tile.wait %op[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+    attn_tile.clear %o within(%row of %length) : !attn_tile.buffer<64x64xbf16>
+    %dp0 = attn_tile.mma_start %k, %o transpose_rhs
+        : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %s = attn_tile.mma_wait %s0 : !attn_tile.pending<vector<128x64xf32>>
+    %x = arith.mulf %s, %c : vector<128x64xf32>
+    %p = math.exp2 %x : vector<128x64xf32>
+    %pt = arith.truncf %p : vector<128x64xf32> to vector<128x64xbf16>
+    %dv0 = attn_tile.mma_start %pt, %o acc %dv
+        : vector<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %dp = attn_tile.mma_wait %dp0 : !attn_tile.pending<vector<128x64xf32>>
+    %ds = arith.mulf %p, %dp : vector<128x64xf32>
+    %dst = arith.truncf %ds : vector<128x64xf32> to vector<128x64xbf16>
+    %dk0 = attn_tile.mma_start %dst, %q acc %dk
+        : vector<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %dv1 = attn_tile.mma_wait %dv0 : !attn_tile.pending<vector<128x64xf32>>
+    attn_tile.release %o : !attn_tile.buffer<64x64xbf16>
+    %dk1 = attn_tile.mma_wait %dk0 : !attn_tile.pending<vector<128x64xf32>>
+    attn_tile.release %q : !attn_tile.buffer<64x64xbf16>
+    scf.yield %dk1, %dv1 : vector<128x64xf32>, vector<128x64xf32>
+  }
+  attn_tile.store %r#0, %out[%c0, %c0] : vector<128x64xf32>, memref<128x64xf32>
+  attn_tile.store %r#1, %out[%c0, %c0] : vector<128x64xf32>, memref<128x64xf32>
+  attn_tile.return
+}

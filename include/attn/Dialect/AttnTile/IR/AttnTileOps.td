@@ -457,8 +457,9 @@ def AttnTile_StoreOp : AttnTile_Op<"store", [
     destination, in reverse order with `transposed`. Elements outside of the
     destination are dropped.
 
-    With `within`, row `r` of the tile is number `first + r` of a sequence of
-    `extent` rows; rows that are not of the sequence are dropped.
+    With `within`, row `r` of the tile (column `r` with `transposed`) is number
+    `first + r` of a sequence of `extent` rows; rows that are not of the sequence
+    are dropped.
 
     ```mlir
     attn_tile.store %o, %out[%b, %h, %i, %c0]
