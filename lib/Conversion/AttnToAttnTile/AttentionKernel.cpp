@@ -251,11 +251,11 @@ KernelWriter::WorkItem KernelWriter::makeItem(ValueRange ids) {
   if (plan) {
     PlannedItem planned = emitPlannedItem(b, plan, ids[1]);
     item.sequence = planned.sequence;
-    item.firstQuery = item.firstOfCluster = planned.firstQuery;
+    item.firstQuery = item.firstOfCluster = planned.first;
     item.queryLength = planned.queryLength;
     item.keyLength = planned.keyLength;
-    item.firstKeyRow = planned.firstKeyRow;
-    item.firstQueryRow = planned.firstQueryRow;
+    item.firstKeyRow = planned.keyRow;
+    item.firstQueryRow = planned.queryRow;
     item.batch = attention.getSequenceLayout() == SequenceLayout::Packed
                      ? b.index(0)
                      : item.sequence;
@@ -649,13 +649,11 @@ Value KernelWriter::loadKeyTile(const WorkItem &item, Value source,
   if (!plan)
     return b.load({keyTileSize, columns}, source,
                   {item.batch, item.keyHead, firstKey, zero}, position, length);
-  Type element = cast<MemRefType>(source.getType()).getElementType();
   Value row = arith::AddIOp::create(b, item.firstKeyRow, firstKey);
-  return attn_tile::LoadOp::create(
-      b, VectorType::get({keyTileSize, columns}, element), source,
-      ValueRange{item.batch, item.keyHead, row, zero},
-      clears ? firstKey : Value(), clears ? item.keyLength : Value(), position,
-      length);
+  return b.loadWithin({keyTileSize, columns}, source,
+                      {item.batch, item.keyHead, row, zero},
+                      clears ? firstKey : Value(),
+                      clears ? item.keyLength : Value(), position, length);
 }
 
 void KernelWriter::storeTile(const WorkItem &item, Value tile, Value dest,

@@ -15,11 +15,13 @@
 #include "CreateKernel.h"
 #include "GradKernelWriter.h"
 #include "KernelDropout.h"
+#include "PlanSequences.h"
 #include "TileProgramBuilder.h"
 #include "attn/Conversion/AttnToAttnTile/AttnToAttnTile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Transforms/RegionUtils.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -33,31 +35,76 @@ namespace {
 class GradLowering {
 public:
   GradLowering(RewriterBase &rewriter, AttentionGradOp op, SymbolTable &symbols)
-      : rewriter(rewriter), op(op), symbols(symbols) {}
+      : rewriter(rewriter), op(op), symbols(symbols),
+        isPacked(op.getSequenceLayout() == SequenceLayout::Packed) {}
 
   LogicalResult lower();
 
 private:
+  /// Finds the rows of tiles of queries of all kernels of `parts`.
+  void findRows(const GradSchedules &parts);
   /// Makes an array of f32 with a row of `channels` values for each query (of
-  /// one value for none), and rows up to a multiple.
-  Value makeRows(int64_t multiple, int64_t channels = 0);
-  /// Makes an array for the random streams of all batch entries and heads.
+  /// one value for none), and rows for whole tiles.
+  Value makeRows(int64_t channels = 0);
+  /// Makes an array for the random streams of all sequences and heads.
   Value makeStreams();
+  /// Emits the number of packed sequences.
+  Value emitNumSequences(TileProgramBuilder &b);
+  /// The list of the tiles of a kernel, or null if there are no sequences.
+  Value getPlan(MaskDim rows, int64_t size, int64_t extra = 0);
 
   RewriterBase &rewriter;
   AttentionGradOp op;
   SymbolTable &symbols;
+  bool isPacked;
+  /// What the tiles of all kernels divide, and how many rows behind those of a
+  /// sequence the tiles of the kernel of the rows must reach for others, and
+  /// how many they may.
+  int64_t multiple = 1, extraRows = 0, padding = 0;
+  llvm::MapVector<std::pair<MaskDim, std::pair<int64_t, int64_t>>, Value> plans;
 };
 } // namespace
 
-Value GradLowering::makeRows(int64_t multiple, int64_t channels) {
+void GradLowering::findRows(const GradSchedules &parts) {
+  int64_t largest = 1;
+  for (Attribute part : {parts.rows, parts.keys, parts.values, parts.queries})
+    if (part) {
+      int64_t tile = cast<ScheduleAttrInterface>(part).getQueryTile();
+      multiple = std::lcm(multiple, tile);
+      largest = std::max(largest, tile);
+    }
+  int64_t ofRows = cast<ScheduleAttrInterface>(parts.rows).getQueryTile();
+  if (multiple != ofRows)
+    extraRows = largest - 1;
+  constexpr int64_t unit = GradWorkspace::sequenceAlignment;
+  padding = llvm::alignTo(ofRows + extraRows, unit) + unit;
+}
+
+Value GradLowering::emitNumSequences(TileProgramBuilder &b) {
+  // One boundary more than sequences; without any, one does not matter.
+  Value one = b.index(1);
+  Value entries =
+      arith::MaxUIOp::create(b, b.size(op.getQuerySequences(), 0), one);
+  return arith::SubIOp::create(b, entries, one);
+}
+
+Value GradLowering::makeRows(int64_t channels) {
   TileProgramBuilder b(op.getLoc(), rewriter);
   auto query = cast<MemRefType>(op.getQuery().getType());
   SmallVector<int64_t> shape(query.getShape().take_front(3));
   SmallVector<Value> sizes;
   if (query.isDynamicDim(0))
     sizes.push_back(b.size(op.getQuery(), 0));
-  if (query.isDynamicDim(2)) {
+  if (op.hasSequences()) {
+    constexpr int64_t unit = GradWorkspace::sequenceAlignment;
+    Value blocks = b.countTiles(b.size(op.getQuery(), 2), unit);
+    Value added = b.index(padding);
+    if (isPacked)
+      added = arith::MulIOp::create(b, emitNumSequences(b), added);
+    sizes.push_back(arith::AddIOp::create(
+        b, arith::MulIOp::create(b, blocks, b.index(unit)).getResult(), added));
+    shape[2] = ShapedType::kDynamic;
+  } else if (query.isDynamicDim(2)) {
     Value tiles = b.countTiles(b.size(op.getQuery(), 2), multiple);
     sizes.push_back(arith::MulIOp::create(b, tiles, b.index(multiple)));
   } else {
@@ -76,10 +123,27 @@ Value GradLowering::makeStreams() {
   SmallVector<int64_t> shape(query.getShape().take_front(2));
   shape.push_back(words);
   SmallVector<Value> sizes;
-  if (query.isDynamicDim(0))
+  if (isPacked) {
+    shape[0] = ShapedType::kDynamic;
+    sizes.push_back(emitNumSequences(b));
+  } else if (query.isDynamicDim(0)) {
     sizes.push_back(b.size(op.getQuery(), 0));
+  }
   return memref::AllocOp::create(b, MemRefType::get(shape, b.getI32Type()),
                                  sizes);
+}
+
+Value GradLowering::getPlan(MaskDim rows, int64_t size, int64_t extra) {
+  if (!op.hasSequences())
+    return Value();
+  Value &plan = plans[{rows, {size, extra}}];
+  if (!plan)
+    plan = planSequences(
+        rewriter, op,
+        {rows, size, extra, op.getChosenSchedule().getPreparation(),
+         rows == MaskDim::Key ? "_grad_plan_keys" : "_grad_plan"},
+        symbols);
+  return plan;
 }
 
 LogicalResult GradLowering::lower() {
@@ -94,8 +158,6 @@ LogicalResult GradLowering::lower() {
   if (!op.getMaskReads().empty())
     return op.emitOpError("has a mask that reads operands, which "
                           "attn-expand-masks must expand");
-  if (op.hasSequences())
-    return op.emitOpError("with sequences has no tiled program yet");
   GradSchedules parts = schedule.getGradSchedules();
   if (op.getDeterministic() && !parts.queries)
     return op.emitOpError("must be deterministic, but its schedule adds up the "
@@ -122,14 +184,9 @@ LogicalResult GradLowering::lower() {
   if (failed(captures))
     return failure();
 
-  int64_t multiple = 1;
-  for (Attribute part : {parts.rows, parts.keys, parts.values, parts.queries})
-    if (part)
-      multiple =
-          std::lcm(multiple, cast<ScheduleAttrInterface>(part).getQueryTile());
+  findRows(parts);
   rewriter.setInsertionPoint(op);
-  GradWorkspace workspace{makeRows(multiple), makeRows(multiple), Value(),
-                          Value()};
+  GradWorkspace workspace{padding, makeRows(), makeRows(), Value(), Value()};
   if (dropout.isMade())
     workspace.streams = makeStreams();
   if (!parts.queries) {
@@ -138,7 +195,7 @@ LogicalResult GradLowering::lower() {
     // A sum with a row for each channel has as many as a tile of keys.
     if (keys.getQueryTile() % keys.getKeyTile() != 0)
       channels = llvm::alignTo(channels, keys.getKeyTile());
-    workspace.sums = makeRows(multiple, channels);
+    workspace.sums = makeRows(channels);
   }
 
   auto write = [&](Attribute attribute, StringRef name,
@@ -155,12 +212,14 @@ LogicalResult GradLowering::lower() {
                                      ("_grad_" + name + "_kernel").str(),
                                      writer.getOperands()));
   };
+  int64_t rowTile = cast<ScheduleAttrInterface>(parts.rows).getQueryTile();
+  Value rowPlan = getPlan(MaskDim::Query, rowTile, extraRows);
   write(parts.rows, "rows",
         {op.getOut(), op.getDout(), op.getLse(), op.getDlse(), op.getIdentity(),
          op.getIdentity() ? op.getValue() : Value(), workspace.exponent,
-         workspace.delta, workspace.sums, workspace.streams},
+         workspace.delta, workspace.sums, workspace.streams, rowPlan},
         [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
-          writer.writeRows(kernel, workspace);
+          writer.writeRows(kernel, workspace, rowPlan);
         });
   SmallVector<Value> buffers;
   auto classify = [&](Attribute attribute, StringRef name, MaskDim rows) {
@@ -178,6 +237,8 @@ LogicalResult GradLowering::lower() {
   auto writeKeys = [&](Attribute part, StringRef name,
                        const Gradients &results) {
     ClassifiedTiles listed = classify(part, name, MaskDim::Key);
+    Value plan =
+        getPlan(MaskDim::Key, cast<ScheduleAttrInterface>(part).getKeyTile());
     SmallVector<Value> operands = {op.getQuery(),
                                    op.getKey(),
                                    results.key ? op.getValue() : Value(),
@@ -190,12 +251,13 @@ LogicalResult GradLowering::lower() {
                                    workspace.streams,
                                    results.value ? op.getIdentity() : Value(),
                                    listed.lists,
-                                   listed.order};
+                                   listed.order,
+                                   plan};
     if (results.key)
       llvm::append_range(operands, op.getDcaptures());
     write(part, name, operands,
           [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
-            writer.writeKeys(kernel, workspace, results, listed);
+            writer.writeKeys(kernel, workspace, results, listed, plan);
           });
   };
   Gradients results{op.getDquery(), op.getDkey(), op.getDvalue()};
@@ -205,23 +267,29 @@ LogicalResult GradLowering::lower() {
             {Value(), results.key, parts.values ? Value() : results.value});
   if (parts.queries) {
     ClassifiedTiles listed = classify(parts.queries, "queries", MaskDim::Query);
+    Value plan =
+        getPlan(MaskDim::Query,
+                cast<ScheduleAttrInterface>(parts.queries).getQueryTile());
     write(parts.queries, "queries",
           {op.getQuery(), op.getKey(), op.getValue(), op.getDout(),
            workspace.exponent, workspace.delta, results.query, listed.lists,
-           listed.order},
+           listed.order, plan},
           [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
-            writer.writeQueries(kernel, workspace, results.query, listed);
+            writer.writeQueries(kernel, workspace, results.query, listed, plan);
           });
   } else {
-    write(parts.rows, "sums", {results.query, workspace.sums},
+    auto keys = cast<ScheduleAttrInterface>(parts.keys);
+    Value plan = getPlan(MaskDim::Query, keys.getQueryTile());
+    write(parts.rows, "sums", {results.query, workspace.sums, plan},
           [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
-            writer.writeSums(kernel, workspace, results.query,
-                             cast<ScheduleAttrInterface>(parts.keys));
+            writer.writeSums(kernel, workspace, results.query, keys, plan);
           });
   }
 
   buffers.append(
       {workspace.exponent, workspace.delta, workspace.sums, workspace.streams});
+  for (auto &[tiles, plan] : plans)
+    buffers.push_back(plan);
   for (Value buffer : buffers)
     if (buffer)
       memref::DeallocOp::create(rewriter, op.getLoc(), buffer);

@@ -108,7 +108,10 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
   OpBuilder::InsertionGuard guard(rewriter);
   Value plan;
   if (attention.hasSequences())
-    plan = planSequences(rewriter, attention, symbols);
+    plan = planSequences(rewriter, attention,
+                         {MaskDim::Query, schedule.getQueryTile(), /*extra=*/0,
+                          schedule.getPreparation(), "_plan"},
+                         symbols);
   KeyParts parts = emitKeyParts(rewriter, attention, plan);
   SmallVector<Value> operands = {attention.getQuery(), attention.getKey(),
                                  attention.getValue(),

@@ -102,14 +102,16 @@ static bool hasOneOwner(AttentionGradOp op, AccumulateOp add) {
   ValueRange position = block.getArguments().slice(numElements, numPosition);
   ValueRange indices = add.getIndices();
   auto query = cast<ShapedType>(op.getQuery().getType());
+  // All packed sequences are in one batch entry.
+  bool isOneEntry = !op.hasSequences() && query.getDimSize(0) == 1;
   auto isTold = [&](unsigned number, bool isOne) {
     return isOne || llvm::is_contained(indices, position[number]);
   };
   bool isQueryTold =
       llvm::is_contained(indices, position[2]) ||
       !dependOn(block, indices, cast<BlockArgument>(position[2]));
-  return isTold(0, query.getDimSize(0) == 1) &&
-         isTold(1, query.getDimSize(1) == 1) && isQueryTold &&
+  return isTold(0, isOneEntry) && isTold(1, query.getDimSize(1) == 1) &&
+         isQueryTold &&
          isTold(3, cast<ShapedType>(op.getKey().getType()).getDimSize(2) == 1);
 }
 

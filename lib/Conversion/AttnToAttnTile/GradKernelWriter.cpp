@@ -68,6 +68,48 @@ SmallVector<Value> GradKernelWriter::beginItems(Value heads, Value tiles) {
   return forall.getInductionVars();
 }
 
+SmallVector<Value> GradKernelWriter::WorkItem::at(OpBuilder &builder,
+                                                  Value head, Value base,
+                                                  Value position) const {
+  if (base)
+    position =
+        arith::AddIOp::create(builder, position.getLoc(), base, position);
+  return {batch, head, position};
+}
+
+GradKernelWriter::WorkItem
+GradKernelWriter::beginPlannedItems(Value heads, Value plan, MaskDim rows,
+                                    const GradWorkspace &workspace) {
+  auto forall = scf::ForallOp::create(
+      b, ArrayRef<OpFoldResult>{heads, emitPlannedItems(b, plan)}, ValueRange(),
+      std::nullopt);
+  attn_tile::ReturnOp::create(b);
+  b.setInsertionPointToStart(forall.getBody());
+  SmallVector<Value> ids = forall.getInductionVars();
+  PlannedItem planned = emitPlannedItem(b, plan, ids[1]);
+  queryLength = planned.queryLength;
+  keyLength = planned.keyLength;
+  WorkItem item;
+  item.sequence = item.batch = planned.sequence;
+  item.head = ids[0];
+  item.first = planned.first;
+  if (op.getSequenceLayout() != SequenceLayout::Packed)
+    return item;
+  item.batch = b.index(0);
+  item.queryBase = planned.queryRow;
+  item.keyBase = planned.keyRow;
+  Value &ofTile = rows == MaskDim::Key ? item.keyBase : item.queryBase;
+  ofTile = arith::SubIOp::create(b, ofTile, item.first);
+  // Rows up to the next multiple are those of the sequence before.
+  constexpr int64_t unit = GradWorkspace::sequenceAlignment;
+  Value aligned = arith::MulIOp::create(b, b.countTiles(item.queryBase, unit),
+                                        b.index(unit));
+  Value before = arith::MulIOp::create(b, item.sequence,
+                                       b.index(workspace.sequencePadding));
+  item.workBase = arith::AddIOp::create(b, aligned, before);
+  return item;
+}
+
 //===----------------------------------------------------------------------===//
 // Scores
 //===----------------------------------------------------------------------===//
@@ -153,11 +195,12 @@ Value GradKernelWriter::emitScoreGrad(const ScoreTile &tile, Value raw,
 }
 
 void GradKernelWriter::emitStore(Value tile, Value dest, ValueRange indices,
-                                 double factor, bool isTransposed) {
+                                 double factor, Value first, Value length,
+                                 bool isTransposed) {
   auto type = cast<VectorType>(tile.getType());
   if (factor != 1)
     tile = arith::MulFOp::create(b, tile, b.splat(type.getShape(), factor));
   Type element = cast<MemRefType>(dest.getType()).getElementType();
   attn_tile::StoreOp::create(b, b.round(tile, element), dest, indices,
-                             isTransposed);
+                             within(first), within(length), isTransposed);
 }

@@ -19,6 +19,10 @@
 //   the keys kernel may add what each step contributes to f32 sums, which the
 //   kernel of sums scales and rounds.
 //
+// Work items of sequences are those of lists (see PlanSequences.h). What there
+// is once for each query has rows for whole tiles of each sequence, so that no
+// tile reaches into the rows of another one.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef ATTN_LIB_CONVERSION_ATTNTOATTNTILE_GRADKERNELWRITER_H
@@ -26,13 +30,19 @@
 
 #include "ClassifyTiles.h"
 #include "KernelDropout.h"
+#include "PlanSequences.h"
 #include "TileProgramBuilder.h"
 #include "attn/Analysis/MaskTiles.h"
 
 namespace mlir::attn {
 
 /// Buffers beside the operands, one row for each query, padded to whole tiles.
+/// Of packed sequences each begins at a multiple of `sequenceAlignment` rows,
+/// and has `sequencePadding` rows more than queries.
 struct GradWorkspace {
+  static constexpr int64_t sequenceAlignment = 16;
+  int64_t sequencePadding;
+
   /// -log2(e) * lse, or -inf where there is nothing to attend.
   Value exponent;
   /// What is subtracted from the gradient of a weight.
@@ -66,16 +76,34 @@ public:
   void addCaptures(ValueRange captures);
   ArrayRef<Value> getOperands() const { return operands; }
 
-  void writeRows(attn_tile::KernelOp kernel, const GradWorkspace &workspace);
+  /// Each kernel walks over the list `plan` if there are sequences.
+  void writeRows(attn_tile::KernelOp kernel, const GradWorkspace &workspace,
+                 Value plan);
   void writeKeys(attn_tile::KernelOp kernel, const GradWorkspace &workspace,
-                 const Gradients &results, const ClassifiedTiles &listed);
+                 const Gradients &results, const ClassifiedTiles &listed,
+                 Value plan);
   void writeQueries(attn_tile::KernelOp kernel, const GradWorkspace &workspace,
-                    Value result, const ClassifiedTiles &listed);
+                    Value result, const ClassifiedTiles &listed, Value plan);
   /// Rounds the sums, which a kernel with the tiles of `keys` has made.
   void writeSums(attn_tile::KernelOp kernel, const GradWorkspace &workspace,
-                 Value result, ScheduleAttrInterface keys);
+                 Value result, ScheduleAttrInterface keys, Value plan);
 
 private:
+  /// A work item.
+  struct WorkItem {
+    /// The sequence, which is the batch entry unless sequences are packed, and
+    /// the head of the queries or keys that its tile is of.
+    Value sequence, head;
+    /// The position of the first row of its tile.
+    Value first;
+    /// Where the sequence is stored: the batch entry, and the rows of position
+    /// 0 of queries and keys, and of what there is once for each query. Null
+    /// where positions are rows.
+    Value batch, queryBase, keyBase, workBase;
+
+    SmallVector<Value> at(OpBuilder &builder, Value head, Value base,
+                          Value position) const;
+  };
   /// Where a tile of scores lies; rows are keys if `transposed`.
   struct ScoreTile {
     Value batch, head, firstQuery, firstKey;
@@ -109,6 +137,13 @@ private:
   int64_t padHeadDim(Value operand);
   /// Emits the loop over work items (batch, head, tile).
   SmallVector<Value> beginItems(Value heads, Value tiles);
+  /// Emits that over the items of a list, whose tiles are `rows`. From there on
+  /// lengths are those of the item's sequence.
+  WorkItem beginPlannedItems(Value heads, Value plan, MaskDim rows,
+                             const GradWorkspace &workspace);
+  /// What of the position of a row a load or store has to know to leave out
+  /// what belongs to no sequence, or to another one; null if there are none.
+  Value within(Value value) { return op.hasSequences() ? value : Value(); }
 
   /// `tile` with elements of the type that those of `other` have: gradients of
   /// the output may be f32 where queries, keys and values are not.
@@ -120,7 +155,8 @@ private:
   enum class MaskedSteps { None, Some, All };
   /// A step of a work item of keys, and a part of it.
   struct KeyStep {
-    Value batch, head, firstKey, firstQuery, step;
+    const WorkItem &item;
+    Value head, firstKey, firstQuery, step;
     /// Of the streams of what the loop walks over.
     Value length;
     /// The place among the tiles.
@@ -177,8 +213,10 @@ private:
   double getGradFactor() {
     return op.getScoreRegion().empty() ? dropout.getKeepProbability() : 1;
   }
+  /// Row `first` of `length` of a sequence is the first one that is stored, if
+  /// there are sequences.
   void emitStore(Value tile, Value dest, ValueRange indices, double factor,
-                 bool isTransposed = false);
+                 Value first, Value length, bool isTransposed = false);
   /// The number of keys more than queries; null if there are as many.
   Value emitShift() {
     auto [queries, keys] = op.getStaticLengths();
@@ -187,8 +225,7 @@ private:
     return arith::SubIOp::create(b, keyLength, queryLength);
   }
   /// Adds the gradients that a tile of values has by the identity.
-  Value addIdentityGrads(Value tile, Value batch, Value keyHead,
-                         Value firstKey);
+  Value addIdentityGrads(Value tile, const WorkItem &item, Value firstKey);
 
   TileProgramBuilder b;
   AttentionGradOp op;

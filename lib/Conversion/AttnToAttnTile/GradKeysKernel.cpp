@@ -38,6 +38,13 @@ GradKernelWriter::emitQueryTiles(Value batch, Value keyHead, Value firstKey) {
   tiles.count = tiles.walk->add(b, ranges.full, tiles.masked);
   tiles.fullWalk.add(b, ranges.full, b.index(0));
   tiles.areAllMasked = !knowsKeep || ranges.full.empty();
+  if (op.hasSequences()) {
+    // Masks know of no sequences without queries.
+    Value none = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, queryLength,
+                                       b.index(0));
+    for (Value *steps : {&tiles.count, &tiles.masked})
+      *steps = arith::SelectOp::create(b, none, b.index(0), *steps);
+  }
   // Keys that do not exist are masked.
   Value endKey = arith::AddIOp::create(b, firstKey, b.index(keyTile));
   Value isPartial =
@@ -110,16 +117,21 @@ Value GradKernelWriter::emitKeyPart(const KeyStep &step,
     Value begin = arith::MulIOp::create(b, position, b.index(queryParts));
     position = arith::AddIOp::create(b, begin, b.index(step.part));
   }
-  ScoreTile at{step.batch,    step.head,           firstQuery,
+  const WorkItem &item = step.item;
+  ScoreTile at{item.sequence, step.head,           firstQuery,
                step.firstKey, /*transposed=*/true, {keyTile, rows}};
+  // Products would add up what is not of the sequence, if it is not finite.
   auto loadStaged = [&](Value source, int64_t channels) {
-    return b.load({rows, channels}, source,
-                  {step.batch, step.head, firstQuery, zero}, position,
-                  step.length);
+    SmallVector<Value> indices =
+        item.at(b, step.head, item.queryBase, firstQuery);
+    indices.push_back(zero);
+    return b.loadWithin({rows, channels}, source, indices, within(firstQuery),
+                        within(queryLength), position, step.length);
   };
   auto loadRow = [&](Value source) {
-    return b.load({1, rows}, get(source), {step.batch, step.head, firstQuery},
-                  position, step.length, /*inBounds=*/true);
+    return b.load({1, rows}, get(source),
+                  item.at(b, step.head, item.workBase, firstQuery), position,
+                  step.length, /*inBounds=*/true);
   };
   Value exponent = loadRow(workspace.exponent);
 
@@ -142,9 +154,9 @@ Value GradKernelWriter::emitKeyPart(const KeyStep &step,
   // what can be computed from it alone, would take those of tiles.
   Value decisions = emitDecisions(
       at, workspace.streams
-              ? dropout.emitLoadStream(b, step.batch, step.head,
+              ? dropout.emitLoadStream(b, item.sequence, step.head,
                                        get(workspace.streams))
-              : dropout.emitSource(b, captured, step.batch, step.head));
+              : dropout.emitSource(b, captured, item.sequence, step.head));
   Value raw = emitRawScores(product);
   Value scores = emitScores(at, raw);
   switch (step.masks) {
@@ -191,39 +203,58 @@ Value GradKernelWriter::emitKeyPart(const KeyStep &step,
 void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
                                  const GradWorkspace &workspace,
                                  const Gradients &results,
-                                 const ClassifiedTiles &listed) {
+                                 const ClassifiedTiles &listed, Value plan) {
   begin(kernel);
   Value query = get(op.getQuery()), key = get(op.getKey());
-  queryLength = b.size(query, 2);
-  keyLength = b.size(key, 2);
   int64_t keyChannels = padHeadDim(op.getKey());
   if (workspace.sums)
     keyChannels = cast<MemRefType>(workspace.sums.getType()).getShape().back();
   int64_t valueChannels = padHeadDim(op.getValue());
   int64_t group = op.getGroupSize();
-  Value tileCount = b.countTiles(keyLength, keyTile);
-  SmallVector<Value> ids = beginItems(b.size(key, 1), tileCount);
-  Value zero = b.index(0), one = b.index(1);
-  // The first keys have the most queries under a causal mask, and the last
-  // work items are expected to be the longest ones.
-  Value lastTile = arith::SubIOp::create(b, tileCount, one);
-  Value tileOfKeys = arith::SubIOp::create(b, lastTile, ids[2]);
+  Value zero, one;
+  WorkItem item;
   bool isListedByHead = listed.lists && isMaskedByHead(op);
-  Value listHead = isListedByHead ? ids[1] : zero;
-  if (listed.lists)
-    tileOfKeys = loadIndex(get(listed.order), {ids[0], listHead, ids[2]});
-  Value firstKey = arith::MulIOp::create(b, tileOfKeys, b.index(keyTile));
+  SmallVector<Value> listRow;
+  if (plan) {
+    item =
+        beginPlannedItems(b.size(key, 1), get(plan), MaskDim::Key, workspace);
+    zero = b.index(0);
+    one = b.index(1);
+  } else {
+    queryLength = b.size(query, 2);
+    keyLength = b.size(key, 2);
+    Value tileCount = b.countTiles(keyLength, keyTile);
+    SmallVector<Value> ids = beginItems(b.size(key, 1), tileCount);
+    zero = b.index(0);
+    one = b.index(1);
+    // The first keys have the most queries under a causal mask, and the last
+    // work items are expected to be the longest ones.
+    Value lastTile = arith::SubIOp::create(b, tileCount, one);
+    Value tileOfKeys = arith::SubIOp::create(b, lastTile, ids[2]);
+    if (listed.lists) {
+      Value listHead = isListedByHead ? ids[1] : zero;
+      tileOfKeys = loadIndex(get(listed.order), {ids[0], listHead, ids[2]});
+      listRow = {ids[0], listHead, tileOfKeys};
+    }
+    item.sequence = item.batch = ids[0];
+    item.head = ids[1];
+    item.first = arith::MulIOp::create(b, tileOfKeys, b.index(keyTile));
+  }
+  Value firstKey = item.first;
 
-  Value keys = b.load({keyTile, keyChannels}, key,
-                      {ids[0], ids[1], firstKey, zero}, zero, one);
+  SmallVector<Value> corner = item.at(b, item.head, item.keyBase, firstKey);
+  corner.push_back(zero);
+  auto loadStaying = [&](Value source, int64_t channels) {
+    return b.loadWithin({keyTile, channels}, source, corner, within(firstKey),
+                        within(keyLength), zero, one);
+  };
+  Value keys = loadStaying(key, keyChannels);
   Value values;
   if (results.key)
-    values = b.load({keyTile, valueChannels}, get(op.getValue()),
-                    {ids[0], ids[1], firstKey, zero}, zero, one);
-  QueryTiles tiles =
-      listed.lists
-          ? emitListedTiles(get(listed.lists), {ids[0], listHead, tileOfKeys})
-          : emitQueryTiles(ids[0], ids[1], firstKey);
+    values = loadStaying(get(op.getValue()), valueChannels);
+  QueryTiles tiles = listed.lists
+                         ? emitListedTiles(get(listed.lists), listRow)
+                         : emitQueryTiles(item.sequence, item.head, firstKey);
   // Lists that depend on the head hold the tiles of the group.
   bool isOncePerHead = group != 1 && !isListedByHead;
   auto emitSteps = [&](Value tilesOfHead) -> Value {
@@ -243,7 +274,7 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
     auto loop = scf::ForOp::create(b, firstStep, end, one, inits);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
-    Value step = loop.getInductionVar(), head = ids[1], turn = step;
+    Value step = loop.getInductionVar(), head = item.head, turn = step;
     if (firstStep != zero)
       turn = arith::SubIOp::create(b, step, firstStep);
     Value member;
@@ -269,7 +300,7 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
     SmallVector<Value> next(carried), grads;
     for (int64_t part = 0; part < queryParts; ++part) {
       Value grad = emitKeyPart(
-          {ids[0], head, firstKey, firstQuery, step, length, turn, masks, part},
+          {item, head, firstKey, firstQuery, step, length, turn, masks, part},
           workspace, results, keys, values, tiles, next);
       if (results.key)
         grads.push_back(grad);
@@ -282,9 +313,9 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
                            ContractForm::TransposedLhs)
               : b.contract(grad, keys, b.splat({queryTile, keyChannels}, 0),
                            ContractForm::TransposedLhs);
-      attn_tile::AddPackedOp::create(
-          b, sum, get(workspace.sums),
-          ValueRange{ids[0], head, firstQuery, zero});
+      SmallVector<Value> place = item.at(b, head, item.workBase, firstQuery);
+      place.push_back(zero);
+      attn_tile::AddPackedOp::create(b, sum, get(workspace.sums), place);
     }
     scf::YieldOp::create(b, next);
     return loop;
@@ -312,10 +343,9 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
     Value full = arith::SubIOp::create(b, tiles.count, tiles.masked);
     loop = emitLoop(masked, total, full, MaskedSteps::None, loop.getResults());
   }
-  SmallVector<Value> indices = {ids[0], ids[1], firstKey, zero};
   if (results.key)
-    emitStore(loop.getResults().front(), get(results.key), indices,
-              op.getScaleOrDefault() / getGradFactor());
+    emitStore(loop.getResults().front(), get(results.key), corner,
+              op.getScaleOrDefault() / getGradFactor(), firstKey, keyLength);
   if (!results.value)
     return;
   Value valueGrads = loop.getResults().back();
@@ -324,27 +354,28 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
     if (factor != 1)
       valueGrads = arith::MulFOp::create(
           b, valueGrads, b.splat({keyTile, valueChannels}, factor));
-    valueGrads = addIdentityGrads(valueGrads, ids[0], ids[1], firstKey);
+    valueGrads = addIdentityGrads(valueGrads, item, firstKey);
     factor = 1;
   }
-  emitStore(valueGrads, get(results.value), indices, factor);
+  emitStore(valueGrads, get(results.value), corner, factor, firstKey,
+            keyLength);
 }
 
-Value GradKernelWriter::addIdentityGrads(Value tile, Value batch, Value keyHead,
+Value GradKernelWriter::addIdentityGrads(Value tile, const WorkItem &item,
                                          Value firstKey) {
   Value shift = emitShift();
   if (shift)
     shift = arith::SubIOp::create(b, b.index(0), shift);
   auto add = [&](Value sum, Value head) {
     return b.addScaledRows(sum, b.loadHeadScalar(get(op.getIdentity()), head),
-                           {get(op.getDout()), batch, head, firstKey, keyLength,
-                            shift, shift ? queryLength : Value(),
-                            /*firstRow=*/Value()});
+                           {get(op.getDout()), item.batch, head, firstKey,
+                            keyLength, shift, shift ? queryLength : Value(),
+                            item.queryBase});
   };
   int64_t group = op.getGroupSize();
   if (group == 1)
-    return add(tile, keyHead);
-  Value firstHead = arith::MulIOp::create(b, keyHead, b.index(group));
+    return add(tile, item.head);
+  Value firstHead = arith::MulIOp::create(b, item.head, b.index(group));
   auto loop = scf::ForOp::create(b, b.index(0), b.index(group), b.index(1),
                                  ValueRange{tile});
   OpBuilder::InsertionGuard guard(b);

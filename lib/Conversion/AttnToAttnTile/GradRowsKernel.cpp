@@ -24,40 +24,55 @@ using namespace mlir::attn;
 static constexpr double infinity = std::numeric_limits<double>::infinity();
 
 void GradKernelWriter::writeRows(attn_tile::KernelOp kernel,
-                                 const GradWorkspace &workspace) {
+                                 const GradWorkspace &workspace, Value plan) {
   begin(kernel);
   Value out = get(op.getOut()), dout = get(op.getDout());
   Value exponents = get(workspace.exponent), deltas = get(workspace.delta);
-  queryLength = b.size(out, 2);
-  SmallVector<Value> ids =
-      beginItems(b.size(out, 1), b.countTiles(b.size(deltas, 2), queryTile));
-  Value row = arith::MulIOp::create(b, ids[2], b.index(queryTile));
-  Value zero = b.index(0);
+  WorkItem item;
+  // Zero for the first tile of a sequence and head.
+  Value number;
+  if (plan) {
+    item =
+        beginPlannedItems(b.size(out, 1), get(plan), MaskDim::Query, workspace);
+    number = item.first;
+  } else {
+    queryLength = b.size(out, 2);
+    SmallVector<Value> ids =
+        beginItems(b.size(out, 1), b.countTiles(b.size(deltas, 2), queryTile));
+    item.sequence = item.batch = ids[0];
+    item.head = ids[1];
+    item.first = arith::MulIOp::create(b, ids[2], b.index(queryTile));
+    number = ids[2];
+  }
+  Value row = item.first, zero = b.index(0);
+  SmallVector<Value> corner = item.at(b, item.head, item.queryBase, row);
+  SmallVector<Value> place = item.at(b, item.head, item.workBase, row);
 
   int64_t channels = padHeadDim(op.getOut());
   auto loadWide = [&](Value source) {
-    return b.extend(
-        b.load({queryTile, channels}, source, {ids[0], ids[1], row, zero}));
+    return b.extend(b.load({queryTile, channels}, source,
+                           {corner[0], corner[1], corner[2], zero}));
   };
   // The part of the output that does not depend on scores.
   Value weighted = loadWide(out), rest;
   if (op.getIdentity()) {
-    keyLength = b.size(get(op.getValue()), 2);
-    Value weight = b.loadHeadScalar(get(op.getIdentity()), ids[1]);
-    Value keyHead = ids[1];
+    if (!plan)
+      keyLength = b.size(get(op.getValue()), 2);
+    Value weight = b.loadHeadScalar(get(op.getIdentity()), item.head);
+    Value keyHead = item.head;
     if (int64_t group = op.getGroupSize(); group != 1)
       keyHead = arith::DivUIOp::create(b, keyHead, b.index(group));
     Value shift = emitShift();
     weighted = b.addScaledRows(weighted, arith::NegFOp::create(b, weight),
-                               {get(op.getValue()), ids[0], keyHead, row,
+                               {get(op.getValue()), item.batch, keyHead, row,
                                 queryLength, shift, shift ? keyLength : Value(),
-                                /*firstRow=*/Value()});
+                                item.keyBase});
     rest = vector::BroadcastOp::create(
         b, b.f32Vector(queryTile),
         arith::SubFOp::create(b, b.scalar(1), weight).getResult());
   }
   auto loadRows = [&](Value source) {
-    return b.load(queryTile, source, {ids[0], ids[1], row});
+    return b.load(queryTile, source, corner);
   };
   Value products = arith::MulFOp::create(b, weighted, loadWide(dout));
   Value delta = vector::MultiDimReductionOp::create(
@@ -92,41 +107,52 @@ void GradKernelWriter::writeRows(attn_tile::KernelOp kernel,
   Value exponent = arith::MulFOp::create(b, lse, b.splat(queryTile, -log2e));
   auto storeRows = [&](Value value, Value otherwise, Value dest) {
     Value stored = arith::SelectOp::create(b, attends, value, otherwise);
-    attn_tile::StoreOp::create(b, stored, dest,
-                               ValueRange{ids[0], ids[1], row});
+    attn_tile::StoreOp::create(b, stored, dest, place);
   };
   storeRows(exponent, lowest, exponents);
   storeRows(delta, b.splat(queryTile, 0), deltas);
   if (workspace.streams)
     dropout.emitStoreStream(
-        b, captured, ids[0], ids[1],
-        arith::CmpIOp::create(b, arith::CmpIPredicate::eq, ids[2], zero),
+        b, captured, item.sequence, item.head,
+        arith::CmpIOp::create(b, arith::CmpIPredicate::eq, number, zero),
         get(workspace.streams));
   if (!workspace.sums)
     return;
   Value sums = get(workspace.sums);
   int64_t sumChannels = cast<MemRefType>(sums.getType()).getShape().back();
+  place.push_back(zero);
   attn_tile::StorePackedOp::create(b, b.splat({queryTile, sumChannels}, 0),
-                                   sums, ValueRange{ids[0], ids[1], row, zero});
+                                   sums, place);
 }
 
 void GradKernelWriter::writeSums(attn_tile::KernelOp kernel,
                                  const GradWorkspace &workspace, Value result,
-                                 ScheduleAttrInterface keys) {
+                                 ScheduleAttrInterface keys, Value plan) {
   begin(kernel);
   queryTile = keys.getQueryTile();
   Value sums = get(workspace.sums), dest = get(result);
-  SmallVector<Value> ids =
-      beginItems(b.size(dest, 1), b.countTiles(b.size(dest, 2), queryTile));
-  Value row = arith::MulIOp::create(b, ids[2], b.index(queryTile));
-  SmallVector<Value> corner = {ids[0], ids[1], row, b.index(0)};
+  WorkItem item;
+  if (plan) {
+    item = beginPlannedItems(b.size(dest, 1), get(plan), MaskDim::Query,
+                             workspace);
+  } else {
+    SmallVector<Value> ids =
+        beginItems(b.size(dest, 1), b.countTiles(b.size(dest, 2), queryTile));
+    item.sequence = item.batch = ids[0];
+    item.head = ids[1];
+    item.first = arith::MulIOp::create(b, ids[2], b.index(queryTile));
+  }
+  SmallVector<Value> corner = item.at(b, item.head, item.queryBase, item.first);
+  SmallVector<Value> place = item.at(b, item.head, item.workBase, item.first);
+  for (SmallVector<Value> *indices : {&corner, &place})
+    indices->push_back(b.index(0));
   int64_t channels = cast<MemRefType>(sums.getType()).getShape().back();
   bool transposed = isSumTransposed(keys.getKeyTile());
   SmallVector<int64_t> shape = {queryTile, channels};
   if (transposed)
     std::swap(shape[0], shape[1]);
   Value sum =
-      attn_tile::LoadPackedOp::create(b, b.f32Vector(shape), sums, corner);
+      attn_tile::LoadPackedOp::create(b, b.f32Vector(shape), sums, place);
   emitStore(sum, dest, corner, op.getScaleOrDefault() / getGradFactor(),
-            transposed);
+            item.first, queryLength, transposed);
 }

@@ -210,8 +210,8 @@ void MergeWriter::write() {
   Value batch =
       layout == SequenceLayout::Packed ? b.constant(0) : item.sequence;
   Value exists = b.compare(arith::CmpIPredicate::slt,
-                           b.add(item.firstQuery, row), item.queryLength);
-  writeBlock({batch, head, b.add(item.firstQueryRow, row), channel}, exists);
+                           b.add(item.first, row), item.queryLength);
+  writeBlock({batch, head, b.add(item.queryRow, row), channel}, exists);
 }
 
 void MergeWriter::writeBlock(const Element &first, Value exists) {

@@ -7,13 +7,15 @@
 //===----------------------------------------------------------------------===//
 //
 // The list is a memref<?x8xi32>. Row 0 begins with the number of items; row
-// 1 + i is item i, in the order of `Field`. Items of sequences with few keys
-// come first, those of one sequence are neighbours, and the walk goes from the
-// last item to the first: groups then end with the shortest items, and share
-// keys and values in the second level cache on the way. Within a sequence late
-// and early query tiles alternate, so that under a causal mask any two items in
-// a row have much the same work. Where the number of items is odd the first one
-// is there twice, and is done twice.
+// 1 + i is item i, in the order of `Field`. Items of tiles of queries whose
+// sequences have few keys come first, those of one sequence are neighbours, and
+// the walk goes from the last item to the first: groups then end with the
+// shortest items, and share keys and values in the second level cache on the
+// way. Within a sequence late and early tiles alternate, so that under a causal
+// mask any two items in a row have much the same work. Where the number of
+// items is odd the first one is there twice, and is done twice. Items of tiles
+// of keys are listed in the same way, by the number of queries; since they add
+// to what others add to, the additional one has no rows.
 //
 // The kernel has one work item for each sequence and one more. Each of them
 // goes over all sequences: the place of its own tiles is the number of tiles of
@@ -26,6 +28,7 @@
 #include "PlanSequences.h"
 #include "CreateKernel.h"
 #include "ScalarKernelBuilder.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -34,11 +37,11 @@ namespace {
 /// Columns of an item.
 enum Field : int64_t {
   Sequence,
-  FirstQuery,
+  First,
   QueryLength,
   KeyLength,
-  FirstQueryRow,
-  FirstKeyRow
+  QueryRow,
+  KeyRow
 };
 } // namespace
 
@@ -53,22 +56,23 @@ struct Rows {
   Value exist;
 };
 
-/// Writes the kernel that plans the sequences of one attention.
+/// Writes the kernel that plans the sequences of one attention or gradient.
 class PlanWriter {
 public:
-  PlanWriter(OpBuilder &builder, AttentionOp attention,
-             attn_tile::KernelOp kernel);
+  PlanWriter(OpBuilder &builder, AttentionOpInterface op,
+             const SequenceTiles &request, attn_tile::KernelOp kernel);
 
   void write();
 
 private:
   Rows readRows(Value sequences, Value stored, Value sequence);
-  Value countTiles(Value queryLength);
+  Value countTiles(Value length);
   void writeSequence(Value sequence);
 
   ScalarKernelBuilder b;
   SequenceLayout layout;
-  int64_t queryTile;
+  SequenceTiles request;
+  bool isOfKeys;
   Block *entry;
   Value querySequences, keySequences, plan, fault;
   Value storedQueries, storedKeys;
@@ -76,10 +80,10 @@ private:
 };
 } // namespace
 
-PlanWriter::PlanWriter(OpBuilder &builder, AttentionOp attention,
-                       attn_tile::KernelOp kernel)
-    : b(attention.getLoc(), builder), layout(*attention.getSequenceLayout()),
-      queryTile(attention.getChosenSchedule().getQueryTile()),
+PlanWriter::PlanWriter(OpBuilder &builder, AttentionOpInterface op,
+                       const SequenceTiles &request, attn_tile::KernelOp kernel)
+    : b(op.getLoc(), builder), layout(*op.getSequenceLayout()),
+      request(request), isOfKeys(request.rows == MaskDim::Key),
       entry(&kernel.getBody().front()) {
   auto *next = entry->args_begin();
   for (Value *argument : {&querySequences, &keySequences, &plan, &fault,
@@ -125,8 +129,14 @@ Rows PlanWriter::readRows(Value sequences, Value stored, Value sequence) {
   return {begin, b.sub(end, begin), exist};
 }
 
-Value PlanWriter::countTiles(Value queryLength) {
-  return b.tiles(queryLength, queryTile);
+Value PlanWriter::countTiles(Value length) {
+  if (request.extra == 0)
+    return b.tiles(length, request.size);
+  Value zero = b.constant(0);
+  Value isNone = b.compare(arith::CmpIPredicate::eq, length, zero);
+  return b.select(
+      isNone, zero,
+      b.tiles(b.add(length, b.constant(request.extra)), request.size));
 }
 
 void PlanWriter::writeSequence(Value sequence) {
@@ -147,31 +157,34 @@ void PlanWriter::writeSequence(Value sequence) {
   Value firstQueryRow = own[0], queryLength = own[1];
   Value firstKeyRow = own[2], keyLength = own[3];
   Value isBad = b.compare(CmpIPredicate::ne, own[4], zero);
+  // Tiles are of the one, and walk over the other.
+  Value length = isOfKeys ? keyLength : queryLength;
+  Value walked = isOfKeys ? queryLength : keyLength;
 
   SmallVector<Value> places = b.sum(numSequences, 2, [&](Value s) {
     Rows queries = readRows(querySequences, storedQueries, s);
     Rows keys = readRows(keySequences, storedKeys, s);
-    Value tiles = countTiles(queries.length);
-    Value isShorter = b.compare(CmpIPredicate::slt, keys.length, keyLength);
-    Value isTie = b.both(b.compare(CmpIPredicate::eq, keys.length, keyLength),
+    Value tiles = countTiles(isOfKeys ? keys.length : queries.length);
+    Value other = isOfKeys ? queries.length : keys.length;
+    Value isShorter = b.compare(CmpIPredicate::slt, other, walked);
+    Value isTie = b.both(b.compare(CmpIPredicate::eq, other, walked),
                          b.compare(CmpIPredicate::slt, s, sequence));
     Value isBefore = arith::OrIOp::create(b, isShorter, isTie);
     return SmallVector<Value>{b.select(isBefore, tiles, zero), tiles};
   });
   Value isOdd = arith::AndIOp::create(b, places[1], one);
   Value place = b.add(b.add(places[0], one), isOdd);
-  Value tiles = b.select(isBad, zero, countTiles(queryLength));
-  auto writeItem = [&](Value row, Value tile) {
-    Value firstQuery = b.mul(tile, b.constant(queryTile));
-    auto store = [&](Field field, Value value) {
-      b.storeIndex(value, plan, {row, b.constant(field)});
-    };
-    store(Sequence, sequence);
-    store(FirstQuery, firstQuery);
-    store(QueryLength, queryLength);
-    store(KeyLength, keyLength);
-    store(FirstQueryRow, b.add(firstQueryRow, firstQuery));
-    store(FirstKeyRow, firstKeyRow);
+  Value tiles = b.select(isBad, zero, countTiles(length));
+  auto writeItem = [&](Value row, ArrayRef<Value> fields) {
+    for (auto [field, value] : llvm::enumerate(fields))
+      b.storeIndex(value, plan, {row, b.constant(static_cast<int64_t>(field))});
+  };
+  auto writeTile = [&](Value row, Value tile) {
+    Value first = b.mul(tile, b.constant(request.size));
+    Value queryRow = firstQueryRow, keyRow = firstKeyRow;
+    Value &ofTile = isOfKeys ? keyRow : queryRow;
+    ofTile = b.add(ofTile, first);
+    writeItem(row, {sequence, first, queryLength, keyLength, queryRow, keyRow});
   };
   // From the last row of the sequence: the last tile, the first one, the last
   // but one, the second one, ...
@@ -181,14 +194,18 @@ void PlanWriter::writeSequence(Value sequence) {
     Value fromStart = b.add(b.mul(tile, b.constant(2)), one);
     Value isLate = b.compare(CmpIPredicate::sle, fromEnd, lastTile);
     Value turn = b.select(isLate, fromEnd, fromStart);
-    writeItem(b.add(place, b.sub(lastTile, turn)), tile);
+    writeTile(b.add(place, b.sub(lastTile, turn)), tile);
   });
-  // The first item of all, which is the middle tile of its sequence, again.
+  // The first item of all, which is the middle tile of its sequence, again, or
+  // one without rows.
   Value isFirst = b.both(b.compare(CmpIPredicate::eq, places[0], zero),
                          b.compare(CmpIPredicate::ne, tiles, zero));
   Value again = b.select(isFirst, isOdd, zero);
   b.each(again, [&](Value) {
-    writeItem(one, arith::DivUIOp::create(b, lastTile, b.constant(2)));
+    if (isOfKeys)
+      writeItem(one, SmallVector<Value>(KeyRow + 1, zero));
+    else
+      writeTile(one, arith::DivUIOp::create(b, lastTile, b.constant(2)));
   });
 
   Value isLast = b.compare(CmpIPredicate::eq, sequence, numSequences);
@@ -201,47 +218,51 @@ void PlanWriter::writeSequence(Value sequence) {
 
 /// Emits the most items that sequences can have: one more than they have tiles,
 /// so that their number can be even.
-static Value emitCapacity(ScalarKernelBuilder &b, AttentionOp attention) {
-  Value entries = b.size(attention.getQuerySequences(), 0);
-  Value stored = b.size(attention.getQuery(), 2);
-  Value tile = b.constant(attention.getChosenSchedule().getQueryTile());
+static Value emitCapacity(ScalarKernelBuilder &b, AttentionOpInterface op,
+                          const SequenceTiles &request) {
+  bool isOfKeys = request.rows == MaskDim::Key;
+  Value entries = b.size(op.getQuerySequences(), 0);
+  Value stored = b.size(isOfKeys ? op.getKey() : op.getQuery(), 2);
+  Value tile = b.constant(request.size);
   Value zero = b.constant(0), one = b.constant(1);
   Value capacity;
-  if (attention.getSequenceLayout() == SequenceLayout::Padded) {
-    Value rounded = b.add(stored, b.sub(tile, one));
+  if (op.getSequenceLayout() == SequenceLayout::Padded) {
+    Value rounded = b.add(stored, b.constant(request.extra + request.size - 1));
     Value tiles = arith::DivUIOp::create(b, rounded, tile);
     capacity = b.add(b.mul(entries, tiles), one);
   } else {
-    // Each sequence adds less than one tile to those that its rows fill.
+    // Each sequence adds less than one tile to those that its rows fill, and
+    // those of the rows behind it.
     Value full = arith::DivUIOp::create(b, stored, tile);
-    capacity = b.add(full, entries);
+    Value others = entries;
+    if (request.extra != 0)
+      others =
+          b.mul(entries,
+                b.constant(1 + llvm::divideCeil(request.extra, request.size)));
+    capacity = b.add(full, others);
   }
   Value isNone = b.compare(arith::CmpIPredicate::eq, entries, zero);
   return b.select(isNone, zero, capacity);
 }
 
-Value attn::planSequences(RewriterBase &rewriter, AttentionOp attention,
-                          SymbolTable &symbols) {
-  Location loc = attention.getLoc();
+Value attn::planSequences(RewriterBase &rewriter, AttentionOpInterface op,
+                          const SequenceTiles &tiles, SymbolTable &symbols) {
+  Location loc = op.getLoc();
   ScalarKernelBuilder b(loc, rewriter);
-  b.setInsertionPoint(attention);
-  Value rows = b.add(emitCapacity(b, attention), b.constant(1));
+  b.setInsertionPoint(op);
+  Value rows = b.add(emitCapacity(b, op, tiles), b.constant(1));
   auto planType =
       MemRefType::get({ShapedType::kDynamic, numColumns}, b.getI32Type());
   Value plan = memref::AllocOp::create(b, planType, rows);
   Value fault =
       attn_tile::FaultWordOp::create(b, MemRefType::get({1}, b.getI32Type()));
-  SmallVector<Value> operands = {attention.getQuerySequences(),
-                                 attention.getKeySequences(),
-                                 plan,
-                                 fault,
-                                 b.size(attention.getQuery(), 2),
-                                 b.size(attention.getKey(), 2)};
+  SmallVector<Value> operands = {
+      op.getQuerySequences(),   op.getKeySequences(),  plan, fault,
+      b.size(op.getQuery(), 2), b.size(op.getKey(), 2)};
 
-  attn_tile::KernelOp kernel = createKernel(
-      rewriter, attention, attention.getChosenSchedule().getPreparation(),
-      symbols, "_plan", operands);
-  PlanWriter(rewriter, attention, kernel).write();
+  attn_tile::KernelOp kernel = createKernel(rewriter, op, tiles.preparation,
+                                            symbols, tiles.suffix, operands);
+  PlanWriter(rewriter, op, tiles, kernel).write();
   return plan;
 }
 
@@ -262,10 +283,10 @@ PlannedItem attn::emitPlannedItem(ImplicitLocOpBuilder &builder, Value plan,
   };
   PlannedItem item;
   item.sequence = load(Sequence);
-  item.firstQuery = load(FirstQuery);
+  item.first = load(First);
   item.queryLength = load(QueryLength);
   item.keyLength = load(KeyLength);
-  item.firstQueryRow = load(FirstQueryRow);
-  item.firstKeyRow = load(FirstKeyRow);
+  item.queryRow = load(QueryRow);
+  item.keyRow = load(KeyRow);
   return item;
 }

@@ -88,6 +88,15 @@ struct TileProgramBuilder : ImplicitLocOpBuilder {
                                      source, indices, position, length,
                                      inBounds);
   }
+  /// Loads a tile of a stream whose first row is number `first` of `extent`
+  /// rows of a sequence; null if there are none.
+  Value loadWithin(ArrayRef<int64_t> shape, Value source, ValueRange indices,
+                   Value first, Value extent, Value position, Value length) {
+    Type element = cast<MemRefType>(source.getType()).getElementType();
+    return attn_tile::LoadOp::create(*this, VectorType::get(shape, element),
+                                     source, indices, first, extent, position,
+                                     length);
+  }
   Value contract(Value lhs, Value rhs, Value acc, ContractForm form);
 
   /// A map of tiles whose body has no operation yet, and as arguments an

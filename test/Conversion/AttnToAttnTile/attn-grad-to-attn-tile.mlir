@@ -148,3 +148,94 @@ func.func @region(%q: memref<1x1x128x32xf32>, %lse: memref<1x1x128xf32>) {
       }
   return
 }
+
+// -----
+
+// Work items of sequences are listed: tiles of queries, and tiles of keys, of
+// which an additional one has no rows. What there is for each query has rows of
+// its own for whole tiles of each sequence; what products read is cleared behind
+// the end of the sequence, and stores leave out what lies there.
+
+// CHECK-LABEL: attn_tile.kernel @packed_grad_plan(
+// CHECK:         attn_tile.each
+// CHECK:         attn_tile.each
+// CHECK:           arith.divui
+// CHECK-LABEL: attn_tile.kernel @packed_grad_rows_kernel(
+// CHECK:         %[[N:.*]] = attn_tile.at_most
+// CHECK:         scf.forall (%[[H:.*]], %{{.*}}) in (%{{.*}}, %[[N]]) {
+// CHECK:           %[[SEQUENCE:.*]] = arith.index_cast
+// CHECK:           %[[FIRST:.*]] = arith.index_cast
+// CHECK:           %[[ROW:.*]] = arith.subi %{{.*}}, %[[FIRST]]
+// CHECK:           %[[ALIGNED:.*]] = arith.muli
+// CHECK:           %[[BEFORE:.*]] = arith.muli %[[SEQUENCE]], %c80
+// CHECK:           %[[WORK:.*]] = arith.addi %[[ALIGNED]], %[[BEFORE]]
+// CHECK:           %[[OUTROW:.*]] = arith.addi %[[ROW]], %[[FIRST]]
+// CHECK:           %[[WORKROW:.*]] = arith.addi %[[WORK]], %[[FIRST]]
+// CHECK:           attn_tile.load %{{.*}}[%{{.*}}, %[[H]], %[[OUTROW]], %{{.*}}] :
+// CHECK:           attn_tile.store %{{.*}}, %{{.*}}[%{{.*}}, %[[H]], %[[WORKROW]]] :
+// CHECK:           attn_tile.store_packed %{{.*}} to %{{.*}}[%{{.*}}, %[[H]], %[[WORKROW]],
+// CHECK-LABEL: attn_tile.kernel @packed_grad_plan_keys(
+// CHECK:         attn_tile.each
+// CHECK:         attn_tile.each
+// CHECK-NOT:       arith.divui
+// CHECK:           attn_tile.yield
+// CHECK-LABEL: attn_tile.kernel @packed_grad_keys_kernel(
+// CHECK-SAME:    %[[Q:[a-zA-Z0-9_]+]]: memref<1x4x?x64xbf16>, %[[K:[a-zA-Z0-9_]+]]: memref<1x2x?x64xbf16>,
+// CHECK:           attn_tile.load %[[K]]{{.*}} within(%[[FIRST2:.*]] of %[[SKV2:.*]]) stream(
+// CHECK:           attn_tile.load %[[K]]{{.*}} within(%[[FIRST2]] of %[[SKV2]]) stream(
+// CHECK:           %[[NONE:.*]] = arith.cmpi eq, %[[SQ2:.*]], %c0
+// CHECK:           arith.select %[[NONE]], %c0
+// CHECK:           scf.for
+// CHECK:             attn_tile.load %[[Q]]{{.*}} within(%[[QROW:.*]] of %[[SQ2]]) stream(
+// CHECK:             attn_tile.load %[[Q]]{{.*}} within(%[[QROW]] of %[[SQ2]]) stream(
+// CHECK:             attn_tile.add_packed
+// CHECK:           attn_tile.store %{{.*}}, %[[K]]{{.*}} within(%[[FIRST2]] of %[[SKV2]]) :
+// CHECK:           attn_tile.store %{{.*}}, %[[K]]{{.*}} within(%[[FIRST2]] of %[[SKV2]]) :
+// CHECK-LABEL: attn_tile.kernel @packed_grad_sums_kernel(
+// CHECK:         attn_tile.load_packed
+// CHECK:         attn_tile.store {{.*}} within({{.*}}) transposed :
+// CHECK-LABEL: func.func @packed(
+// CHECK:         attn_tile.launch @packed_grad_plan args
+// CHECK:         attn_tile.launch @packed_grad_rows_kernel
+// CHECK:         attn_tile.launch @packed_grad_plan_keys args
+// CHECK:         attn_tile.launch @packed_grad_keys_kernel
+// CHECK:         attn_tile.launch @packed_grad_plan_0 args
+// CHECK:         attn_tile.launch @packed_grad_sums_kernel
+// CHECK-COUNT-6: memref.dealloc
+func.func @packed(%q: memref<1x4x?x64xbf16>, %k: memref<1x2x?x64xbf16>, %lse: memref<1x4x?xf32>, %cq: memref<?xi32>, %ck: memref<?xi32>) {
+  attn.attention_grad
+      ins(%q, %k, %k, %q, %lse, %q : memref<1x4x?x64xbf16>, memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>,
+          memref<1x4x?x64xbf16>, memref<1x4x?xf32>, memref<1x4x?x64xbf16>)
+      outs(%q, %k, %k : memref<1x4x?x64xbf16>, memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>)
+      sequences packed(%cq, %ck : memref<?xi32>, memref<?xi32>) mask(#attn.causal)
+      schedule(#attn_tile.gradient<rows = #attn_tile.sequential<query_tile = 64, key_tile = 64>, keys = #attn_tile.sequential<query_tile = 32, key_tile = 64>>)
+  return
+}
+
+// -----
+
+// Of padded sequences rows are positions; tiles of the rows reach as far behind
+// a sequence as those of any other kernel.
+
+// CHECK-LABEL: attn_tile.kernel @padded_grad_plan(
+// CHECK:         %[[EXTRA:.*]] = arith.addi %{{.*}}, %c31
+// CHECK:         arith.select %{{.*}}, %c0
+// CHECK-LABEL: attn_tile.kernel @padded_grad_rows_kernel(
+// CHECK-LABEL: attn_tile.kernel @padded_grad_plan_keys(
+// CHECK-LABEL: attn_tile.kernel @padded_grad_keys_kernel(
+// CHECK-LABEL: attn_tile.kernel @padded_grad_plan_0(
+// CHECK-LABEL: attn_tile.kernel @padded_grad_queries_kernel(
+// CHECK:         attn_tile.key_tiles
+// CHECK-COUNT-2: attn_tile.load %{{.*}} within(
+// CHECK:         attn_tile.store {{.*}} within(
+// CHECK-LABEL: func.func @padded(
+func.func @padded(%q: memref<?x1x?x64xf32>, %lse: memref<?x1x?xf32>, %l: memref<?xi32>) {
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x1x?x64xf32>, memref<?x1x?x64xf32>, memref<?x1x?x64xf32>,
+          memref<?x1x?x64xf32>, memref<?x1x?xf32>, memref<?x1x?x64xf32>)
+      outs(%q, %q, %q : memref<?x1x?x64xf32>, memref<?x1x?x64xf32>, memref<?x1x?x64xf32>)
+      sequences padded(%l, %l : memref<?xi32>, memref<?xi32>)
+      schedule(#attn_tile.gradient<rows = #attn_tile.sequential<query_tile = 32, key_tile = 64>, keys = #attn_tile.sequential<query_tile = 24, key_tile = 64>,
+                                   queries = #attn_tile.sequential<query_tile = 32, key_tile = 64>>)
+  return
+}

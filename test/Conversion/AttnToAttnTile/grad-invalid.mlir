@@ -25,19 +25,6 @@ func.func @no_schedule(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>) {
 
 // -----
 
-func.func @sequences(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>, %cu: memref<?xi32>) {
-  // expected-error @below {{'attn.attention_grad' op with sequences has no tiled program yet}}
-  attn.attention_grad
-      ins(%q, %q, %q, %q, %lse, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>,
-          memref<1x1x?x64xf32>, memref<1x1x?xf32>, memref<1x1x?x64xf32>)
-      outs(%q, %q, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>)
-      sequences packed(%cu, %cu : memref<?xi32>, memref<?xi32>)
-      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
-  return
-}
-
-// -----
-
 func.func @deterministic(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>) {
   // expected-error @below {{'attn.attention_grad' op must be deterministic, but its schedule adds up the gradients of queries in any order}}
   attn.attention_grad
@@ -175,5 +162,28 @@ func.func @identity_and_gradient_of_lse(%x: memref<2x4x8x16xf32>, %lse: memref<2
       schedule(#attn_tile.gradient<rows = #attn_tile.sequential<query_tile = 8, key_tile = 8>,
                keys = #attn_tile.sequential<query_tile = 8, key_tile = 8>,
                queries = #attn_tile.sequential<query_tile = 8, key_tile = 8>>)
+  return
+}
+
+// -----
+
+// All packed sequences are in one batch entry.
+func.func @packed_captures(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>, %cu: memref<?xi32>, %x: memref<?xf32>) {
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>,
+          memref<1x1x?x64xf32>, memref<1x1x?xf32>, memref<1x1x?x64xf32>)
+      outs(%q, %q, %q, %x : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<?xf32>)
+      sequences packed(%cu, %cu : memref<?xi32>, memref<?xi32>)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
+      deterministic
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        attn.yield %s : f32
+      } score_grad {
+      ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index, %sum: memref<?xf32>):
+        // expected-error @below {{has no order of additions, but the operation must be deterministic: its indices must tell batch entry, head and key apart}}
+        attn.accumulate %ds into %sum[%j] : memref<?xf32>
+        attn.yield %ds : f32
+      }
   return
 }

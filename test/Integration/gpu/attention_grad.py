@@ -428,8 +428,8 @@ MANY_ITEMS = (64, 200, 333)
 SHAPES = [(1, 128, 128), (2, 200, 333), (1, 1, 128), (1, 192, 64), (1, 127, 129), (3, 65, 1), (1, 1000, 777), MANY_ITEMS]
 
 
-def gradients(torch, variant, q, k, v, dout, dlse, rng_state, reads, tokens, identity, captures, dtype):
-    """Out, its log-sum-exp, and the gradients, by operations in `dtype`."""
+def gradients(torch, variant, q, k, v, dout, dlse, rng_state, reads, tokens, identity, captures, dtype, first_batch=0):
+    """Out, its log-sum-exp, and the gradients, by operations in `dtype`. Decisions of dropout are those of batch entries from `first_batch` on."""
     q, k, v = (x.to(dtype).detach().requires_grad_(True) for x in (q, k, v))
     # Captures and what they change are f32 at least.
     captures = [x.to(torch.promote_types(dtype, torch.float32)).detach().requires_grad_(True) for x in captures]
@@ -460,7 +460,8 @@ def gradients(torch, variant, q, k, v, dout, dlse, rng_state, reads, tokens, ide
     lse = scores.logsumexp(-1)
     weights = scores.softmax(-1).masked_fill(empty[..., None], 0).to(dtype)
     if variant.dropout:
-        kept = variant.dropout.keep(*rng_state, *np.ogrid[tuple(slice(n) for n in weights.shape)])
+        entries, *positions = np.ogrid[tuple(slice(n) for n in weights.shape)]
+        kept = variant.dropout.keep(*rng_state, entries + first_batch, *positions)
         weights = weights * torch.from_numpy(kept).to(q.device) / variant.dropout.keep_probability
     if variant.identity:
         u = identity.to(dtype).view(1, -1, 1, 1)

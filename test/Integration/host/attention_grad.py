@@ -356,20 +356,11 @@ def run(variant, library, shape, rng):
         identity[0], identity[-1] = 1, 0
         stored = attention.to_memory(identity, variant.identity)
         identity = attention.from_memory(stored, variant.identity).astype(F64)
-    exact, exact_out, exact_lse = gradient(variant, *wide, captures, kept, lambda x: x, reads=reads,
-                                           identity=identity)
+    _, exact_out, exact_lse = gradient(variant, *wide, captures, kept, lambda x: x, reads=reads, identity=identity)
     out = variant.array(shape.b, variant.hq, shape.sq, variant.dv,
                         lambda s: np.zeros(s, to_numpy(variant.out)))
     out[...] = attention.to_memory(exact_out, variant.out)
     lse = exact_lse.astype(np.float32)
-    # The gradients for an output as it is given, rounded, are what is expected.
-    wanted, _, _ = gradient(variant, *wide, captures, kept, lambda x: x,
-                           (read(out, variant.out).astype(F64), exact_lse), reads, identity)
-    # In f32, the rounding of large scores and of their lse is what counts.
-    given = (read(out, variant.out), lse) if variant.dtype == "f32" else None
-    rounded, _, _ = gradient(variant, *values, captures, kept,
-                             lambda x: attention.round_to(x, variant.dtype), given, reads, identity)
-
     element = to_numpy(variant.dtype)
     results = [variant.array(shape.b, heads, length, dim, lambda s: np.full(s, 7, element))
                for heads, length, dim in ((variant.hq, shape.sq, variant.d),
@@ -386,6 +377,20 @@ def run(variant, library, shape, rng):
     if words is not None and (decisions[-1] != words).any():
         return f"{(decisions[-1] != words).sum()} of {words.size} words of decisions are wrong"
 
+    results = [read(result) for result in results]
+    return check(variant, values, captures, kept, reads, identity, read(out, variant.out), lse, results, capture_grads)
+
+
+def check(variant, values, captures, kept, reads, identity, out, lse, results, capture_grads):
+    """What is wrong with gradients of q, k, v and captures, for an output and lse as they are given."""
+    wide = [x.astype(F64) for x in values]
+    exact, _, exact_lse = gradient(variant, *wide, captures, kept, lambda x: x, reads=reads, identity=identity)
+    # The gradients for an output as it is given, rounded, are what is expected.
+    wanted, _, _ = gradient(variant, *wide, captures, kept, lambda x: x, (out.astype(F64), exact_lse), reads, identity)
+    # In f32, the rounding of large scores and of their lse is what counts.
+    given = (out, lse) if variant.dtype == "f32" else None
+    rounded, _, _ = gradient(variant, *values, captures, kept,
+                             lambda x: attention.round_to(x, variant.dtype), given, reads, identity)
     # Scores and their lse are rounded to f32, which moves weights in proportion.
     finite = np.abs(np.where(np.isfinite(exact_lse), exact_lse, 0)).max()
     weight_error = 4 * EPSILON["f32"] * finite
@@ -396,7 +401,6 @@ def run(variant, library, shape, rng):
     cancelled = (8 * EPSILON["f32"] * abs(variant.scale) * largest_dp
                  * max(np.abs(q64).max(), np.abs(k64).max()))
     names = ["dq", "dk", "dv", *(f"d{name}" for name, *_ in variant.capture_grads)]
-    results = [read(result) for result in results]
     for name, result, expected, unrounded, other in zip(names, results + capture_grads, wanted, exact, rounded):
         result = result.astype(F64)
         if not np.isfinite(result).all():
@@ -411,10 +415,11 @@ def run(variant, library, shape, rng):
     if (results[0][empty] != 0).any():
         return "dq of a row with nothing to attend is not 0"
     # Keys that no query attends, of a tile that none does or of any other.
-    bi, h, i, j = np.ogrid[: shape.b, : variant.hq, : shape.sq, : shape.skv]
-    keep = variant.keeps(bi, h, i, j, (shape.sq, shape.skv), captures, reads)
-    attended = np.broadcast_to(keep, (shape.b, variant.hq, shape.sq, shape.skv)).any(2)
-    attended = attended.reshape(shape.b, variant.hkv, group, shape.skv).any(2)
+    b, queries, keys = q64.shape[0], q64.shape[2], k64.shape[2]
+    bi, h, i, j = np.ogrid[:b, : variant.hq, :queries, :keys]
+    keep = variant.keeps(bi, h, i, j, (queries, keys), captures, reads)
+    attended = np.broadcast_to(keep, (b, variant.hq, queries, keys)).any(2)
+    attended = attended.reshape(b, variant.hkv, group, keys).any(2)
     for name, result in zip(names[1:3], results[1:3]):
         if identity is None and (result[~attended] != 0).any():
             return f"{name} of a key that no query attends is not 0"

@@ -135,10 +135,15 @@ chooseGradientWarpSpecialized(AttentionGradOp op, const DeviceFigures &device) {
   // to captured arrays beside decisions leave no registers for that.
   bool addsDropped = op.hasDropout() && !op.getDcaptures().empty();
   bool isUneven = isMasked && (!isCausal || op.getGroupSize() != 1);
-  auto keysTraversal =
-      isUneven || addsDropped ? attn_tile::TraversalKind::Grid : traversal;
+  // Sequences are planned in the order of their work, over all heads.
+  bool hasSequences = op.hasSequences();
+  auto keysTraversal = isUneven || addsDropped || hasSequences
+                           ? attn_tile::TraversalKind::Grid
+                           : traversal;
   constexpr int64_t maskedKeyHeads = 8;
   int64_t interleave = isMasked && !isCausal ? maskedKeyHeads : 1;
+  if (hasSequences)
+    interleave = 0;
   MLIRContext *context = op.getContext();
   auto makeKeys = [&](int64_t queryTile, bool pipelined = false,
                       int64_t queryParts = 1) {
@@ -223,7 +228,8 @@ chooseGradientWarpSpecialized(AttentionGradOp op, const DeviceFigures &device) {
   auto queries =
       cast<ScheduleAttrInterface>(Attribute(attn_tile::WarpSpecializedAttr::get(
           context, rows, keyTile, gradStages, gradConsumers,
-          /*ping_pong=*/!preloads, traversal, /*interleave=*/1,
+          /*ping_pong=*/!preloads, traversal,
+          /*interleave=*/hasSequences ? 0 : 1,
           /*lazy_rescale=*/false, /*delay_rescale=*/false,
           /*query_stages=*/preloads ? 2 : 1, /*split_items=*/0,
           /*pack_heads=*/false, /*score_stages=*/0, /*l2_promotion=*/256,

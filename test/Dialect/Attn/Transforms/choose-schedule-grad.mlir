@@ -101,6 +101,28 @@ func.func @d256(%q: memref<?x8x?x256xf16>, %lse: memref<?x8x?xf32>) {
 
 // -----
 
+// Sequences are listed in the order of their work, and handed out by the device, over all heads.
+
+// CHECK-LABEL: func @sequences
+// CHECK:         keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = grid, interleave = 0, pipelined = true>>)
+// CHECK:         keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = grid, interleave = 0>,
+// CHECK-SAME:    queries = #attn_tile.warp_specialized<{{.*}}traversal = paired, interleave = 0
+func.func @sequences(%q: tensor<1x8x?x128xbf16>, %lse: tensor<1x8x?xf32>, %cu: tensor<?xi32>) -> (tensor<1x8x?x128xbf16>, tensor<1x8x?x128xbf16>) {
+  %0:3 = attn.attention_grad ins(%q, %q, %q, %q, %lse, %q : tensor<1x8x?x128xbf16>, tensor<1x8x?x128xbf16>,
+          tensor<1x8x?x128xbf16>, tensor<1x8x?x128xbf16>, tensor<1x8x?xf32>, tensor<1x8x?x128xbf16>)
+      outs(%q, %q, %q : tensor<1x8x?x128xbf16>, tensor<1x8x?x128xbf16>, tensor<1x8x?x128xbf16>)
+      sequences packed(%cu, %cu : tensor<?xi32>, tensor<?xi32>) mask(#attn.causal)
+      -> tensor<1x8x?x128xbf16>, tensor<1x8x?x128xbf16>, tensor<1x8x?x128xbf16>
+  %1:3 = attn.attention_grad ins(%q, %q, %q, %q, %lse, %q : tensor<1x8x?x128xbf16>, tensor<1x8x?x128xbf16>,
+          tensor<1x8x?x128xbf16>, tensor<1x8x?x128xbf16>, tensor<1x8x?xf32>, tensor<1x8x?x128xbf16>)
+      outs(%q, %q, %q : tensor<1x8x?x128xbf16>, tensor<1x8x?x128xbf16>, tensor<1x8x?x128xbf16>)
+      sequences packed(%cu, %cu : tensor<?xi32>, tensor<?xi32>) mask(#attn.causal) deterministic
+      -> tensor<1x8x?x128xbf16>, tensor<1x8x?x128xbf16>, tensor<1x8x?x128xbf16>
+  return %0#0, %1#0 : tensor<1x8x?x128xbf16>, tensor<1x8x?x128xbf16>
+}
+
+// -----
+
 // What a mask reads takes registers of the steps that it masks alone, but for tiles that are walked over in parts.
 
 // CHECK-LABEL: func @reads
