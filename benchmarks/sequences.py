@@ -11,8 +11,9 @@
     sequences.py --compile build/bin/attn-compile --artifacts DIR
     sequences.py --artifacts DIR --runtime libattn_runtime.so --out benchmarks/results/masks.jsonl --commit ID
 
-The tensors are [tokens, heads, channels]. Operations are counted for the attended pairs alone; the kernel that plans
-the sequences is part of the time.
+The tensors are [tokens, heads, channels]. Operations are counted for the attended pairs alone; the kernels that plan
+the sequences are part of the time. With `--mode bwd` these are gradients, for which the output and its log-sum-exp are
+given.
 """
 
 import argparse
@@ -60,18 +61,38 @@ def module(form, heads, kv_heads, dim, mask):
 """
 
 
-def name_of(form, shape, mask):
-    return f"{form}_h{shape[0]}_{shape[1]}_d{shape[2]}_{mask}"
+def grad_module(form, heads, kv_heads, dim, mask):
+    batch = "1" if form == "packed" else "?"
+    q, k = (f"tensor<{batch}x{h}x?x{dim}xbf16>" for h in (heads, kv_heads))
+    lse = f"tensor<{batch}x{heads}x?xf32>"
+    arguments, sequences = "", ""
+    if form == "packed":
+        arguments = ", %cu: tensor<?xi32>"
+        sequences = "sequences packed(%cu, %cu : tensor<?xi32>, tensor<?xi32>)"
+    return f"""func.func @run(%q: {q}, %k: {k}, %v: {k}, %o: {q}, %l: {lse}, %do: {q}{arguments},
+    %dq: {q}, %dk: {k}, %dv: {k}) -> ({q}, {k}, {k}) {{
+  %r:3 = attn.attention_grad ins(%q, %k, %v, %o, %l, %do : {q}, {k}, {k}, {q}, {lse}, {q})
+      outs(%dq, %dk, %dv : {q}, {k}, {k}) {sequences} {MASKS[mask]} -> {q}, {k}, {k}
+  return %r#0, %r#1, %r#2 : {q}, {k}, {k}
+}}
+"""
 
 
-def compile_artifacts(compiler, directory):
+def name_of(form, shape, mask, mode="fwd"):
+    return f"{'grad_' if mode == 'bwd' else ''}{form}_h{shape[0]}_{shape[1]}_d{shape[2]}_{mask}"
+
+
+def compile_artifacts(compiler, directory, mode):
     os.makedirs(directory, exist_ok=True)
+    # Gradients need the output, which attention itself gives.
+    makers = [(module, "fwd", "batch")] if mode == "fwd" else [(grad_module, "bwd", "batch"), (grad_module, "bwd", "packed")]
+    makers.append((module, "fwd", "packed"))
     for shape in SHAPES:
         for mask in MASKS:
-            for form in ("batch", "packed"):
-                path = os.path.join(directory, name_of(form, shape, mask))
+            for make, kind, form in makers:
+                path = os.path.join(directory, name_of(form, shape, mask, kind))
                 with open(path + ".mlir", "w") as file:
-                    file.write(module(form, *shape, mask))
+                    file.write(make(form, *shape, mask))
                 subprocess.run([compiler, path + ".mlir", "-o", path + ".so", "--target=sm_90a"], check=True)
 
 
@@ -83,9 +104,11 @@ def main():
     parser.add_argument("--out", help="file to append rows to")
     parser.add_argument("--commit", default="", help="commit that the artifacts were built from")
     parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--mode", choices=("fwd", "bwd"), default="fwd", help="what is timed")
+    parser.add_argument("--only", default="", help="only lengths whose name contains this")
     options = parser.parse_args()
     if options.compile:
-        compile_artifacts(options.compile, options.artifacts)
+        compile_artifacts(options.compile, options.artifacts, options.mode)
         return 0
 
     import torch
@@ -99,41 +122,57 @@ def main():
     for shape in SHAPES:
         heads, kv_heads, dim = shape
         for mask in MASKS:
-            functions = {form: Artifact(os.path.join(options.artifacts, name_of(form, shape, mask) + ".so"),
-                                        options.runtime)["run"] for form in ("batch", "packed")}
+            def load(form, mode):
+                path = os.path.join(options.artifacts, name_of(form, shape, mask, mode) + ".so")
+                return Artifact(path, options.runtime)["run"]
+
+            forward = load("packed", "fwd")
+            functions = {form: forward if (form, options.mode) == ("packed", "fwd") else load(form, options.mode)
+                         for form in ("batch", "packed")}
             for name, lengths in LENGTHS.items():
+                if options.only not in name:
+                    continue
                 tokens, longest = sum(lengths), max(lengths)
-                q, k, v = (torch.randn(tokens, h, dim, device="cuda", dtype=torch.bfloat16)
-                           for h in (heads, kv_heads, kv_heads))
+                q, k, v, dout = (torch.randn(tokens, h, dim, device="cuda", dtype=torch.bfloat16)
+                                 for h in (heads, kv_heads, kv_heads, heads))
                 bounds = torch.tensor([0] + lengths, device="cuda").cumsum(0).int()
 
                 def view(x, count):
                     return x.view(count, tokens // count, *x.shape[1:]).transpose(1, 2)
 
+                given, given_lse = torch.empty_like(q), torch.empty(1, heads, tokens, device="cuda")
+                forward.bind(*(view(x, 1) for x in (q, k, v)), bounds, view(given, 1), given_lse, stream=stream)()
                 runs, outs = {}, {}
                 for form, function in functions.items():
                     if form == "batch" and len(set(lengths)) > 1:
                         continue
                     count = 1 if form == "packed" else len(lengths)
-                    outs[form] = torch.empty_like(q)
-                    lse = torch.empty(count, heads, tokens // count, device="cuda")
                     own = [bounds] if form == "packed" else []
-                    runs[form] = function.bind(view(q, count), view(k, count), view(v, count), *own,
-                                               view(outs[form], count), lse, stream=stream)
+                    inputs = [view(x, count) for x in (q, k, v)]
+                    if options.mode == "bwd":
+                        lse = given_lse.view(heads, count, tokens // count).transpose(0, 1).contiguous()
+                        inputs += [view(given, count), lse, view(dout, count)]
+                        outs[form] = [torch.empty_like(x) for x in (q, k, v)]
+                        results = [view(x, count) for x in outs[form]]
+                    else:
+                        outs[form] = [torch.empty_like(q)]
+                        results = [view(outs[form][0], count), torch.empty(count, heads, tokens // count, device="cuda")]
+                    runs[form] = function.bind(*inputs, *own, *results, stream=stream)
                 times = {}
                 for _ in range(2):
                     for form, run in runs.items():
                         times[form] = min(times.get(form, float("inf")), median_ms(torch, run, options.repeats))
                 area = sum(n * n for n in lengths) * (0.5 if mask == "causal" else 1.0)
-                rows = [dict(op="attn" if form == "packed" else "attn_batch", mode="fwd", B=len(lengths), H=heads,
+                products = 5 if options.mode == "bwd" else 2
+                rows = [dict(op="attn" if form == "packed" else "attn_batch", mode=options.mode, B=len(lengths), H=heads,
                              Hkv=kv_heads, S=longest, D=dim, causal=mask == "causal", p=0.0,
-                             mask=f"packed_{name}_{mask}", ms=ms, tflops=4.0 * heads * dim * area / ms / 1e9, **stamp)
+                             mask=f"packed_{name}_{mask}", ms=ms, tflops=products * 2.0 * heads * dim * area / ms / 1e9, **stamp)
                         for form, ms in times.items()]
                 text = "  ".join(f"{row['op']} {row['tflops']:6.1f}" for row in rows)
                 if len(rows) == 2:
                     # The schedules, and with them the order of sums, may differ.
-                    error = (outs["batch"].float() - outs["packed"].float()).norm() / outs["batch"].float().norm()
-                    good = error.item() < 6e-3
+                    good = all(((x.float() - y.float()).norm() / x.float().norm()).item() < 6e-3
+                               for x, y in zip(outs["batch"], outs["packed"]))
                     different += not good
                     text += f"  packed/batch {times['batch'] / times['packed']:.3f}{'' if good else '  DIFFERENT'}"
                 print(f"h{heads}_{kv_heads} d{dim} {mask:7s}{name:12s}{text}", flush=True)
