@@ -85,7 +85,9 @@ def name_of(form, shape, mask, mode="fwd"):
 def compile_artifacts(compiler, directory, mode):
     os.makedirs(directory, exist_ok=True)
     # Gradients need the output, which attention itself gives.
-    makers = [(module, "fwd", "batch")] if mode == "fwd" else [(grad_module, "bwd", "batch"), (grad_module, "bwd", "packed")]
+    makers = [(module, "fwd", "batch")]
+    if mode == "bwd":
+        makers = [(grad_module, "bwd", form) for form in ("batch", "packed")]
     makers.append((module, "fwd", "packed"))
     for shape in SHAPES:
         for mask in MASKS:
@@ -156,7 +158,8 @@ def main():
                         results = [view(x, count) for x in outs[form]]
                     else:
                         outs[form] = [torch.empty_like(q)]
-                        results = [view(outs[form][0], count), torch.empty(count, heads, tokens // count, device="cuda")]
+                        lse = torch.empty(count, heads, tokens // count, device="cuda")
+                        results = [view(outs[form][0], count), lse]
                     runs[form] = function.bind(*inputs, *own, *results, stream=stream)
                 times = {}
                 for _ in range(2):
@@ -164,9 +167,10 @@ def main():
                         times[form] = min(times.get(form, float("inf")), median_ms(torch, run, options.repeats))
                 area = sum(n * n for n in lengths) * (0.5 if mask == "causal" else 1.0)
                 products = 5 if options.mode == "bwd" else 2
-                rows = [dict(op="attn" if form == "packed" else "attn_batch", mode=options.mode, B=len(lengths), H=heads,
-                             Hkv=kv_heads, S=longest, D=dim, causal=mask == "causal", p=0.0,
-                             mask=f"packed_{name}_{mask}", ms=ms, tflops=products * 2.0 * heads * dim * area / ms / 1e9, **stamp)
+                rows = [dict(op="attn" if form == "packed" else "attn_batch", mode=options.mode, B=len(lengths),
+                             H=heads, Hkv=kv_heads, S=longest, D=dim, causal=mask == "causal", p=0.0,
+                             mask=f"packed_{name}_{mask}", ms=ms,
+                             tflops=products * 2.0 * heads * dim * area / ms / 1e9, **stamp)
                         for form, ms in times.items()]
                 text = "  ".join(f"{row['op']} {row['tflops']:6.1f}" for row in rows)
                 if len(rows) == 2:

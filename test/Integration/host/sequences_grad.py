@@ -124,7 +124,8 @@ def run(variant, library, batch, rng, runtime):
         take(out, rows[0])[...] = to_memory(exact, variant.out)
         lse[of_queries] = exact_lse
 
-    results = [variant.array(batch.batches, heads, batch.sizes[side], dim, lambda s: np.full(s, 7, to_numpy(variant.dtype)))
+    element = to_numpy(variant.dtype)
+    results = [variant.array(batch.batches, heads, batch.sizes[side], dim, lambda s: np.full(s, 7, element))
                for heads, dim, side, _ in kinds[:3]]
     sequences = [np.ascontiguousarray(entries, np.int32) for entries in batch.entries]
     capture_grads = [np.zeros(captures[name].shape, np.float32) for name, *_ in variant.capture_grads]
@@ -149,8 +150,8 @@ def run(variant, library, batch, rng, runtime):
             continue
         given = from_memory(take(out, rows[0]), variant.out)
         wide = [x.astype(F64) for x in values]
-        exact = gradient(variant, *wide, own_captures, own_kept, lambda x: x, (given.astype(F64), lse[of_queries].astype(F64)),
-                         identity=identity)[0]
+        exact = gradient(variant, *wide, own_captures, own_kept, lambda x: x,
+                         (given.astype(F64), lse[of_queries].astype(F64)), identity=identity)[0]
         for total, grad in zip(sums, exact[3:]):
             total += grad
         message = check(variant, values, own_captures, own_kept, (), identity, given, lse[of_queries], grads, [])
