@@ -14,8 +14,9 @@
 // way. Within a sequence late and early tiles alternate, so that under a causal
 // mask any two items in a row have much the same work. Where the number of
 // items is odd the first one is there twice, and is done twice. Items of tiles
-// of keys are listed in the same way, by the number of queries; since they add
-// to what others add to, the additional one has no rows.
+// of keys are listed by the number of queries, and within a sequence so that
+// the walk begins with its first tile; since they add to what others add to,
+// the additional one has no rows.
 //
 // The kernel has one work item for each sequence and one more. Each of them
 // goes over all sequences: the place of its own tiles is the number of tiles of
@@ -186,10 +187,14 @@ void PlanWriter::writeSequence(Value sequence) {
     ofTile = b.add(ofTile, first);
     writeItem(row, {sequence, first, queryLength, keyLength, queryRow, keyRow});
   };
-  // From the last row of the sequence: the last tile, the first one, the last
-  // but one, the second one, ...
   Value lastTile = b.sub(tiles, one);
   b.each(tiles, [&](Value tile) {
+    // The walk begins with the first tile of keys, the longest under a causal
+    // mask.
+    if (isOfKeys)
+      return writeTile(b.add(place, b.sub(lastTile, tile)), tile);
+    // From the last row of the sequence: the last tile, the first one, the last
+    // but one, the second one, ...
     Value fromEnd = b.mul(b.sub(lastTile, tile), b.constant(2));
     Value fromStart = b.add(b.mul(tile, b.constant(2)), one);
     Value isLate = b.compare(CmpIPredicate::sle, fromEnd, lastTile);

@@ -176,6 +176,9 @@ func.func @region(%q: memref<1x1x128x32xf32>, %lse: memref<1x1x128xf32>) {
 // CHECK:           attn_tile.store_packed %{{.*}} to %{{.*}}[%{{.*}}, %[[H]], %[[WORKROW]],
 // CHECK-LABEL: attn_tile.kernel @packed_grad_plan_keys(
 // CHECK:         attn_tile.each
+// CHECK-NEXT:    ^bb0(%[[TILE:.*]]: index):
+// CHECK-NEXT:      %[[BEHIND:.*]] = arith.subi %{{.*}}, %[[TILE]]
+// CHECK-NEXT:      arith.addi %{{.*}}, %[[BEHIND]]
 // CHECK:         attn_tile.each
 // CHECK-NOT:       arith.divui
 // CHECK:           attn_tile.yield
