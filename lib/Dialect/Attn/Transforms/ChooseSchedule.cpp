@@ -141,7 +141,7 @@ chooseGradientWarpSpecialized(AttentionGradOp op, const DeviceFigures &device) {
                            ? attn_tile::TraversalKind::Grid
                            : traversal;
   constexpr int64_t maskedKeyHeads = 8;
-  int64_t interleave = isMasked && !isCausal ? maskedKeyHeads : 1;
+  int64_t interleave = isUneven ? maskedKeyHeads : 1;
   if (hasSequences)
     interleave = 0;
   MLIRContext *context = op.getContext();

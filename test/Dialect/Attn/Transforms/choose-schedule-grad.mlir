@@ -152,3 +152,14 @@ func.func @reads(%q: tensor<?x8x?x128xbf16>, %k: tensor<?x8x?x64xbf16>, %lse: te
       } -> tensor<?x8x?x64xbf16>, tensor<?x8x?x64xbf16>, tensor<?x8x?x64xbf16>
   return %0#0, %1#0 : tensor<?x8x?x128xbf16>, tensor<?x8x?x64xbf16>
 }
+
+// The same for key heads that query heads share, under a causal mask: their items
+// are long, and are handed out over several heads.
+// CHECK-LABEL: func.func @grouped
+// CHECK:         keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = grid, interleave = 8, pipelined = true>>)
+func.func @grouped(%q: tensor<?x32x?x128xbf16>, %k: tensor<?x8x?x128xbf16>, %o: tensor<?x32x?x128xbf16>, %l: tensor<?x32x?xf32>)
+    -> (tensor<?x32x?x128xbf16>, tensor<?x8x?x128xbf16>, tensor<?x8x?x128xbf16>) {
+  %0:3 = attn.attention_grad ins(%q, %k, %k, %o, %l, %o : tensor<?x32x?x128xbf16>, tensor<?x8x?x128xbf16>, tensor<?x8x?x128xbf16>, tensor<?x32x?x128xbf16>, tensor<?x32x?xf32>, tensor<?x32x?x128xbf16>)
+      outs(%q, %k, %k : tensor<?x32x?x128xbf16>, tensor<?x8x?x128xbf16>, tensor<?x8x?x128xbf16>) mask(#attn.causal) -> tensor<?x32x?x128xbf16>, tensor<?x8x?x128xbf16>, tensor<?x8x?x128xbf16>
+  return %0#0, %0#1, %0#2 : tensor<?x32x?x128xbf16>, tensor<?x8x?x128xbf16>, tensor<?x8x?x128xbf16>
+}
