@@ -203,6 +203,8 @@ struct Exp2Lowering : public KernelPattern<math::Exp2Op> {
   }
 };
 
+} // namespace
+
 /// 2^x of f32 by multiplications and additions, for x below 128: 2^n times a
 /// polynomial in f, where n is the integer next to x and f the rest. The
 /// polynomial is the minimax one of degree three on [-1/2, 1/2] that is 1 at 0,
@@ -240,6 +242,7 @@ static Value emitPolynomialExp2(OpBuilder &builder, Location loc, Value value) {
   return arith::MulFOp::create(builder, loc, polynomial, power);
 }
 
+namespace {
 /// Polynomials are spread evenly over the elements of a thread.
 struct MixedExp2Lowering : public KernelPattern<MixedExp2Op> {
   using KernelPattern::KernelPattern;

@@ -209,8 +209,8 @@ void MergeWriter::write() {
   PlannedItem item = emitPlannedItem(b, plan, ids[1]);
   Value batch =
       layout == SequenceLayout::Packed ? b.constant(0) : item.sequence;
-  Value exists = b.compare(arith::CmpIPredicate::slt,
-                           b.add(item.first, row), item.queryLength);
+  Value exists = b.compare(arith::CmpIPredicate::slt, b.add(item.first, row),
+                           item.queryLength);
   writeBlock({batch, head, b.add(item.queryRow, row), channel}, exists);
 }
 
