@@ -344,7 +344,7 @@ def training_table(cases):
                     continue
                 ratio = "" if backend == OURS else f" ({row[name] / ours[name]:.2f}x)"
                 cells.append(f"{row[name]:.{1 if name == 'step_ms' else 2}f}{ratio}")
-            by = "Attn" if backend == OURS else f"torch, {backend}"
+            by = {OURS: "Attn", "attn-packed": "Attn, projection as it is"}.get(backend, f"torch, {backend}")
             lines.append("| " + " | ".join([device, str(batch), str(length), dtype, f"{dropout:g}", by, *cells, row["date"], row["commit"]]) + " |")
     return [*lines, ""]
 

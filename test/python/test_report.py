@@ -134,6 +134,7 @@ def test_training(project):
         {**common, "backend": "attn", "step_ms": 99.0, "attention_ms": 9.0},
         {**common, "backend": "attn", "step_ms": 10.0, "attention_ms": 2.0},
         {**common, "backend": "flash", "step_ms": 12.5, "attention_ms": 3.0},
+        {**common, "backend": "attn-packed", "step_ms": 9.0, "attention_ms": 1.8},
         {**common, "backend": "cudnn", "error": "no kernel"},
         {**common, "backend": "attn", "dtype": "f16", "dropout": 0.0, "attention_ms": 2.0},
         {**common, "backend": "unfused", "dtype": "f16", "dropout": 0.0, "attention_ms": 8.0},
@@ -142,6 +143,7 @@ def test_training(project):
     assert report.main(["--root", str(project), "--no-plots"]) == 0
     page = (project / "docs" / "performance.md").read_text()
     assert "| GPU | 8 | 64 | bf16 | 0.125 | Attn | 10.0 | 2.00 | 1.00 | 2026-01-02 | 0123456 |" in page
+    assert "| GPU | 8 | 64 | bf16 | 0.125 | Attn, projection as it is | 9.0 (0.90x) | 1.80 (0.90x) |" in page
     assert "| GPU | 8 | 64 | bf16 | 0.125 | torch, flash | 12.5 (1.25x) | 3.00 (1.50x) | 1.00 (1.00x) | 2026-01-02 |" in page
     # The attention alone, of another kind.
     assert "| GPU | 8 | 64 | f16 | 0 | torch, unfused |  | 8.00 (4.00x) | 1.00 (1.00x) | 2026-01-02 |" in page
