@@ -385,7 +385,7 @@ void SM90aTarget::emitRelease(OpBuilder &builder, Location loc,
 static constexpr int64_t shareBarrier = 8;
 
 /// Named barrier of warpgroup 0 of those that store through stages. No kernel
-/// also clears rows.
+/// also shares tiles.
 static constexpr int64_t firstStoreBarrier = 8;
 
 namespace {

@@ -91,8 +91,9 @@ def find_target(device: torch.device) -> str:
 def dropout_attribute(p: float) -> str:
     """Dropout with this probability as the compiler's attribute.
 
-    Of the generators, `arx` takes least time in five of six cases of attention
-    with its gradient, by 0.8 to 3 %, and 1.2 % more in the sixth (docs/Schedules.md).
+    Of the generators, `arx` takes less time in four of six cases of attention
+    with its gradient, by 1.0 to 1.7 %, and 0.6 and 1.3 % more in the other two
+    (docs/performance.md, Dropout).
     """
     for bits in (8, 16):
         threshold = int(p * 2**bits + 0.5)

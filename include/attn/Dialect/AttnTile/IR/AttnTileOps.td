@@ -969,7 +969,7 @@ def AttnTile_MixedExp2Op : AttnTile_Op<"mixed_exp2", [Pure,
     function unit. A polynomial is of degree three on [-1/2, 1/2] and has a
     relative error of at most 1.1e-4, which is less than rounding to 16 bits
     adds; powers below 2^-126 are 0 (FlashAttention-4, Zadouri et al. 2026). The
-    source must be below 128.
+    source must be below 128. Only kernels for GPUs have it.
 
     ```mlir
     %p = attn_tile.mixed_exp2 %s polynomials 4 : vector<64x128xf32>

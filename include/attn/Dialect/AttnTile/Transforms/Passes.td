@@ -375,8 +375,9 @@ def AttnTileSplitRolesPass
 
     Registers are shared out as the consumers need them (24 and 240 for each
     thread of producer and consumers; 56 and 240 with one consumer, 24 and 160
-    with three; 40 and 232, or 32 and 152 with three, where a step fills more than four
-    stages or tiles are looked up in memory in nested loops; 64 and 216, or 240 with
+    with three; 40 and 232, or 32 and 160 with three, in kernels of clusters, and where
+    a step fills more than four stages or tiles are looked up in memory in nested
+    loops; 64 and 216, or 240 with
     one consumer and 144 with three, where idle warps of the producer run
     `attn_tile.beside`; consumers have fewer where several groups share a
     multiprocessor), and `layout` of the kernel is set to row
