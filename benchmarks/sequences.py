@@ -45,7 +45,8 @@ LENGTHS.update({f"mixed{n}": mixed(TOKENS, n) for n in (8, 64)})
 LENGTHS["mixed_long"] = [16384, 8192, 4096, 2048, 1024] + [128] * 8
 
 
-def module(form, heads, kv_heads, dim, mask):
+def parts(form, heads, kv_heads, dim):
+    """Types of queries, keys and the log-sum-exp; the argument and the clause of packed sequences."""
     batch = "1" if form == "packed" else "?"
     q, k = (f"tensor<{batch}x{h}x?x{dim}xbf16>" for h in (heads, kv_heads))
     lse = f"tensor<{batch}x{heads}x?xf32>"
@@ -53,6 +54,11 @@ def module(form, heads, kv_heads, dim, mask):
     if form == "packed":
         arguments = ", %cu: tensor<?xi32>"
         sequences = "sequences packed(%cu, %cu : tensor<?xi32>, tensor<?xi32>)"
+    return q, k, lse, arguments, sequences
+
+
+def module(form, heads, kv_heads, dim, mask):
+    q, k, lse, arguments, sequences = parts(form, heads, kv_heads, dim)
     return f"""func.func @run(%q: {q}, %k: {k}, %v: {k}{arguments}, %o: {q}, %l: {lse}) -> ({q}, {lse}) {{
   %r:2 = attn.attention ins(%q, %k, %v : {q}, {k}, {k}) outs(%o, %l : {q}, {lse})
       {sequences} {MASKS[mask]} -> {q}, {lse}
@@ -62,13 +68,7 @@ def module(form, heads, kv_heads, dim, mask):
 
 
 def grad_module(form, heads, kv_heads, dim, mask):
-    batch = "1" if form == "packed" else "?"
-    q, k = (f"tensor<{batch}x{h}x?x{dim}xbf16>" for h in (heads, kv_heads))
-    lse = f"tensor<{batch}x{heads}x?xf32>"
-    arguments, sequences = "", ""
-    if form == "packed":
-        arguments = ", %cu: tensor<?xi32>"
-        sequences = "sequences packed(%cu, %cu : tensor<?xi32>, tensor<?xi32>)"
+    q, k, lse, arguments, sequences = parts(form, heads, kv_heads, dim)
     return f"""func.func @run(%q: {q}, %k: {k}, %v: {k}, %o: {q}, %l: {lse}, %do: {q}{arguments},
     %dq: {q}, %dk: {k}, %dv: {k}) -> ({q}, {k}, {k}) {{
   %r:3 = attn.attention_grad ins(%q, %k, %v, %o, %l, %do : {q}, {k}, {k}, {q}, {lse}, {q})

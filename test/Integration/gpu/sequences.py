@@ -201,6 +201,21 @@ BAD = {
 }
 
 
+def check_reports(torch, run, runtime):
+    """What is wrong with how sequences that are not valid are reported: by the next call, or if one asks."""
+    try:
+        run()
+        return "the next call did not report it"
+    except RuntimeError as error:
+        if "sequences" not in str(error):
+            return f"reported as '{error}'"
+    run()
+    torch.cuda.synchronize()
+    if runtime.attnrtTakeFault(1) != 1 or runtime.attnrtTakeFault(1) != 0:
+        return "not reported once when asked for"
+    return None
+
+
 def run_bad(torch, function, v, runtime, entries):
     """What is wrong with how sequences that are not valid are met."""
     batches = 1 if v.form == "packed" else len(entries[0])
@@ -215,17 +230,7 @@ def run_bad(torch, function, v, runtime, entries):
     torch.cuda.synchronize()
     if (out != 7).any().item() or (lse != 7).any().item():
         return "outputs have changed"
-    try:
-        run()
-        return "the next call did not report it"
-    except RuntimeError as error:
-        if "sequences" not in str(error):
-            return f"reported as '{error}'"
-    run()
-    torch.cuda.synchronize()
-    if runtime.attnrtTakeFault(1) != 1 or runtime.attnrtTakeFault(1) != 0:
-        return "not reported once when asked for"
-    return None
+    return check_reports(torch, run, runtime)
 
 
 def make_cases(torch, options, variants):

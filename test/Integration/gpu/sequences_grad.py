@@ -29,7 +29,7 @@ import attention
 from attention_grad import ROUNDING, SCORES, Variant, gradients, make_tokens
 from device_suite import compile_artifact, load, make_parser, run_cases
 from dropout import Dropout
-from sequences import BAD, Batch, make_lengths, take
+from sequences import BAD, Batch, check_reports, make_lengths, take
 
 
 @dataclass
@@ -251,17 +251,7 @@ def run_bad(torch, function, variant, runtime, entries):
     torch.cuda.synchronize()
     if any((x != 7).any().item() for x in grads):
         return "gradients have changed"
-    try:
-        run()
-        return "the next call did not report it"
-    except RuntimeError as error:
-        if "sequences" not in str(error):
-            return f"reported as '{error}'"
-    run()
-    torch.cuda.synchronize()
-    if runtime.attnrtTakeFault(1) != 1 or runtime.attnrtTakeFault(1) != 0:
-        return "not reported once when asked for"
-    return None
+    return check_reports(torch, run, runtime)
 
 
 def make_cases(torch, options):

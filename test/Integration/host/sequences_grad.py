@@ -15,10 +15,7 @@
 # REQUIRES: host-cc, numpy
 # RUN: %python %s --cc %host_cc --library %attn_libs_dir --work %t
 
-import argparse
-import concurrent.futures
 import ctypes
-import os
 import re
 import sys
 
@@ -26,7 +23,7 @@ import numpy as np
 from attention import CAPTURES, F64, compile_variant, descriptor, from_memory, to_memory
 from attention_grad import Variant, check, gradient, to_numpy
 from dropout import Dropout
-from sequences import BAD, CASES, Batch, Shape, take
+from sequences import Batch, Shape, run_variants, take
 
 
 class Sequences(Variant):
@@ -190,34 +187,5 @@ def run_bad(variant, library, entries, runtime):
     return None
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--cc", required=True, help="clang")
-    parser.add_argument("--library", required=True, help="folder of libattn_runtime")
-    parser.add_argument("--work", required=True, help="folder for what is compiled")
-    args = parser.parse_args()
-    os.makedirs(args.work, exist_ok=True)
-    runtime = ctypes.CDLL(os.path.join(args.library, "libattn_runtime.so"))
-
-    paths = [os.path.join(args.work, f"variant{n}") for n in range(len(VARIANTS))]
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        libraries = list(pool.map(lambda x: compile_variant(*x, args), zip(VARIANTS, paths)))
-    rng = np.random.default_rng(0)
-    results = []
-    for variant, library in zip(VARIANTS, libraries):
-        for name, lengths in CASES.items():
-            for gap in (0, 3):
-                message = run(variant, library, Batch(variant.form, lengths, gap), rng, runtime)
-                results.append((f"{variant}\n  {name}, gap {gap}", message))
-        if not variant.captures and not variant.identity:
-            for entries in BAD[variant.form]:
-                results.append((f"{variant}\n  {entries}", run_bad(variant, library, entries, runtime)))
-    failures = [(case, message) for case, message in results if message]
-    for case, message in failures:
-        print(f"{case}: {message}")
-    print(f"{len(results)} cases, {len(failures)} failures")
-    return len(failures) != 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_variants(VARIANTS, compile_variant, run, run_bad, lambda v: not v.captures and not v.identity))
