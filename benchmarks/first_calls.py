@@ -9,7 +9,8 @@
 It uses the package that Python finds, and a cache of its own. Each measurement is
 made by a process of its own, which has imported the package; it includes loading
 the compiler, or finding that it is not needed, and loading the artifact. The
-smallest of several counts.
+smallest of several counts. With a GPU that PyTorch finds, first calls of
+`attn.torch.sdpa` are measured too, until their results are there.
 """
 
 import argparse
@@ -29,7 +30,7 @@ GRADIENTS = (
     "attn-differentiate{function=attention arguments=0,1,2},"
     "symbol-privatize{exclude=attention_fwd,attention_bwd},symbol-dce"
 )
-DROPOUT = "#attn.dropout<p = 0.125, rng = #attn.philox<rounds = 7>>"
+DROPOUT = "#attn.dropout<p = 0.125, rng = #attn.arx<rounds = 6>>"
 # Name, target, arguments of attn.Attention and passes.
 CASES = (
     ("forward, D 64", "sm_90a", dict(query_heads=16, key_heads=16, query_dim=64), ""),
@@ -47,11 +48,53 @@ attn.compile(attn.Attention("bf16", mask="#attn.causal", **arguments), target=ta
 print(time.perf_counter() - begin)
 """
 
+# Arguments of torch's function, and whether gradients are computed.
+TORCH_CASES = (
+    ("forward, D 64", (16, 64), dict(is_causal=True), False),
+    ("forward, D 128", (16, 128), dict(is_causal=True), False),
+    ("both directions, D 64, dropout", (16, 64), dict(is_causal=True, dropout_p=0.125), True),
+    ("both directions, D 128", (16, 128), dict(is_causal=True), True),
+)
+TORCH_CALL = """
+import json, sys, time, torch, attn.torch
+(heads, channels), options, gradients = json.loads(sys.argv[1])
+tensors = [torch.randn(1, heads, 1024, channels, device="cuda", dtype=torch.bfloat16) for _ in range(3)]
+tensors = [tensor.requires_grad_(gradients) for tensor in tensors]
+torch.cuda.synchronize()
+begin = time.perf_counter()
+out = attn.torch.sdpa(*tensors, **options)
+if gradients:
+    out.backward(out.detach())
+torch.cuda.synchronize()
+print(time.perf_counter() - begin)
+"""
 
-def measure(case, folder):
-    """Seconds until the artifact can be called, with this folder as cache."""
+
+def find_gpu():
+    """The name of the GPU that PyTorch finds, if any."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else None
+
+
+def list_measurements(machine):
+    """What is measured, a limit in seconds for a call that compiles, where, and the process that measures it."""
+    for name, *arguments in CASES:
+        # Those of both directions have four or five kernels, each of which may take two seconds.
+        limit = None if arguments[2] else 2
+        yield f"first call from Python on {arguments[0]}, {name}", limit, machine, (CALL, json.dumps(arguments))
+    gpu = find_gpu()
+    for name, *arguments in TORCH_CASES if gpu else ():
+        limit = None if arguments[2] else 2
+        yield f"first call of `sdpa`, {name}", limit, f"{gpu}, {machine}", (TORCH_CALL, json.dumps(arguments))
+
+
+def measure(process, folder):
+    """Seconds until the artifact can be called, or has been, with this folder as cache."""
     environment = dict(os.environ, ATTN_CACHE_DIR=str(folder))
-    command = [sys.executable, "-c", CALL, json.dumps(case[1:])]
+    command = [sys.executable, "-c", *process]
     return float(subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True).stdout)
 
 
@@ -61,18 +104,17 @@ def main(arguments=None):
     parser.add_argument("--commit", metavar="ID", default="unknown")
     parser.add_argument("--out", metavar="FILE", type=pathlib.Path, help="add rows to this file")
     options = parser.parse_args(arguments)
-    common = {"machine": describe_machine(), "date": datetime.date.today().isoformat(), "commit": options.commit}
-    for case in CASES:
+    common = {"date": datetime.date.today().isoformat(), "commit": options.commit}
+    for name, limit, machine, process in list_measurements(describe_machine()):
         compiled, cached = [], []
         for _ in range(options.repeats):
             with tempfile.TemporaryDirectory() as folder:
-                compiled.append(measure(case, folder))
-                cached.append(measure(case, folder))
-        # Those of both directions have four or five kernels, each of which may take that long.
-        limit = None if case[3] else 2
-        for how, limit, times in (("compiled", limit, compiled), ("from the cache", 0.05, cached)):
-            what = f"first call from Python on {case[1]}, {case[0]}, {how}"
-            row = json.dumps({"what": what, "limit_s": limit, "wall_s": round(min(times), 6), **common})
+                compiled.append(measure(process, folder))
+                cached.append(measure(process, folder))
+        for how, bound, times in (("compiled", limit, compiled), ("from the cache", 0.05, cached)):
+            seconds = round(min(times), 6)
+            row = {"what": f"{name}, {how}", "limit_s": bound, "wall_s": seconds, "machine": machine} | common
+            row = json.dumps(row)
             print(row, flush=True)
             if options.out:
                 with options.out.open("a") as file:

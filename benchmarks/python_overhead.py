@@ -4,7 +4,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Measures what a call from Python costs beside the kernel.
 
-    python_overhead.py [--device=cpu|cuda]
+    python_overhead.py [--device=cpu|cuda] [--out benchmarks/results/compiler.jsonl --commit ID]
 
 Tensors have one position, so that a call takes as long as its overhead. On a GPU
 calls are only submitted. The host's thread pool is left out: with
@@ -12,14 +12,23 @@ ATTN_NUM_THREADS=1 its kernels run on the calling thread.
 """
 
 import argparse
+import datetime
+import json
 import os
+import pathlib
+import sys
 import time
 
 os.environ.setdefault("ATTN_NUM_THREADS", "1")
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import attn.torch  # noqa: E402
 import torch  # noqa: E402
+from compiler import describe_machine  # noqa: E402
 from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
+
+
+LIMIT = 25e-6  # Seconds of a call without gradients.
 
 
 def measure(call, device, repetitions=200, rounds=50):
@@ -49,8 +58,8 @@ def make_calls(device):
     def causal(batch, head, query, key):
         return query >= key
 
-    def both_ways():
-        out = attn.torch.sdpa(leaf, k, v)
+    def both_ways(dropout=0.0):
+        out = attn.torch.sdpa(leaf, k, v, dropout_p=dropout)
         out.backward(out.detach())
 
     return {
@@ -59,8 +68,10 @@ def make_calls(device):
         "`sdpa` with a mask": lambda: attn.torch.sdpa(q, k, v, attn_mask=mask),
         "`flex_attention` with a `score_mod`": lambda: attn.torch.flex_attention(q, k, v, penalty),
         "`flex_attention` with both functions": lambda: attn.torch.flex_attention(q, k, v, penalty, causal),
+        "`sdpa` with dropout": lambda: attn.torch.sdpa(q, k, v, dropout_p=0.125),
         "`sdpa` that records gradients": lambda: attn.torch.sdpa(leaf, k, v),
         "`sdpa`, forward and backward": both_ways,
+        "`sdpa` with dropout, forward and backward": lambda: both_ways(0.125),
         "torch's own function": lambda: scaled_dot_product_attention(q, k, v),
     }
 
@@ -68,9 +79,23 @@ def make_calls(device):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=("cpu", "cuda"))
-    device = parser.parse_args().device
-    for name, call in make_calls(device).items():
-        print(f"| {name} | {measure(call, device):.1f} us |")
+    parser.add_argument("--commit", metavar="ID", default="unknown")
+    parser.add_argument("--out", metavar="FILE", type=pathlib.Path, help="add rows to this file")
+    options = parser.parse_args()
+    machine = describe_machine()
+    if options.device == "cuda":
+        machine = f"{torch.cuda.get_device_name()}, {machine}"
+    for name, call in make_calls(options.device).items():
+        seconds = measure(call, options.device) * 1e-6
+        print(f"| {name} | {seconds * 1e6:.1f} us |", flush=True)
+        if not options.out:
+            continue
+        # Torch's engine runs gradients in a thread of its own, and is not ours.
+        limit = LIMIT if name.startswith("`") and "backward" not in name else None
+        row = {"what": f"call from Python on one position, {name}", "limit_s": limit, "wall_s": round(seconds, 9)}
+        row |= {"machine": machine, "date": datetime.date.today().isoformat(), "commit": options.commit}
+        with options.out.open("a") as file:
+            file.write(json.dumps(row) + "\n")
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ NAMES = {
     "fa3": "FlashAttention-3",
     "flex": "FlexAttention",
     "attn_batch": "the batch",
+    "attn_groups": "equal groups",
 }
 MODES = {"fwd": "Forward", "bwd": "Backward", "decode": "Decoding"}
 BEGIN, END = "<!-- performance -->", "<!-- /performance -->"
@@ -78,6 +79,8 @@ class Case:
             return f"{title} with score changes"
         if self.mask.startswith("packed_"):
             return f"{title} of packed sequences against batches of equal length"
+        if self.mask.startswith("head_map_"):
+            return f"{title} with a map of heads against equal groups"
         if self.mask not in ("full", "causal"):
             return f"{title} with masks"
         return f"{title}, grouped heads" if self.H != self.Hkv else title

@@ -18,6 +18,7 @@
 #include "KernelDropout.h"
 #include "PlanSequences.h"
 #include "TileProgramBuilder.h"
+#include "attn-runtime/attn_runtime.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -66,6 +67,9 @@ private:
     KernelDropout::Source dropout;
     /// Where the item is stored. Without sequences rows are positions.
     Value batch, keyHead, firstQueryRow, firstKeyRow;
+    /// What the map of heads gives, if there is one; `keyHead` is a key head
+    /// whatever it is.
+    Value mappedHead;
     /// The weight of the identity, if it is mixed with the others.
     Value identity;
     /// Which share of the keys it has, if they are shared.
@@ -82,6 +86,8 @@ private:
   /// The work item of the induction variables of the loop over them.
   WorkItem makeItem(ValueRange ids);
   void writeWorkItem(const WorkItem &item);
+  /// Reports an entry of the map of heads that is no key head.
+  void checkMappedHead(const WorkItem &item);
   Value loadQueries(const WorkItem &item);
   State writeStep(const WorkItem &item, Value queryTile, Value step,
                   attn_tile::KeyTilesOp tiles, State state);
@@ -130,7 +136,7 @@ private:
   int64_t queryTileSize, keyTileSize, queryHeadDim, valueHeadDim;
   /// Work items that walk over keys together.
   int64_t clusterSize;
-  Value query, key, value, out, lse, sinks, headMap, identity;
+  Value query, key, value, out, lse, sinks, headMap, fault, identity;
   /// The list of work items, if sequences are given.
   Value plan;
   /// The lists of key tiles, if masks read tensors, and the order of query
@@ -188,8 +194,10 @@ KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
     lse = *next++;
   if (attention.getSinks())
     sinks = *next++;
-  if (attention.getHeadMap())
+  if (attention.getHeadMap()) {
     headMap = *next++;
+    fault = *next++;
+  }
   if (attention.getIdentity())
     identity = *next++;
   if (attention.hasSequences())
@@ -286,9 +294,10 @@ KernelWriter::WorkItem KernelWriter::makeItem(ValueRange ids) {
   if (headMap) {
     // Entries are unsigned here: no read leaves the keys, whatever they are.
     Value entry = memref::LoadOp::create(b, headMap, item.head);
+    item.mappedHead =
+        arith::IndexCastOp::create(b, b.getIndexType(), entry).getResult();
     item.keyHead = arith::MinUIOp::create(
-        b, arith::IndexCastOp::create(b, b.getIndexType(), entry).getResult(),
-        b.index(attention.getNumKeyHeads() - 1));
+        b, item.mappedHead, b.index(attention.getNumKeyHeads() - 1));
   } else if (int64_t group = attention.getGroupSize(); group != 1)
     item.keyHead = arith::DivUIOp::create(b, item.head, b.index(group));
   item.dropout = dropout.emitSource(b, captured, item.sequence, item.head);
@@ -326,6 +335,19 @@ void KernelWriter::writeWorkItem(const WorkItem &item) {
   }
   writeResults(item, tiles,
                {loop.getResult(0), loop.getResult(1), loop.getResult(2)});
+  if (item.mappedHead)
+    checkMappedHead(item);
+}
+
+void KernelWriter::checkMappedHead(const WorkItem &item) {
+  Value isWrong =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::ne, item.mappedHead,
+                            item.keyHead);
+  auto conditional = scf::IfOp::create(b, isWrong, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(conditional.thenBlock());
+  Value code = arith::ConstantIntOp::create(b, ATTNRT_FAULT_HEADS, 32);
+  memref::StoreOp::create(b, code, fault, b.index(0));
 }
 
 Value KernelWriter::loadQueries(const WorkItem &item) {

@@ -13,7 +13,6 @@
 
 #include "attn/Conversion/AttnToAttnTile/AttnToAttnTile.h"
 #include "AttentionKernel.h"
-#include "CheckHeadMap.h"
 #include "ClassifyTiles.h"
 #include "CreateKernel.h"
 #include "FuseOverlap.h"
@@ -106,6 +105,7 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
     return failure();
 
   OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPoint(attention);
   Value plan;
   if (attention.hasSequences())
     plan = planSequences(rewriter, attention,
@@ -121,8 +121,10 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
   if (Value sinks = attention.getSinks())
     operands.push_back(sinks);
   if (Value map = attention.getHeadMap()) {
-    checkHeadMap(rewriter, attention, symbols);
-    operands.push_back(map);
+    Value fault = attn_tile::FaultWordOp::create(
+        rewriter, attention.getLoc(),
+        MemRefType::get({1}, rewriter.getI32Type()));
+    operands.append({map, fault});
   }
   if (Value identity = attention.getIdentity())
     operands.push_back(identity);
