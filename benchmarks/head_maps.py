@@ -11,13 +11,15 @@
     head_maps.py --compile build/bin/attn-compile --artifacts DIR
     head_maps.py --artifacts DIR --runtime libattn_runtime.so --out benchmarks/results/masks.jsonl --commit ID
 
-The map gives each key head as many query heads as it has without one, so that the work is the same.
+The map gives each key head as many query heads as it has without one, so that the work is the same. To see what the
+check alone costs, it is cut out of the program of tiles in between, with the attn-opt beside the compiler.
 """
 
 import argparse
 import datetime
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -29,14 +31,15 @@ from forward import median_ms  # noqa: E402
 HEADS, KV_HEADS, DIM = 64, 8, 128
 LENGTHS = (1024, 2048, 4096, 16384)
 MASKS = {"full": "", "causal": "mask(#attn.causal)"}
-# Operations of the rows: with a map, and without.
-FORMS = {"map": "attn", "groups": "attn_groups"}
+# Operations of the rows: with a map, with one that is not checked, and without.
+FORMS = {"map": "attn", "unchecked": "attn_unchecked", "groups": "attn_groups"}
+CHECK = re.compile(r" *scf\.if %\d+ {\n *memref\.store %c\d+_i32, [^\n]* : memref<1xi32>\n *}\n")
 
 
 def module(form, mask):
     q, k = (f"tensor<1x{h}x?x{DIM}xbf16>" for h in (HEADS, KV_HEADS))
     argument, heads = "", ""
-    if form == "map":
+    if form != "groups":
         argument = f", %map: tensor<{HEADS}xi32>"
         heads = f"heads(%map : tensor<{HEADS}xi32>)"
     return f"""func.func @run(%q: {q}, %k: {k}, %v: {k}{argument}, %o: {q}) -> {q} {{
@@ -46,6 +49,18 @@ def module(form, mask):
 """
 
 
+def cut_check(compiler, path):
+    """Replaces the module at ``path`` by its tiled program without the check."""
+    pipeline = ("--attn-schedule-pipeline=target=sm_90a", "--attn-bufferization-pipeline", "--attn-tiling-pipeline")
+    tool = os.path.join(os.path.dirname(compiler), "attn-opt")
+    text = subprocess.run([tool, path, *pipeline], check=True, stdout=subprocess.PIPE, text=True).stdout
+    text, count = CHECK.subn("", text)
+    if count == 0:
+        sys.exit(f"head_maps.py: error: {path} has no check")
+    with open(path, "w") as file:
+        file.write(text)
+
+
 def compile_artifacts(compiler, directory):
     os.makedirs(directory, exist_ok=True)
     for form in FORMS:
@@ -53,6 +68,8 @@ def compile_artifacts(compiler, directory):
             path = os.path.join(directory, f"{form}_{mask}")
             with open(path + ".mlir", "w") as file:
                 file.write(module(form, mask))
+            if form == "unchecked":
+                cut_check(compiler, path + ".mlir")
             subprocess.run([compiler, path + ".mlir", "-o", path + ".so", "--target=sm_90a"], check=True)
 
 
@@ -84,19 +101,19 @@ def main():
             q, k, v = (torch.randn(1, heads, length, DIM, device="cuda", dtype=torch.bfloat16)
                        for heads in (HEADS, KV_HEADS, KV_HEADS))
             outs = {form: torch.full_like(q, float("nan")) for form in FORMS}
-            calls = {"map": functions["map"].bind(q, k, v, equal, outs["map"], stream=stream),
-                     "groups": functions["groups"].bind(q, k, v, outs["groups"], stream=stream)}
+            calls = {form: function.bind(q, k, v, *([] if form == "groups" else [equal]), outs[form], stream=stream)
+                     for form, function in functions.items()}
             times = {form: [] for form in FORMS}
             for _ in range(options.rounds):
                 for form, call in calls.items():
                     times[form].append(median_ms(torch, call, 9))
-            if not torch.equal(*outs.values()):
+            if any(not torch.equal(out, outs["map"]) for out in outs.values()):
                 sys.exit(f"head_maps.py: error: results differ ({mask}, {length})")
             for form, op in FORMS.items():
                 ms = sorted(times[form])[options.rounds // 2]
                 share = (length + 1) / (2 * length) if mask == "causal" else 1
                 tflops = share * 4 * HEADS * DIM * length**2 / ms / 1e9
-                print(f"{mask:7s} {length:6d} {form:7s} {ms:8.4f} ms {tflops:6.1f} TFLOP/s", flush=True)
+                print(f"{mask:7s} {length:6d} {form:9s} {ms:8.4f} ms {tflops:6.1f} TFLOP/s", flush=True)
                 if options.out:
                     row = dict(op=op, mode="fwd", B=1, H=HEADS, Hkv=KV_HEADS, S=length, D=DIM, causal=mask == "causal",
                                p=0.0, mask=f"head_map_{mask}", ms=ms, tflops=tflops, **stamp)

@@ -58,8 +58,8 @@ def make_calls(device):
     def causal(batch, head, query, key):
         return query >= key
 
-    def both_ways(dropout=0.0):
-        out = attn.torch.sdpa(leaf, k, v, dropout_p=dropout)
+    def both_ways(function, dropout=0.0):
+        out = function(leaf, k, v, dropout_p=dropout)
         out.backward(out.detach())
 
     return {
@@ -70,9 +70,13 @@ def make_calls(device):
         "`flex_attention` with both functions": lambda: attn.torch.flex_attention(q, k, v, penalty, causal),
         "`sdpa` with dropout": lambda: attn.torch.sdpa(q, k, v, dropout_p=0.125),
         "`sdpa` that records gradients": lambda: attn.torch.sdpa(leaf, k, v),
-        "`sdpa`, forward and backward": both_ways,
-        "`sdpa` with dropout, forward and backward": lambda: both_ways(0.125),
+        "`sdpa`, forward and backward": lambda: both_ways(attn.torch.sdpa),
+        "`sdpa` with dropout, forward and backward": lambda: both_ways(attn.torch.sdpa, 0.125),
         "torch's own function": lambda: scaled_dot_product_attention(q, k, v),
+        "torch's own with dropout": lambda: scaled_dot_product_attention(q, k, v, dropout_p=0.125),
+        "torch's own that records gradients": lambda: scaled_dot_product_attention(leaf, k, v),
+        "torch's own, forward and backward": lambda: both_ways(scaled_dot_product_attention),
+        "torch's own with dropout, forward and backward": lambda: both_ways(scaled_dot_product_attention, 0.125),
     }
 
 

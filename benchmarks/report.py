@@ -33,6 +33,7 @@ NAMES = {
     "flex": "FlexAttention",
     "attn_batch": "the batch",
     "attn_groups": "equal groups",
+    "attn_unchecked": "the map unchecked",
 }
 MODES = {"fwd": "Forward", "bwd": "Backward", "decode": "Decoding"}
 BEGIN, END = "<!-- performance -->", "<!-- /performance -->"

@@ -98,7 +98,8 @@ def recover_mask(p, length):
     """What the next call keeps, from weights that are all equal and values that are rows of the identity."""
     zeros = torch.zeros(B, H, length, D, device=DEVICE, dtype=torch.bfloat16)
     values = torch.eye(length, device=DEVICE, dtype=torch.bfloat16).expand(B, H, -1, -1).contiguous()
-    return sdpa(zeros, zeros, values, dropout_p=p) > 0
+    # What is dropped need not be zero: a GPU may leave 2^-64 of it (docs/rng.md).
+    return sdpa(zeros, zeros, values, dropout_p=p) > 0.5 / length
 
 
 @pytest.mark.parametrize("p", [0.125, 0.1])
