@@ -104,11 +104,14 @@ def measure(process, folder):
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", metavar="N", type=int, default=5)
+    parser.add_argument("--only", metavar="TEXT", default="", help="measure what has this in its name")
     parser.add_argument("--commit", metavar="ID", default="unknown")
     parser.add_argument("--out", metavar="FILE", type=pathlib.Path, help="add rows to this file")
     options = parser.parse_args(arguments)
     common = {"date": datetime.date.today().isoformat(), "commit": options.commit}
     for name, limit, machine, process in list_measurements(describe_machine()):
+        if options.only not in name:
+            continue
         compiled, cached = [], []
         for _ in range(options.repeats):
             with tempfile.TemporaryDirectory() as folder:

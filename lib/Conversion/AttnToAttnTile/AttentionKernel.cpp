@@ -67,9 +67,6 @@ private:
     KernelDropout::Source dropout;
     /// Where the item is stored. Without sequences rows are positions.
     Value batch, keyHead, firstQueryRow, firstKeyRow;
-    /// What the map of heads gives, if there is one; `keyHead` is a key head
-    /// whatever it is.
-    Value mappedHead;
     /// The weight of the identity, if it is mixed with the others.
     Value identity;
     /// Which share of the keys it has, if they are shared.
@@ -87,7 +84,7 @@ private:
   WorkItem makeItem(ValueRange ids);
   void writeWorkItem(const WorkItem &item);
   /// Reports an entry of the map of heads that is no key head.
-  void checkMappedHead(const WorkItem &item);
+  void checkHeadMap(const WorkItem &item);
   Value loadQueries(const WorkItem &item);
   State writeStep(const WorkItem &item, Value queryTile, Value step,
                   attn_tile::KeyTilesOp tiles, State state);
@@ -294,10 +291,9 @@ KernelWriter::WorkItem KernelWriter::makeItem(ValueRange ids) {
   if (headMap) {
     // Entries are unsigned here: no read leaves the keys, whatever they are.
     Value entry = memref::LoadOp::create(b, headMap, item.head);
-    item.mappedHead =
-        arith::IndexCastOp::create(b, b.getIndexType(), entry).getResult();
     item.keyHead = arith::MinUIOp::create(
-        b, item.mappedHead, b.index(attention.getNumKeyHeads() - 1));
+        b, arith::IndexCastOp::create(b, b.getIndexType(), entry).getResult(),
+        b.index(attention.getNumKeyHeads() - 1));
   } else if (int64_t group = attention.getGroupSize(); group != 1)
     item.keyHead = arith::DivUIOp::create(b, item.head, b.index(group));
   item.dropout = dropout.emitSource(b, captured, item.sequence, item.head);
@@ -335,17 +331,25 @@ void KernelWriter::writeWorkItem(const WorkItem &item) {
   }
   writeResults(item, tiles,
                {loop.getResult(0), loop.getResult(1), loop.getResult(2)});
-  if (item.mappedHead)
-    checkMappedHead(item);
+  if (headMap)
+    checkHeadMap(item);
 }
 
-void KernelWriter::checkMappedHead(const WorkItem &item) {
-  Value isWrong =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::ne, item.mappedHead,
-                            item.keyHead);
-  auto conditional = scf::IfOp::create(b, isWrong, /*withElseRegion=*/false);
+void KernelWriter::checkHeadMap(const WorkItem &item) {
+  // The first tile of queries looks for all of its head: each one would wait
+  // for an entry that otherwise the producer alone needs.
   OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(conditional.thenBlock());
+  Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                        item.firstQuery, b.index(0));
+  b.setInsertionPointToStart(
+      scf::IfOp::create(b, isFirst, /*withElseRegion=*/false).thenBlock());
+  Value entry = memref::LoadOp::create(b, headMap, item.head);
+  // A negative number is a large one.
+  Value count = arith::ConstantIntOp::create(b, attention.getNumKeyHeads(), 32);
+  Value isWrong =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::uge, entry, count);
+  b.setInsertionPointToStart(
+      scf::IfOp::create(b, isWrong, /*withElseRegion=*/false).thenBlock());
   Value code = arith::ConstantIntOp::create(b, ATTNRT_FAULT_HEADS, 32);
   memref::StoreOp::create(b, code, fault, b.index(0));
 }
