@@ -367,7 +367,7 @@ def compiler_table(rows):
         "## The compiler",
         "",
         "Elapsed time (the shortest of several runs), time of processors, and the largest resident memory, of programs as users",
-        "start them; by `benchmarks/compiler.py` and `first_calls.py`.",
+        "start them; by `benchmarks/compiler.py`, `first_calls.py` and `python_overhead.py`.",
         "",
         "| what | elapsed | to stay below | processors | memory | machine | date |",
         "|---|---|---|---|---|---|---|",
