@@ -4,15 +4,19 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compares the estimates of the cost model with measured times.
 
-    python3 benchmarks/calibrate.py --opt BUILD/bin/attn-opt [--plot docs/images/calibration-forward.svg]
-    python3 benchmarks/calibrate.py --opt BUILD/bin/attn-opt --gradients [--plot docs/images/calibration-backward.svg]
+    python3 benchmarks/calibrate.py --opt BUILD/bin/attn-opt [--check] [--plot docs/images/calibration.svg]
+    python3 benchmarks/calibrate.py --opt BUILD/bin/attn-opt --least 44
 
-Reads the rows that schedules.py has written, lets attn-explain estimate each of them, and prints how far estimates are off
-and how good the schedule is that has the least estimate in each case. With --gradients, reads those of backward.py and of
-masks.py with masks that read nothing, and estimates the schedules that are chosen. Needs no GPU; --plot needs matplotlib.
+The first form takes the last row of each benchmark in benchmarks/results, lets attn-choose-schedule choose for it, or takes
+the schedule that was given, and compares what attn-explain says with the time that was measured, by groups. Tiles that masks
+leave which depend on data are counted here, from the data of the benchmark. With --check it fails if errors are
+larger than BOUNDS allow. The second form compares what is chosen with the fastest of the schedules that schedules.py has
+measured. Needs NumPy, but no GPU; --plot needs matplotlib.
 """
 
 import argparse
+import dataclasses
+import functools
 import json
 import math
 import os
@@ -23,36 +27,41 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import decode  # noqa: E402
+import dropout  # noqa: E402
+import gemm  # noqa: E402
 import masks  # noqa: E402
-from schedules import MASKS  # noqa: E402
+import schedules  # noqa: E402
+import sequences  # noqa: E402
+from cases import Case  # noqa: E402
 
-TOKENS = 16384
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
+CHOOSE = "--attn-choose-schedule=target=sm_90a"
+# What synchronous products reach on an H200, where kernels for sm_80 were measured.
+SYNCHRONOUS = '#attn.device<"h200", products16 = 2140>'
+# Errors of the median and of the worst case that groups may have.
+BOUNDS = (0.10, 0.25)
 
 
-def make_function(index, row):
-    tensor = f"tensor<{row['B']}x{row['H']}x{row['S']}x{row['D']}xbf16>"
-    mask = f" mask({MASKS[row['mask']]})" if MASKS[row["mask"]] else ""
-    schedule = f"schedule({row['schedule']}) " if row["schedule"] else ""
-    return f"""func.func @f{index}(%q: {tensor}, %k: {tensor}, %v: {tensor}, %o: {tensor}) -> {tensor} {{
-  %0 = attn.attention ins(%q, %k, %v : {tensor}, {tensor}, {tensor}) outs(%o : {tensor}){mask}
-      {schedule}-> {tensor}
-  return %0 : {tensor}
-}}
-"""
+@dataclasses.dataclass
+class Point:
+    """A time that was measured, and what to estimate: a function, the sizes of its dynamic dimensions, and passes."""
 
+    group: str
+    label: str
+    dim: int
+    ms: float
+    text: str
+    size: int = 1
+    batch: int = 1
+    passes: tuple = (CHOOSE,)
+    target: str = "sm_90a"
+    device: str = ""
+    seconds: float = 0.0
 
-def make_gradient(index, row):
-    q = f"tensor<{row['B']}x{row['H']}x{row['S']}x{row['D']}xbf16>"
-    k = f"tensor<{row['B']}x{row['Hkv']}x{row['S']}x{row['D']}xbf16>"
-    lse = f"tensor<{row['B']}x{row['H']}x{row['S']}xf32>"
-    mask = f" mask({row['attribute']})" if row["attribute"] else ""
-    return f"""func.func @f{index}(%q: {q}, %k: {k}, %v: {k}, %o: {q}, %lse: {lse}, %do: {q}, %dq: {q}, %dk: {k}, %dv: {k}) -> ({q}, {k}, {k}) {{
-  %0:3 = attn.attention_grad ins(%q, %k, %v, %o, %lse, %do : {q}, {k}, {k}, {q}, {lse}, {q})
-      outs(%dq, %dk, %dv : {q}, {k}, {k}){mask} -> {q}, {k}, {k}
-  return %0#0, %0#1, %0#2 : {q}, {k}, {k}
-}}
-"""
+    @property
+    def error(self):
+        return self.seconds * 1e3 / self.ms - 1
 
 
 def read_rows(name):
@@ -60,86 +69,229 @@ def read_rows(name):
         return [json.loads(line) for line in file]
 
 
-def read_gradients():
-    """The last row of each gradient that is measured, with the attribute of its mask."""
-    rows = {}
-    for row in read_rows("backward.jsonl"):
-        # Heads that share keys were measured with other schedules.
-        if row["op"] == "attn" and row["H"] == row["Hkv"]:
-            rows[row["D"], row["S"], row["mask"]] = {**row, "attribute": "#attn.causal" if row["causal"] else ""}
-    for row in read_rows("masks.jsonl"):
-        attribute, keep, _ = masks.MASKS.get(row["mask"], ("", "other", None))
-        if row["op"] == "attn" and row["mode"] == "bwd" and not keep:
-            rows[row["mask"]] = {**row, "attribute": attribute}
-    return list(rows.values())
+def read_last(name, keys, condition=lambda row: True):
+    """The last row of each benchmark that `keys` tell apart."""
+    last = {}
+    for row in read_rows(name):
+        if condition(row):
+            last[tuple(row.get(key) for key in keys)] = row
+    return list(last.values())
 
 
-def estimate(opt, functions, *passes):
-    """Milliseconds of each function, by attn-explain."""
-    result = subprocess.run(
-        [opt, "-", *passes, "--attn-explain=format=json output=-", "-o", os.devnull],
-        input="".join(functions),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return [function["operations"][0]["seconds"] * 1e3 for function in json.loads(result.stdout)["functions"]]
+def is_ours(row):
+    return row["op"] == "attn"
 
 
-def print_errors(what, errors):
-    errors = sorted(map(abs, errors))
+KEYS = ("op", "mode", "B", "H", "Hkv", "S", "D", "mask")
+
+
+def describe(row):
+    return f"{row['H']} heads on {row['Hkv']}, head dim {row['D']}, {row['B']} x {row['S']}, {row['mask']}"
+
+
+def get_case(row, **more):
+    return Case(row["H"], row["Hkv"], row["D"], row["D"], **more)
+
+
+def forward_points():
+    for row in read_last("forward.jsonl", KEYS, is_ours):
+        text = get_case(row, mask="#attn.causal" if row["causal"] else "").mlir()
+        yield Point("forward", describe(row), row["D"], row["ms"], text, row["S"], row["B"])
+
+
+def change_points():
+    for row in read_last("mods.jsonl", KEYS, is_ours):
+        score = row["mask"].removeprefix("mod:").replace("none", "")
+        yield Point("score changes", describe(row), row["D"], row["ms"], get_case(row, score=score).mlir(), row["S"], row["B"])
+
+
+def tile_points():
+    """Schedules that were given."""
+    for file, group in (("schedules.jsonl", "tiles"), ("schedules-changes.jsonl", "tiles, changed"), ("schedules-sm_80.jsonl", "tiles, sm_80")):
+        for row in read_rows(file):
+            if row["chosen"]:
+                continue
+            more = {}
+            if row.get("change", "none") == "dropout":
+                more.update(dropout=schedules.DROPOUT)
+            elif row.get("change", "none") != "none":
+                more.update(score=row["change"])
+            case = get_case(row, mask=schedules.MASKS[row["mask"]], schedule=row["schedule"], **more)
+            label = f"{describe(row)}, {row.get('change', '')} {schedules.get_tiles(row['schedule'])}"
+            point = Point(group, label, row["D"], row["ms"], case.mlir(), row["S"], row["B"], passes=())
+            if row.get("suite") == "sm_80":
+                point.target, point.device = "sm_80", SYNCHRONOUS
+            yield point
+
+
+def add_density(text, counts):
+    """`text`, whose attention has the parts of tiles in `counts`."""
+    attributes = "attributes {attn.tile_density = array<f64: %.5f, %.5f>}" % counts
+    return re.sub(r"(\n *keep \{)", rf" {attributes}\1", text, count=1)
+
+
+@functools.cache
+def count_tiles(name, rows, columns):
+    """Parts of the tiles that are visited under a mask, and that it cuts."""
+    import numpy as np
+
+    tokens, length = masks.make_numpy_tokens(), masks.LENGTH
+
+    def keep(queries, keys):
+        return masks.MASKS[name][2](queries, keys, tokens)
+
+    visited = cut = 0
+    keys = np.arange(-(-length // columns) * columns, dtype=np.int32)
+    for first in range(0, length, rows):
+        queries = np.arange(first, min(first + rows, length), dtype=np.int32)
+        kept = keep(queries[:, None], np.minimum(keys, length - 1)[None, :]) & (keys < length)[None, :]
+        kept = kept.reshape(len(queries), -1, columns)
+        any_kept, all_kept = kept.any((0, 2)), kept.all((0, 2))
+        visited += int(any_kept.sum())
+        cut += int((any_kept & ~all_kept).sum())
+    tiles = -(-length // rows) * -(-length // columns)
+    return visited / tiles, cut / tiles
+
+
+def mask_points(opt):
+    for row in read_last("masks.jsonl", KEYS, is_ours):
+        if row["mask"] not in masks.MASKS:
+            continue
+        _, keep, _ = masks.MASKS[row["mask"]]
+        case = masks.get_case(row["mask"])
+        is_forward = row["mode"] == "fwd"
+        text = case.mlir() if is_forward else case.grad_mlir()
+        if keep:
+            # Of gradients, the tiles of the kernel of the keys.
+            schedule = run(opt, text, [CHOOSE]).split("keys = ")[-1]
+            text = add_density(text, count_tiles(row["mask"], *schedules.get_tiles(schedule)[:2]))
+        group = "masks" if is_forward else "gradients, masks"
+        if keep:
+            group += " that read"
+        yield Point(group, describe(row), row["D"], row["ms"], text, row["S"], row["B"])
+
+
+def sequence_points():
+    """Packed sequences of one length."""
+    for row in read_last("masks.jsonl", KEYS, is_ours):
+        match = re.fullmatch(r"packed_(\d+)x(\d+)_(full|causal)", row["mask"])
+        if not match:
+            continue
+        count, length, mask = int(match[1]), int(match[2]), match[3]
+        make = sequences.module if row["mode"] == "fwd" else sequences.grad_module
+        text = make("packed", row["H"], row["Hkv"], row["D"], mask)
+        group = "sequences" if row["mode"] == "fwd" else "gradients, sequences"
+        yield Point(group, describe(row), row["D"], row["ms"], text, length, count)
+
+
+def gradient_points():
+    for row in read_last("backward.jsonl", KEYS, is_ours):
+        text = get_case(row, mask="#attn.causal" if row["causal"] else "").grad_mlir()
+        yield Point("gradients", describe(row), row["D"], row["ms"], text, row["S"], row["B"])
+
+
+def decode_points():
+    for row in read_last("decode.jsonl", KEYS, is_ours):
+        case = (row["B"], row["H"], row["Hkv"], row["S"], row["D"])
+        yield Point("decoding", describe(row), row["D"], row["ms"], decode.make_module(case, ""))
+    for row in read_rows("decode-sm_80.jsonl"):
+        case = (row["B"], row["H"], row["Hkv"], row["S"], row["D"])
+        if row.get("schedule"):
+            text = decode.make_module(case, row["schedule"])
+            label = f"{describe(row)} ({row['schedule'].split('<')[1].removesuffix('>')})"
+            yield Point("decoding, sm_80", label, row["D"], row["ms"], text, passes=(), target="sm_80", device=SYNCHRONOUS)
+
+
+def dropout_points():
+    """Attention alone, and its gradient."""
+    kinds = {"attn_nodrop": "none", "attn_hoisted": "rows"}
+    keys = ("op", "mode", "rng", "B", "H", "S", "D", "mask")
+    for row in read_last("dropout.jsonl", keys, lambda row: row.get("suite") == "attention" and row["op"].startswith("attn")):
+        layer = dropout.Layer(row["H"] * row["D"], row["H"], row["Hkv"], row["D"])
+        text = dropout.attention_module(layer, row["B"], row["mask"] == "causal")
+        name = ("fwd_" if row["mode"] == "fwd" else "bwd_") + kinds.get(row["op"], row["rng"])
+        text = re.search(rf"func.func @{name}\(.*?\n}}\n", text, re.S)[0]
+        group = "dropout" if row["mode"] == "fwd" else "gradients, dropout"
+        yield Point(group, f"{describe(row)}, {name} {row['rng']}", row["D"], row["ms"], text, row["S"], row["B"])
+
+
+def product_points():
+    for row in read_last("gemm.jsonl", ("op", "M", "N", "K", "form", "epilogue"), is_ours):
+        text = gemm.module(row["form"], row["epilogue"] == "bias", "", (row["M"], row["N"], row["K"]))
+        label = f"{row['M']} x {row['N']} x {row['K']} {row['form']} {row['epilogue']}"
+        yield Point("products", label, 0, row["ms"], text)
+
+
+def run(opt, text, passes):
+    return subprocess.run([opt, "-", *passes], input=text, capture_output=True, text=True, check=True).stdout
+
+
+def estimate(opt, points):
+    """Lets attn-explain estimate all points, those with the same options in one run."""
+    runs = {}
+    for point in points:
+        runs.setdefault((point.passes, point.size, point.batch, point.target, point.device), []).append(point)
+    for (passes, size, batch, target, device), group in runs.items():
+        functions = [re.sub(r"func\.func @\w+", f"func.func @f{i}", point.text, count=1) for i, point in enumerate(group)]
+        attributes = f" attributes {{attn.device = {device}}}" if device else ""
+        explain = f"--attn-explain=format=json output=- target={target} dynamic-size={size} dynamic-batch={batch}"
+        text = run(opt, f"module{attributes} {{\n{''.join(functions)}}}\n", [*passes, explain, "-o", os.devnull])
+        for point, function in zip(group, json.loads(text)["functions"]):
+            point.operation = function["operations"][0]
+            point.seconds = point.operation["seconds"]
+
+
+def print_errors(what, points):
+    errors = sorted(abs(point.error) for point in points)
+    signed = [point.error for point in points]
     print(
-        f"{what}: estimates are off by {statistics.median(errors):.1%} in the median, "
-        f"{errors[len(errors) * 9 // 10]:.1%} in nine of ten, {errors[-1]:.1%} at most"
+        f"{what}: {len(errors)} times, estimates are off by {statistics.median(errors):.1%} in the median, "
+        f"{errors[len(errors) * 9 // 10]:.1%} in nine of ten, {errors[-1]:.1%} at most ({min(signed):+.1%} to {max(signed):+.1%})"
     )
+    return statistics.median(errors) <= BOUNDS[0] and errors[-1] <= BOUNDS[1]
 
 
-def calibrate_gradients(opt, path):
-    rows = read_gradients()
-    functions = [make_gradient(i, row) for i, row in enumerate(rows)]
-    estimates = estimate(opt, functions, "--attn-choose-schedule=target=sm_90a")
-    errors = [value / row["ms"] - 1 for value, row in zip(estimates, rows)]
-    for row, error in zip(rows, errors):
-        if abs(error) > 0.1:
-            print(f"{error:+.1%}: {row['mask']}, {row['H']} heads on {row['Hkv']}, head dim {row['D']}, {row['S']} tokens")
-    print_errors(f"{len(rows)} gradients", errors)
-    if path:
-        plot(path, "gradients", rows, estimates)
-
-
-def get_tiles(schedule):
-    """What rows of the file tell schedules apart by."""
-    return tuple(int(re.search(rf"\b{key} = (\d+)", schedule)[1]) for key in ("query_tile", "key_tile"))
+GROUPS = {
+    "forward": lambda opt: forward_points(),
+    "score changes": lambda opt: change_points(),
+    "tiles": lambda opt: tile_points(),
+    "masks": mask_points,
+    "sequences": lambda opt: sequence_points(),
+    "gradients": lambda opt: gradient_points(),
+    "decoding": lambda opt: decode_points(),
+    "dropout": lambda opt: dropout_points(),
+    "products": lambda opt: product_points(),
+}
 
 
 def choose(opt, cases, is_static):
     """The tiles that attn-choose-schedule chooses for each case, with the length known or not."""
     functions = []
     for i, (dim, mask, length) in enumerate(cases):
-        batch, seq = (TOKENS // length, length) if is_static else ("?", "?")
-        row = dict(B=batch, H=2048 // dim, S=seq, D=dim, mask=mask, schedule=None)
-        functions.append(make_function(i, row))
-    result = subprocess.run(
-        [opt, "-", "--pass-pipeline=builtin.module(func.func(attn-choose-schedule{target=sm_90a}))"],
-        input="".join(functions),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+        batch, seq = (16384 // length, length) if is_static else ("?", "?")
+        tensor = f"tensor<{batch}x{2048 // dim}x{seq}x{dim}xbf16>"
+        attribute = f" mask({schedules.MASKS[mask]})" if schedules.MASKS[mask] else ""
+        functions.append(f"""func.func @f{i}(%q: {tensor}, %k: {tensor}, %v: {tensor}, %o: {tensor}) -> {tensor} {{
+  %0 = attn.attention ins(%q, %k, %v : {tensor}, {tensor}, {tensor}) outs(%o : {tensor}){attribute} -> {tensor}
+  return %0 : {tensor}
+}}
+""")
+    text = run(opt, "".join(functions), ["--pass-pipeline=builtin.module(func.func(attn-choose-schedule{target=sm_90a}))"])
     tiles = []
-    for (_, _, length), text in zip(cases, re.findall(r"schedule\((.*)\) ->", result.stdout)):
-        by_length = re.fullmatch(r"#attn.by_query_length<bound = (\d+), below = (.*>), from = (.*)>", text)
+    for (_, _, length), found in zip(cases, re.findall(r"schedule\((.*)\) ->", text)):
+        by_length = re.fullmatch(r"#attn.by_query_length<bound = (\d+), below = (.*>), from = (.*>)>", found)
         if by_length:
-            text = by_length[2] if length < int(by_length[1]) else by_length[3]
-        tiles.append(get_tiles(text))
+            found = by_length[2] if length < int(by_length[1]) else by_length[3]
+        tiles.append(schedules.get_tiles(found))
     return tiles
 
 
-def check_choices(opt, rows, least):
-    """Whether what is chosen is within 3 % of the fastest in `least` of the cases."""
+def check_choices(opt, least):
+    """Whether what is chosen is within 3 % of the fastest in `least` of the cases of schedules.jsonl."""
     cases = {}
-    for row in rows:
-        cases.setdefault((row["D"], row["mask"], row["S"]), {})[get_tiles(row["schedule"])] = row["ms"]
+    for row in read_rows("schedules.jsonl"):
+        if not row["chosen"]:
+            cases.setdefault((row["D"], row["mask"], row["S"]), {})[schedules.get_tiles(row["schedule"])] = row["ms"]
     is_good = True
     for is_static in (True, False):
         within, worst = 0, []
@@ -159,21 +311,38 @@ def check_choices(opt, rows, least):
     return is_good
 
 
-def plot(path, what, rows, estimates):
+def check_least(points):
+    """Of the tiles that were measured of each case, whether the one with the least estimate is within 3 % of the fastest in
+    nine of ten cases."""
+    cases = {}
+    for point in points:
+        cases.setdefault((point.group, point.size, point.batch, point.label.rsplit(" (", 1)[0]), []).append(point)
+    is_good = True
+    for group in {key[0]: None for key in cases}:
+        losses = [min(found, key=lambda p: p.seconds).ms / min(p.ms for p in found) for key, found in cases.items() if key[0] == group]
+        within = sum(loss <= 1.03 for loss in losses)
+        print(f"{group}: the least estimate is within 3 % of the fastest in {within} of {len(losses)} cases, {max(losses) - 1:.1%} slower at most")
+        is_good &= within >= 0.9 * len(losses)
+    return is_good
+
+
+def plot(path, groups):
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(6, 5))
-    measured = [row["ms"] for row in rows]
-    for dim in sorted({row["D"] for row in rows}):
-        chosen = [i for i, row in enumerate(rows) if row["D"] == dim]
-        axes.scatter([measured[i] for i in chosen], [estimates[i] for i in chosen], s=12, label=f"head dim {dim}")
-    ends = [min(measured) * 0.9, max(measured) * 1.1]
+    figure, axes = pyplot.subplots(figsize=(7.5, 6))
+    colors = pyplot.get_cmap("tab20").colors
+    for color, (name, points) in zip(colors, groups.items()):
+        axes.scatter([p.ms for p in points], [p.seconds * 1e3 for p in points], s=7, color=color, label=f"{name} ({len(points)})")
+    every = [p.ms for points in groups.values() for p in points]
+    ends = [min(every) * 0.9, max(every) * 1.1]
     axes.plot(ends, ends, color="black", linewidth=0.8)
-    axes.set(xscale="log", yscale="log", xlabel="measured ms", ylabel="estimated ms", title=f"{len(rows)} {what} on an {rows[0]['device']}")
-    axes.legend()
+    for bound in (1 - BOUNDS[1], 1 + BOUNDS[1]):
+        axes.plot(ends, [end * bound for end in ends], color="gray", linewidth=0.5, linestyle="dashed")
+    axes.set(xscale="log", yscale="log", xlabel="measured ms", ylabel="estimated ms", title=f"{len(every)} times on an NVIDIA H200, and 25 % more and less")
+    axes.legend(fontsize=7)
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
 
@@ -181,27 +350,31 @@ def plot(path, what, rows, estimates):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--opt", required=True, help="attn-opt")
-    parser.add_argument("--gradients", action="store_true", help="estimate gradients, not forward kernels")
+    parser.add_argument("--only", default="", help="only these kinds of benchmarks, joined by commas: " + ",".join(GROUPS))
     parser.add_argument("--plot", help="file for a plot")
+    parser.add_argument("--check", action="store_true", help="fail if errors are larger than the bounds")
     parser.add_argument("--least", type=int, metavar="N", help="only check that choices are within 3 %% of the fastest in N cases")
+    parser.add_argument("--verbose", action="store_true", help="print all times that are off by more than the bound of the median")
     options = parser.parse_args()
-    if options.gradients:
-        calibrate_gradients(options.opt, options.plot)
-        return 0
-    rows = [row for row in read_rows("schedules.jsonl") if not row["chosen"]]
     if options.least is not None:
-        return 0 if check_choices(options.opt, rows, options.least) else 1
-    estimates = estimate(options.opt, [make_function(i, row) for i, row in enumerate(rows)])
-    cases = {}
-    for value, row in zip(estimates, rows):
-        cases.setdefault((row["D"], row["mask"], row["S"]), []).append((value, row["ms"]))
-    losses = [min(case)[1] / min(ms for _, ms in case) for case in cases.values()]
-    within = sum(loss <= 1.03 for loss in losses)
-    print_errors(f"{len(rows)} kernels", [value / row["ms"] - 1 for value, row in zip(estimates, rows)])
-    print(f"{len(losses)} cases: the least estimate is within 3 % of the fastest in {within}, {max(losses) - 1:.1%} slower at most")
+        return 0 if check_choices(options.opt, options.least) else 1
+    names = options.only.split(",") if options.only else list(GROUPS)
+    points = [point for name in names for point in GROUPS[name](options.opt)]
+    estimate(options.opt, points)
+    groups, is_good = {}, True
+    for point in points:
+        groups.setdefault(point.group, []).append(point)
+    for name, group in groups.items():
+        is_good &= print_errors(name, group)
+        if options.verbose:
+            for point in sorted(group, key=lambda p: -abs(p.error)):
+                if abs(point.error) > BOUNDS[0]:
+                    print(f"  {point.error:+.1%}: {point.label}, {point.ms:.3f} ms")
+    print_errors("all", points)
+    is_good &= check_least([point for point in points if not point.passes])
     if options.plot:
-        plot(options.plot, "forward kernels", rows, estimates)
-    return 0
+        plot(options.plot, groups)
+    return 0 if is_good or not options.check else 1
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ class Case:
     schedule: str = ""
     score: str = ""
     keep: str = ""
+    # An attribute `#attn.dropout`; its state is two more arguments.
+    dropout: str = ""
 
     @property
     def captures(self):
@@ -37,7 +39,7 @@ class Case:
     @property
     def name(self) -> str:
         mask = "".join(c if c.isalnum() else "_" for c in self.mask.replace("#attn.", "")).strip("_")
-        return "_".join(filter(None, (f"h{self.heads}_{self.kv_heads}_d{self.qk_dim}_{self.v_dim}", self.dtype, mask or "full", self.keep, self.score)))
+        return "_".join(filter(None, (f"h{self.heads}_{self.kv_heads}_d{self.qk_dim}_{self.v_dim}", self.dtype, mask or "full", self.keep, self.score, "dropout" if self.dropout else "")))
 
     def mlir(self) -> str:
         """The module: query, key, value in; out and log-sum-exp back."""
@@ -47,7 +49,11 @@ class Case:
         o = f"tensor<?x{self.heads}x?x{self.v_dim}x{self.dtype}>"
         lse = f"tensor<?x{self.heads}x?xf32>"
         captures = "".join(f", %{name}: {type}" for name, type in self.captures.items())
+        if self.dropout:
+            captures += ", %seed: tensor<i64>, %offset: tensor<i64>"
         options = f" mask({self.mask})" if self.mask else ""
+        if self.dropout:
+            options += f" dropout({self.dropout}, %seed, %offset : tensor<i64>, tensor<i64>)"
         if self.schedule:
             options += f" schedule({self.schedule})"
         if self.score:

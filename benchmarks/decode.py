@@ -59,7 +59,7 @@ def compile_artifacts(options):
             path = os.path.join(options.artifacts, get_name(case) + (f".{name}" if name else ""))
             with open(path + ".mlir", "w") as file:
                 file.write(make_module(case, schedule))
-            command = [options.compile, path + ".mlir", "-o", path + ".so", "--target=sm_90a", "--fail-on-spills"]
+            command = [options.compile, path + ".mlir", "-o", path + ".so", f"--target={options.target}", "--fail-on-spills"]
             subprocess.run(command, check=True)
 
 
@@ -81,8 +81,10 @@ def main():
     parser.add_argument("--artifacts", required=True, help="directory of compiled artifacts")
     parser.add_argument("--compile", metavar="ATTN_COMPILE", help="compile the artifacts with this compiler and stop")
     parser.add_argument(
-        "--schedule", action="append", default=[], metavar="NAME=SCHEDULE", help="compile and time this schedule as well; not recorded"
+        "--schedule", action="append", default=[], metavar="NAME=SCHEDULE", help="compile and time this schedule as well"
     )
+    parser.add_argument("--record", action="store_true", help="record times of these as well")
+    parser.add_argument("--target", default="sm_90a", help="what to compile for")
     parser.add_argument("--runtime", default="libattn_runtime.so", help="the runtime library")
     parser.add_argument("--out", help="file to append rows to")
     parser.add_argument("--commit", default="", help="commit that the artifacts were built from")
@@ -105,6 +107,7 @@ def main():
         commit=options.commit,
     )
     torch.manual_seed(0)
+    schedules = dict(entry.split("=", 1) for entry in options.schedule)
     failures = 0
     for case in CASES:
         B, H, Hkv, S, D = case
@@ -113,7 +116,7 @@ def main():
         out, lse = torch.empty_like(q), torch.empty(B, H, 1, device="cuda")
         stream = torch.cuda.current_stream().cuda_stream
         runs, errors = {}, {}
-        for name in ["", *(entry.split("=", 1)[0] for entry in options.schedule)]:
+        for name in ["", *schedules]:
             path = os.path.abspath(os.path.join(options.artifacts, get_name(case) + (f".{name}" if name else "") + ".so"))
             if not os.path.exists(path):
                 continue
@@ -143,6 +146,8 @@ def main():
             rate = 4.0 * k.numel() / value / 1e9
             row = dict(op=name, mode="decode", B=B, H=H, Hkv=Hkv, S=S, D=D, causal=False, p=0.0, mask="full", ms=value, tbytes_per_s=rate)
             row.update(stamp)
+            if name in schedules:
+                row.update(target=options.target, schedule=schedules[name])
             text = f"  {name:24s} {value * 1e3:7.1f} us  {rate:.2f} TB/s  {ms['cudnn'] / value:.3f}x cudnn"
             if name in errors:
                 error, lse_error = errors[name]
@@ -151,7 +156,7 @@ def main():
                 row.update(error=error, lse_error=lse_error)
                 text += f"  error {error:.1e} lse {lse_error:.1e}{'' if good else '  WRONG'}"
             print(text, flush=True)
-            if options.out and (name == "attn" or name in backends):
+            if options.out and (options.record or name == "attn" or name in backends):
                 with open(options.out, "a") as file:
                     file.write(json.dumps(row) + "\n")
         del q, k, v, out, lse, runs

@@ -31,8 +31,11 @@ FORMS = ("nt", "nn")
 MAX_ERROR = 0.05
 
 
-def module(form, bias, schedule):
-    x, y = "tensor<?x?xbf16>", "tensor<?xf32>"
+def module(form, bias, schedule, shape=None):
+    """A product with dynamic sizes, or of one shape."""
+    y = "tensor<?xf32>"
+    m, n, k = shape or "???"
+    lhs, rhs, x = f"tensor<{m}x{k}xbf16>", f"tensor<{n}x{k}xbf16>" if form == "nt" else f"tensor<{k}x{n}xbf16>", f"tensor<{m}x{n}xbf16>"
     transpose = "transpose_rhs" if form == "nt" else ""
     given = f"schedule({schedule})" if schedule else ""
     epilogue = """epilogue {
@@ -42,8 +45,8 @@ def module(form, bias, schedule):
       attn.yield %t : f32
   }""" if bias else ""
     argument = f"%bias: {y}, " if bias else ""
-    return f"""func.func @run(%lhs: {x}, %rhs: {x}, {argument}%out: {x}) -> {x} {{
-  %r = attn.matmul ins(%lhs, %rhs : {x}, {x}) outs(%out : {x}) {transpose} {given} {epilogue} -> {x}
+    return f"""func.func @run(%lhs: {lhs}, %rhs: {rhs}, {argument}%out: {x}) -> {x} {{
+  %r = attn.matmul ins(%lhs, %rhs : {lhs}, {rhs}) outs(%out : {x}) {transpose} {given} {epilogue} -> {x}
   return %r : {x}
 }}
 """

@@ -110,6 +110,20 @@ def make_tokens(torch):
     return SimpleNamespace(doc=doc, start=start, part=part)
 
 
+def make_numpy_tokens():
+    """The same as NumPy arrays."""
+    import numpy as np
+
+    lengths = np.array([number * LENGTH // 64 for number in DOCUMENTS])
+
+    def repeat(values):
+        return np.repeat(values, lengths).astype(np.int32)
+
+    doc, start, size = repeat(np.arange(len(DOCUMENTS))), repeat(lengths.cumsum() - lengths), repeat(lengths)
+    part = ((np.arange(LENGTH, dtype=np.int32) - start) * 4 // size).clip(max=3)
+    return SimpleNamespace(doc=doc, start=start, part=part)
+
+
 def get_predicate(name, tokens):
     """The predicate on positions."""
     keep = MASKS[name][2]

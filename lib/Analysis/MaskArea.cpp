@@ -14,6 +14,7 @@
 #include "attn/Analysis/MaskArea.h"
 #include "attn/Analysis/MaskTiles.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Dialect/Attn/IR/TileDensity.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/DenseMap.h"
@@ -21,6 +22,7 @@
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 using namespace mlir;
@@ -204,7 +206,10 @@ TileCounts VisitedTiles::count(int64_t queryTile, int64_t keyTile,
   int64_t walkedTile = isByQuery ? keyTile : queryTile;
   int64_t numRows = llvm::divideCeil(isByQuery ? queries : keys, rowTile);
   // The named mask alone is known without run-time values.
+  std::optional<TileDensity> density = getTileDensity(op);
   for (bool hasKeep : {true, false}) {
+    if (density)
+      break;
     RowProgram program(op, hasKeep, batch, head, queries, keys, dim, rowTile,
                        walkedTile);
     TileCounts counts;
@@ -236,10 +241,14 @@ TileCounts VisitedTiles::count(int64_t queryTile, int64_t keyTile,
     if (isKnown)
       return counts;
   }
-  // Of a named mask whose code does not fold, nothing is known.
+  // Of a named mask whose code does not fold, nothing is known. Where it is
+  // assumed, rows are taken to visit as many tiles each.
   TileCounts counts;
-  counts.most = counts.mostMasked =
-      llvm::divideCeil(isByQuery ? keys : queries, walkedTile);
-  counts.total = counts.masked = double(numRows) * double(counts.most);
+  auto all = double(llvm::divideCeil(isByQuery ? keys : queries, walkedTile));
+  TileDensity assumed = density.value_or(TileDensity());
+  counts.most = int64_t(std::ceil(all * assumed.visited));
+  counts.mostMasked = int64_t(std::ceil(all * assumed.cut));
+  counts.total = double(numRows) * all * assumed.visited;
+  counts.masked = double(numRows) * all * assumed.cut;
   return counts;
 }

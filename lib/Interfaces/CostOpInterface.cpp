@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Interfaces/CostOpInterface.h"
+#include "attn/Interfaces/ScalarCost.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -117,8 +118,7 @@ double attn::getOperandBytes(Operation *op,
   return bytes;
 }
 
-/// Operations of each unit that a scalar operation takes.
-static void addScalarOp(Operation &op, double times, OpCost &cost) {
+void attn::addScalarOpCost(Operation &op, double times, OpCost &cost) {
   auto add = [&](ExecutionUnit unit, double count) {
     cost.operations(unit) += count * times;
   };
@@ -162,7 +162,7 @@ void attn::addScalarCost(Block &block, double times, OpCost &cost) {
           return product && product->hasOneUse();
         }))
       continue;
-    addScalarOp(op, times, cost);
+    addScalarOpCost(op, times, cost);
   }
 }
 

@@ -14,6 +14,7 @@
 #include "attn/Dialect/Attn/IR/AttnDialect.h"
 #include "attn/Dialect/Attn/IR/AttnAttrs.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Dialect/Attn/IR/TileDensity.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -65,11 +66,34 @@ static LogicalResult verifyDevice(Operation *op, Attribute value) {
   return success();
 }
 
+static LogicalResult verifyTileDensity(Operation *op, Attribute value) {
+  if (!isa<AttentionOpInterface>(op))
+    return op->emitOpError("must compute attention to have '")
+           << tileDensityAttrName << "'";
+  auto parts = dyn_cast<DenseF64ArrayAttr>(value);
+  auto isPart = [](double part) { return part >= 0 && part <= 1; };
+  if (!parts || parts.size() != 2 || !llvm::all_of(parts.asArrayRef(), isPart))
+    return op->emitOpError("'")
+           << tileDensityAttrName
+           << "' must be two numbers from 0 to 1, as array<f64: 0.5, 0.1> (was "
+           << value << ")";
+  return success();
+}
+
+std::optional<TileDensity> attn::getTileDensity(AttentionOpInterface op) {
+  auto parts = op->getAttrOfType<DenseF64ArrayAttr>(tileDensityAttrName);
+  if (!parts)
+    return std::nullopt;
+  return TileDensity{parts[0], parts[1]};
+}
+
 LogicalResult AttnDialect::verifyOperationAttribute(Operation *op,
                                                     NamedAttribute attribute) {
   if (attribute.getName() == getStaticTilesAttrName())
     return verifyStaticTiles(op, attribute.getValue());
   if (attribute.getName() == getDeviceAttrName())
     return verifyDevice(op, attribute.getValue());
+  if (attribute.getName() == tileDensityAttrName)
+    return verifyTileDensity(op, attribute.getValue());
   return success();
 }

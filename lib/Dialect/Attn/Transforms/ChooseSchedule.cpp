@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ChooseMatmulSchedule.h"
+#include "FittingSchedules.h"
 #include "attn/Analysis/Roofline.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/Attn/Transforms/ForwardSchedules.h"
@@ -36,7 +37,6 @@ static constexpr int64_t maxHeadDim = 256;
 /// Heads are unrolled on the host: what is compiled grows with this.
 static constexpr int64_t maxHeadDimHost = 4096;
 static constexpr int64_t headDimUnit = 8;
-static constexpr int64_t warpgroupRows = 64;
 
 //===----------------------------------------------------------------------===//
 // Gradients
@@ -82,8 +82,8 @@ static int64_t getWalkedTile(const WalkedTileBounds &bounds,
 }
 
 /// Warp-specialized kernels for rows of keys and of queries.
-static std::optional<ScheduleChoice>
-chooseGradientWarpSpecialized(AttentionGradOp op, const DeviceFigures &device) {
+std::optional<ScheduleChoice>
+attn::chooseGradientSchedule(AttentionGradOp op, const DeviceFigures &device) {
   KeyTileBounds consumers = getConsumerBounds(gradConsumers, device);
   constexpr int64_t elementBytes = 2, rows = gradConsumers * warpgroupRows;
   int64_t keyChannels = llvm::alignTo(op.getQueryHeadDim(), channelBlock);
@@ -429,7 +429,7 @@ struct ChooseSchedulePass
             [&](AttentionGradOp gradient) -> std::optional<ScheduleChoice> {
               if (target == "host")
                 return chooseHostSchedule(gradient);
-              return chooseGradientWarpSpecialized(gradient, device);
+              return chooseGradientSchedule(gradient, device);
             });
       if (auto mask = dyn_cast<DropoutMaskOp>(op))
         return WalkResult(chooseForMask(mask, target));

@@ -11,8 +11,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "DropoutTime.h"
+#include "FittingSchedules.h"
 #include "attn/Analysis/MaskArea.h"
 #include "attn/Analysis/Roofline.h"
+#include "attn/Analysis/ScoreWork.h"
 #include "attn/Dialect/Attn/Transforms/ForwardSchedules.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -21,23 +23,10 @@ using namespace mlir;
 using namespace mlir::attn;
 
 /// Constants of the model, fitted to `benchmarks/results/dropout.jsonl` (suites
-/// grid and parts, on an H200, 2026-11-22); `benchmarks/dropout.py --predict`
-/// compares. See docs/cost-model.md.
+/// grid, parts and beside, on an H200, 2026-11-22); `benchmarks/dropout.py
+/// --predict` compares. What decisions take of attention is in `ScoreWork.cpp`.
+/// See docs/cost-model.md.
 ///
-/// Clocks of a multiprocessor for each score, where attention makes decisions:
-/// what does not depend on the generator, and for each instruction per score.
-static constexpr double clocksPerScoreMade = 0.0142;
-static constexpr double clocksPerIntegerMade = 0.0094;
-static constexpr double clocksPerWideMade = 0.101;
-/// Where attention reads them.
-static constexpr double clocksPerScoreRead = 0.0615;
-/// Times as much in gradients.
-static constexpr double gradientMade = 2.8;
-static constexpr double gradientRead = 3.9;
-/// Of a gradient without dropout, for each score, and each channel of query and
-/// value.
-static constexpr double clocksPerScoreGradient = 0.11;
-static constexpr double clocksPerChannelGradient = 0.00155;
 /// Of a kernel that makes a mask, for each word and instruction.
 static constexpr double clocksPerInteger = 0.0078;
 static constexpr double clocksPerWide = 0.0142;
@@ -53,8 +42,6 @@ static constexpr int64_t productPercent = 82;
 /// From the launch of an attention to full speed, and back, where kernels
 /// follow one another.
 static constexpr double secondsPerAttention = 18.5e-6;
-
-static constexpr double bitsOfWord = 32;
 
 /// Clocks of all multiprocessors.
 static double getClocksPerSecond(const DeviceFigures &device) {
@@ -72,30 +59,55 @@ static double countScores(AttentionOpInterface op,
   return countHeads(op, assumptions) * countAttendedPairs(op, assumptions);
 }
 
-/// Attention without dropout.
-static double estimateAttention(AttentionOpInterface op, StringRef target,
-                                const DeviceFigures &device,
-                                const CostAssumptions &assumptions) {
-  if (auto attention = dyn_cast<AttentionOp>(op.getOperation()))
-    if (attention.getScoreRegion().empty() &&
-        attention.getKeepRegion().empty()) {
-      VisitedTiles tiles(op, assumptions);
-      for (const FittingSchedule &fitting :
-           getBestSchedules(attention, target, device, /*most=*/1)) {
-        SmallVector<KernelTime> kernels =
-            fitting.schedule.estimateKernels(tiles, device);
-        if (!kernels.empty())
-          return getWorkSeconds(kernels) + secondsPerAttention;
-      }
-    }
-  if (isa<AttentionGradOp>(op) && target == "sm_90a")
-    return countScores(op, assumptions) *
-               (clocksPerScoreGradient +
-                clocksPerChannelGradient *
-                    double(op.getQueryHeadDim() + op.getValueHeadDim())) /
-               getClocksPerSecond(device) +
-           secondsPerAttention;
-  return estimate(*getOpCost(op, assumptions), device).seconds;
+namespace {
+/// An attention whose kernels make decisions.
+struct MadeTime {
+  double seconds = 0;
+  /// Scores of the tiles that are visited.
+  double scores = 0;
+};
+} // namespace
+
+/// The kernels of `op` with `schedule`; `std::nullopt` without a model of them.
+static std::optional<MadeTime>
+estimateKernels(AttentionOpInterface op, Attribute schedule,
+                const DeviceFigures &device,
+                const CostAssumptions &assumptions) {
+  auto interface = dyn_cast<ScheduleAttrInterface>(schedule);
+  if (!interface)
+    return std::nullopt;
+  VisitedTiles tiles(op, assumptions);
+  SmallVector<KernelTime> kernels = interface.estimateKernels(tiles, device);
+  if (kernels.empty())
+    return std::nullopt;
+  int64_t queryTile = interface.getQueryTile();
+  int64_t keyTile = interface.getKeyTile();
+  return MadeTime{getWorkSeconds(kernels) + secondsPerAttention,
+                  tiles.getNumHeads() * tiles.count(queryTile, keyTile).total *
+                      double(queryTile * keyTile)};
+}
+
+/// `op`, whose decisions take `clocks` for each score.
+static MadeTime estimateAttention(AttentionOpInterface op, StringRef target,
+                                  const DeviceFigures &device,
+                                  const CostAssumptions &assumptions,
+                                  double clocks) {
+  std::optional<MadeTime> time;
+  if (auto attention = dyn_cast<AttentionOp>(op.getOperation())) {
+    for (const FittingSchedule &fitting :
+         getBestSchedules(attention, target, device, /*most=*/1))
+      time = estimateKernels(op, fitting.schedule, device, assumptions);
+  } else if (auto gradient = dyn_cast<AttentionGradOp>(op.getOperation())) {
+    if (std::optional<ScheduleChoice> choice =
+            chooseGradientSchedule(gradient, device))
+      time = estimateKernels(op, choice->schedule, device, assumptions);
+  }
+  if (time)
+    return *time;
+  double scores = countScores(op, assumptions);
+  return {estimate(*getOpCost(op, assumptions), device).seconds +
+              scores * clocks / getClocksPerSecond(device),
+          scores};
 }
 
 double attn::estimateProduct(MatmulOp op, const DeviceFigures &device,
@@ -131,24 +143,20 @@ DropoutTimes attn::estimateDropout(ArrayRef<AttentionOpInterface> ops,
                  assumptions.getSize(getDimSize(first.getKey(), 2))));
   times.maskBytes = 4 * words;
 
-  double base = 0, scoresMade = 0, scoresRead = 0;
+  double base = 0, reading = 0;
   for (MatmulOp product : products)
     base += estimateProduct(product, device, assumptions);
-  for (AttentionOpInterface op : ops) {
-    base += estimateAttention(op, target, device, assumptions);
-    bool isGradient = isa<AttentionGradOp>(op);
-    double scores = countScores(op, assumptions);
-    scoresMade += scores * (isGradient ? gradientMade : 1);
-    scoresRead += scores * (isGradient ? gradientRead : 1);
-  }
   double clocksPerSecond = getClocksPerSecond(device);
+  times.inKernel = base;
+  for (AttentionOpInterface op : ops) {
+    bool isGradient = isa<AttentionGradOp>(op);
+    double made = getDecisionClocks(Decisions::Made, work, isGradient);
+    double read = getDecisionClocks(Decisions::Read, work, isGradient);
+    MadeTime time = estimateAttention(op, target, device, assumptions, made);
+    times.inKernel += time.seconds;
+    reading += time.seconds + time.scores * (read - made) / clocksPerSecond;
+  }
   auto integer = double(work.integer), wide = double(work.wideMultiply);
-  times.inKernel =
-      base + scoresMade *
-                 (clocksPerScoreMade +
-                  (clocksPerIntegerMade * integer + clocksPerWideMade * wide) /
-                      bitsOfWord) /
-                 clocksPerSecond;
   // Without figures of the units that make random numbers, nothing is known of
   // a kernel that does nothing else.
   if (device.integer == 0)
@@ -158,8 +166,7 @@ DropoutTimes attn::estimateDropout(ArrayRef<AttentionOpInterface> ops,
                      clocksPerSecond;
   double writesMask =
       times.maskBytes / getSustainedRate(device, MemoryLevel::Memory);
-  double readsMask = scoresRead * clocksPerScoreRead / clocksPerSecond;
-  times.sequential = base + readsMask + std::max(makesMask, writesMask) +
+  times.sequential = base + reading + std::max(makesMask, writesMask) +
                      double(device.launchNs) * 1e-9;
   // The nearest product makes all of it.
   if (products.empty() || target != "sm_90a")
@@ -171,7 +178,7 @@ DropoutTimes attn::estimateDropout(ArrayRef<AttentionOpInterface> ops,
   double makesBeside =
       words * (clocksPerIntegerBeside * integer + clocksPerWideBeside * wide) /
       clocksPerSecond;
-  times.fused = base - product + readsMask +
+  times.fused = base - product + reading +
                 std::max({product + lost, makesBeside, writesMask});
   return times;
 }

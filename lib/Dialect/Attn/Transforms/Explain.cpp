@@ -39,10 +39,14 @@ using namespace mlir::attn;
 static SmallVector<KernelTime>
 estimateKernels(AttentionOpInterface op, const DeviceFigures &device,
                 const CostAssumptions &assumptions) {
-  ScheduleAttrInterface schedule = op.getChosenSchedule();
-  if (!schedule || !op.getScoreRegion().empty())
-    return {};
   VisitedTiles tiles(op, assumptions);
+  Attribute chosen = op.getScheduleAttr();
+  if (auto choice = dyn_cast_if_present<ByQueryLengthAttr>(chosen))
+    chosen = tiles.getNumQueries() < choice.getBound() ? choice.getBelow()
+                                                       : choice.getFrom();
+  auto schedule = dyn_cast_if_present<ScheduleAttrInterface>(chosen);
+  if (!schedule)
+    return {};
   return schedule.estimateKernels(tiles, device);
 }
 

@@ -368,9 +368,6 @@ private:
   std::optional<FittingSchedule> getForBlocks();
   int64_t getMaxKeyTile();
   bool canHaveThreeConsumers();
-  /// Work items with tiles of `queryTile` queries; none if that is not known.
-  std::optional<int64_t> getNumItems(int64_t queryTile);
-
   AttentionOp op;
   const DeviceFigures &device;
   OpChain chain;
@@ -524,16 +521,21 @@ int64_t WarpSpecializedSchedules::getMaxKeyTile() {
   return readsKeep && readsElements(op) ? maxKeyTileReads : maxKeyTileMma;
 }
 
-/// Three have too few registers for a score change that reads or computes much,
-/// and for a walk over a list of tiles, and lose to two under a mask where
-/// decisions of dropout are read.
+/// Three have too few registers for a walk over a list of tiles, for a score
+/// change that reads beside decisions of dropout, a keep region or an output of
+/// many channels (6 % slower with 128, docs/Schedules.md), and, under a mask,
+/// for decisions that are read.
 bool WarpSpecializedSchedules::canHaveThreeConsumers() {
-  return !readsElements(op) && !readsKeep &&
-         !(isMasked && (hasFunction(op) || op.getDropoutMask()));
+  constexpr int64_t maxValueHeadDimReads = 64;
+  bool isCrowded = op.hasDropout() || !op.getKeepRegion().empty() ||
+                   op.getValueHeadDim() > maxValueHeadDimReads;
+  return !readsKeep && !(readsElements(op) && isCrowded) &&
+         !(isMasked && op.getDropoutMask());
 }
 
-std::optional<int64_t>
-WarpSpecializedSchedules::getNumItems(int64_t queryTile) {
+/// Work items with tiles of `queryTile` queries; none if that is not known.
+static std::optional<int64_t> countItems(AttentionOp op, OpChain &chain,
+                                         int64_t queryTile) {
   if (op.hasSequences())
     return std::nullopt;
   // Pieces of the axes that are dealt out: tiles of those along which inputs
@@ -553,6 +555,11 @@ WarpSpecializedSchedules::getNumItems(int64_t queryTile) {
 /// `schedule` with keys that are shared until there are `items` work items.
 static ScheduleAttrInterface shareKeys(ScheduleAttrInterface schedule,
                                        int64_t items) {
+  if (auto unshared = dyn_cast<attn_tile::MultistageAttr>(Attribute(schedule)))
+    return cast<ScheduleAttrInterface>(Attribute(attn_tile::MultistageAttr::get(
+        unshared.getContext(), unshared.getQueryTile(), unshared.getKeyTile(),
+        unshared.getStages(), unshared.getWarps(), items,
+        unshared.getPackHeads())));
   if (auto choice = dyn_cast<attn_tile::ByAlignmentAttr>(Attribute(schedule))) {
     Attribute shared = attn_tile::ByAlignmentAttr::get(
         choice.getContext(), shareKeys(choice.getAligned(), items),
@@ -622,7 +629,7 @@ SmallVector<FittingSchedule> WarpSpecializedSchedules::getAll() {
   constexpr int64_t minKeyTile = 64;
   // One consumer has smaller tiles of queries, for grids that are small.
   constexpr int64_t maxKeyTileOneConsumer = 128;
-  std::optional<int64_t> smallItems = getNumItems(warpgroupRows);
+  std::optional<int64_t> smallItems = countItems(op, chain, warpgroupRows);
   bool isSmall = smallItems && *smallItems <= device.multiprocessors;
   SmallVector<FittingSchedule> all;
   for (int64_t consumers = isSmall ? 1 : 2;
@@ -641,7 +648,7 @@ SmallVector<FittingSchedule> WarpSpecializedSchedules::getAll() {
   if (!whyNotShareKeys(op))
     for (FittingSchedule fitting : SmallVector<FittingSchedule>(all)) {
       std::optional<int64_t> items =
-          getNumItems(fitting.schedule.getQueryTile());
+          countItems(op, chain, fitting.schedule.getQueryTile());
       if (!items || 2 * *items > device.multiprocessors)
         continue;
       fitting.schedule = shareKeys(fitting.schedule, device.multiprocessors);
@@ -719,53 +726,133 @@ static size_t countRanges(AttentionOp op, int64_t queryTile, int64_t keyTile) {
   return ranges.masked.size() + ranges.full.size();
 }
 
-/// Four or eight warps that prefetch and compute: the largest tiles that fit.
-static std::optional<FittingSchedule>
-getMultistage(AttentionOp op, const DeviceFigures &device) {
-  constexpr int64_t maxKeyTile = 128;
-  // Each of four warps has twice the rows of one of eight, so that what it
-  // reads of keys and values serves two products. Two such groups share a
-  // multiprocessor: one computes while the other waits.
-  constexpr int64_t minKeyTileFourWarps = 48;
+namespace {
+/// Four or eight warps that prefetch and compute.
+class MultistageSchedules {
+public:
+  MultistageSchedules(AttentionOp op, const DeviceFigures &device);
+
+  SmallVector<FittingSchedule> getAll();
+  /// The one with the largest tiles.
+  std::optional<FittingSchedule> getLargest();
+
+private:
+  KeyTileBounds getBounds(int64_t queryTile, int64_t warps);
+  FittingSchedule getFitting(const KeyTileBounds &bounds, int64_t keyTile,
+                             StringRef limit);
+
+  AttentionOp op;
+  const DeviceFigures &device;
+  OpChain chain;
+  /// Whether a step finds its tile among few ranges, whose ends fit registers
+  /// beside the largest tiles.
+  bool hasFewRanges;
+};
+} // namespace
+
+MultistageSchedules::MultistageSchedules(AttentionOp op,
+                                         const DeviceFigures &device)
+    : op(op), device(device), chain(op.getOperation()) {
+  // Up to three, as of a window or a prefix.
+  constexpr size_t maxRangesBesideTiles = 3;
+  constexpr int64_t queryTile = 128, keyTile = 128;
+  hasFewRanges = countRanges(op, queryTile, keyTile) <= maxRangesBesideTiles;
+}
+
+KeyTileBounds MultistageSchedules::getBounds(int64_t queryTile, int64_t warps) {
+  constexpr int64_t maxKeyTile = 128, threadsOfWarp = 32, rowsOfWarp = 32;
+  KeyTileBounds bounds = withShapes(KeyTileBounds(), op);
+  bounds.queryTile = queryTile;
+  bounds.threads = threadsOfWarp * warps;
+  bounds.maxKeyTile = maxKeyTile;
+  bounds.sharedBytes = device.sharedBytes - barrierBytes;
+  // Where there is nothing but a named mask, tiles may be somewhat larger.
+  bool isPlain = hasFewRanges && op.getScoreRegion().empty() &&
+                 op.getKeepRegion().empty() && !op.hasDropout() &&
+                 op.getQueryRegion().empty();
+  // A mask that reads tensors needs registers for their addresses.
+  int64_t readRegisters = readsByPosition(op.getKeepRegion()) ? 16 : 0;
+  if (queryTile / warps >= rowsOfWarp)
+    bounds.registers = tileRegistersFourWarps + (isPlain ? 8 : 0) -
+                       readRegisters - 2 * getQueryRegisters(op);
+  else
+    bounds.registers = tileRegistersEightWarps + (isPlain ? 4 : 0) -
+                       (hasFewRanges ? 0 : 32) - getQueryRegisters(op);
+  return bounds;
+}
+
+FittingSchedule MultistageSchedules::getFitting(const KeyTileBounds &bounds,
+                                                int64_t keyTile,
+                                                StringRef limit) {
+  constexpr int64_t threadsOfWarp = 32;
+  Attribute schedule = attn_tile::MultistageAttr::get(
+      op.getContext(), bounds.queryTile, keyTile, bounds.stages,
+      bounds.threads / threadsOfWarp, /*split_items=*/0, /*pack_heads=*/false);
+  return FittingSchedule{cast<ScheduleAttrInterface>(schedule), keyTile,
+                         /*preloadsQueries=*/false, limit.str()};
+}
+
+SmallVector<FittingSchedule> MultistageSchedules::getAll() {
+  // The smallest key tiles whose kernels have been measured.
+  constexpr int64_t minKeyTile = 32;
+  // Each of four warps with 128 rows has twice the rows of one of eight, so
+  // that what it reads of keys and values serves two products.
+  constexpr std::pair<int64_t, int64_t> rowsAndWarps[] = {
+      {128, 4}, {128, 8}, {64, 4}};
+  SmallVector<FittingSchedule> all;
+  for (auto [queryTile, warps] : rowsAndWarps) {
+    KeyTileBounds bounds = getBounds(queryTile, warps);
+    auto [largest, limit] = getLargestKeyTile(bounds);
+    for (int64_t keyTile = minKeyTile; keyTile <= largest;
+         keyTile += keyTileUnit)
+      all.push_back(getFitting(bounds, keyTile, limit));
+  }
+  if (whyNotShareKeys(op))
+    return all;
+  // As many items as two groups on each multiprocessor have.
+  int64_t items = 2 * device.multiprocessors;
+  for (FittingSchedule fitting : SmallVector<FittingSchedule>(all)) {
+    std::optional<int64_t> whole =
+        countItems(op, chain, fitting.schedule.getQueryTile());
+    if (!whole || 2 * *whole > device.multiprocessors)
+      continue;
+    fitting.schedule = shareKeys(fitting.schedule, items);
+    all.push_back(std::move(fitting));
+  }
+  // One query for each head: the heads of a group are rows of one tile.
+  if (op.getGroupSize() == 1 || whyNotPackHeads(op))
+    return all;
+  for (FittingSchedule fitting : SmallVector<FittingSchedule>(all)) {
+    auto plain = cast<attn_tile::MultistageAttr>(Attribute(fitting.schedule));
+    if (plain.getSplitItems() > 0)
+      continue;
+    Attribute packed = attn_tile::MultistageAttr::get(
+        op.getContext(), plain.getQueryTile(), plain.getKeyTile(),
+        plain.getStages(), plain.getWarps(), items, /*pack_heads=*/true);
+    fitting.schedule = cast<ScheduleAttrInterface>(packed);
+    all.push_back(std::move(fitting));
+  }
+  return all;
+}
+
+std::optional<FittingSchedule> MultistageSchedules::getLargest() {
   // What a multiprocessor has beside what one block can have, and takes of each
   // block beside what it asks for.
   constexpr int64_t reservedBytes = 1024;
-  KeyTileBounds bounds;
-  bounds.queryTile = 128;
-  bounds.maxKeyTile = maxKeyTile;
-  auto get = [&](int64_t warps, int64_t registers, int64_t sharedBytes) {
-    bounds.threads = 32 * warps;
-    bounds.registers = registers;
-    bounds.sharedBytes = sharedBytes - barrierBytes;
-    return getLargestKeyTile(withShapes(bounds, op));
-  };
-  int64_t warps = 4;
-  // A mask that reads tensors needs registers for their addresses.
-  int64_t readRegisters = readsByPosition(op.getKeepRegion()) ? 16 : 0;
-  auto [keyTile, limit] = get(
-      warps, tileRegistersFourWarps - readRegisters - 2 * getQueryRegisters(op),
-      (device.sharedBytes + reservedBytes) / 2 - reservedBytes);
+  constexpr int64_t queryTile = 128, minKeyTileFourWarps = 48;
+  // Two groups of four warps share a multiprocessor: one computes while the
+  // other waits.
+  KeyTileBounds bounds = getBounds(queryTile, /*warps=*/4);
+  bounds.sharedBytes =
+      (device.sharedBytes + reservedBytes) / 2 - reservedBytes - barrierBytes;
+  auto [keyTile, limit] = getLargestKeyTile(bounds);
   if (keyTile < minKeyTileFourWarps) {
-    warps = 8;
-    // A step finds its tile by a selection among the ranges of its walk, whose
-    // ends are in registers. Up to three, as of a window or a prefix, fit
-    // beside the largest tiles.
-    constexpr size_t maxRangesBesideTiles = 3;
-    int64_t rangeRegisters =
-        countRanges(op, bounds.queryTile, maxKeyTile) > maxRangesBesideTiles
-            ? 32
-            : 0;
-    std::tie(keyTile, limit) = get(
-        warps, tileRegistersEightWarps - rangeRegisters - getQueryRegisters(op),
-        device.sharedBytes);
+    bounds = getBounds(queryTile, /*warps=*/8);
+    std::tie(keyTile, limit) = getLargestKeyTile(bounds);
   }
   if (keyTile == 0)
     return std::nullopt;
-  Attribute schedule = attn_tile::MultistageAttr::get(
-      op.getContext(), bounds.queryTile, keyTile, bounds.stages, warps,
-      /*split_items=*/0, /*pack_heads=*/false);
-  return FittingSchedule{cast<ScheduleAttrInterface>(schedule), keyTile,
-                         /*preloadsQueries=*/false, limit.str()};
+  return getFitting(bounds, keyTile, limit);
 }
 
 /// Tiles of a few registers' width whose operands stay in the first cache.
@@ -790,9 +877,7 @@ attn::getFittingSchedules(AttentionOp op, StringRef target,
         all.push_back(getSequential(op.getContext(), queryTile, keyTile));
     return all;
   }
-  if (std::optional<FittingSchedule> fitting = getMultistage(op, device))
-    return {*fitting};
-  return {};
+  return MultistageSchedules(op, device).getAll();
 }
 
 FittingSchedule attn::getHostSchedule(MLIRContext *context) {
@@ -803,6 +888,11 @@ SmallVector<FittingSchedule>
 attn::getLargestSchedules(AttentionOp op, StringRef target,
                           const DeviceFigures &device,
                           ArrayRef<FittingSchedule> fitting, int64_t &bound) {
+  if (target == "sm_80") {
+    if (auto largest = MultistageSchedules(op, device).getLargest())
+      return {*largest};
+    return {};
+  }
   if (target != "sm_90a")
     return SmallVector<FittingSchedule>(fitting);
   WarpSpecializedSchedules schedules(op, device);

@@ -23,6 +23,11 @@ inline constexpr int64_t warpgroupRows = 64;
 /// The schedule on the host if nothing was measured.
 FittingSchedule getHostSchedule(MLIRContext *context);
 
+/// Schedules of the kernels of a gradient on GPUs with warpgroup products;
+/// `std::nullopt` if none fit.
+std::optional<ScheduleChoice>
+chooseGradientSchedule(AttentionGradOp op, const DeviceFigures &device);
+
 /// Those with the largest tiles, of `fitting` or others. If there is a second
 /// one, it is for at least `bound` queries.
 SmallVector<FittingSchedule>

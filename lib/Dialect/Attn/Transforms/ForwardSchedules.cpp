@@ -230,11 +230,10 @@ ScheduleChoice attn::chooseHostSchedule(Operation *op) {
   return {fitting.schedule, describe(fitting)};
 }
 
-/// Whether a model says how long the kernel of `op` takes: what regions and
-/// dropout add is not in the models.
+/// Whether a model says how long the kernel of `op` takes: what masks leave
+/// that depend on data is not known.
 static bool isModelled(AttentionOp op) {
-  return op.getScoreRegion().empty() && op.getKeepRegion().empty() &&
-         !op.hasDropout();
+  return !readsByPosition(op.getKeepRegion());
 }
 
 SmallVector<FittingSchedule> attn::getBestSchedules(AttentionOp op,

@@ -148,6 +148,13 @@ struct MultistageSchedule
     auto schedule = cast<MultistageAttr>(attribute);
     return schedule.getQueryTile() / schedule.getWarps();
   }
+  SmallVector<attn::KernelTime>
+  estimateKernels(Attribute schedule, const attn::VisitedTiles &tiles,
+                  const attn::DeviceFigures &device) const {
+    if (device.products16 == 0 || device.special == 0)
+      return {};
+    return {estimateMultistage(cast<MultistageAttr>(schedule), tiles, device)};
+  }
   LogicalResult verifyUse(Attribute schedule, Operation *attention,
                           StringRef target) const {
     if (!isa<attn::AttentionOp>(attention))
@@ -191,8 +198,7 @@ struct WarpSpecializedSchedule
                   const attn::DeviceFigures &device) const {
     if (device.products16 == 0 || device.special == 0)
       return {};
-    return {estimateWarpSpecialized(cast<WarpSpecializedAttr>(schedule), tiles,
-                                    device)};
+    return estimateForward(cast<WarpSpecializedAttr>(schedule), tiles, device);
   }
   LogicalResult verifyUse(Attribute schedule, Operation *attention,
                           StringRef target) const {
@@ -261,6 +267,12 @@ struct ByAlignmentSchedule
   }
   attn::ScheduleAttrInterface getPreparation(Attribute schedule) const {
     return cast<ByAlignmentAttr>(schedule).getAligned().getPreparation();
+  }
+  SmallVector<attn::KernelTime>
+  estimateKernels(Attribute schedule, const attn::VisitedTiles &tiles,
+                  const attn::DeviceFigures &device) const {
+    return cast<ByAlignmentAttr>(schedule).getAligned().estimateKernels(tiles,
+                                                                        device);
   }
   LogicalResult verifyUse(Attribute attribute, Operation *attention,
                           StringRef target) const {

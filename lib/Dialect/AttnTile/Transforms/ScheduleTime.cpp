@@ -12,6 +12,8 @@
 
 #include "ScheduleTime.h"
 #include "attn/Analysis/Roofline.h"
+#include "attn/Analysis/ScoreWork.h"
+#include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -22,27 +24,51 @@ using namespace mlir;
 using namespace mlir::attn_tile;
 
 /// Constants of the model, in clocks, fitted to `benchmarks/results/
-/// schedules.jsonl` (405 kernels on an H200, those of windows since measured
-/// anew): see docs/cost-model.md.
-static constexpr double clocksPerProductClock = 0.95;
-static constexpr double clocksPerExponentialClock = 0.94;
+/// schedules.jsonl` and `schedules-changes.jsonl` (621 kernels on an H200,
+/// `benchmarks/calibrate.py`): see docs/cost-model.md.
+static constexpr double clocksPerProductClock = 0.934;
+static constexpr double clocksPerExponentialClock = 0.903;
 /// Of the softmax of one warpgroup, for each score of a thread, and what a mask
 /// adds.
-static constexpr double clocksPerScore = 18;
-static constexpr double clocksPerMaskedScore = 14.7;
+static constexpr double clocksPerScore = 14.7;
+static constexpr double clocksPerMaskedScore = 12.5;
 /// What an exponential takes of its thread that is a polynomial: eight more
 /// instructions, each like those of the softmax.
 static constexpr double clocksPerPolynomial = 22;
+/// What changes scores, for each score of a thread: instructions on the way
+/// from a score to its weight, what those of the special function unit take
+/// more, and elements from memory and from a stage. Instructions that do not
+/// depend on the score run ahead, and are issued only.
+static constexpr double clocksPerInstruction = 1.8;
+static constexpr double clocksPerSpecial = 6.6;
+static constexpr double clocksPerLoad = 11.4;
+static constexpr double clocksPerStagedLoad = 2.95;
+/// Instructions for each score that the softmax issues, and a load as many as.
+static constexpr double instructionsPerScore = 6.4;
+static constexpr double instructionsPerLoad = 4.1;
+/// Bytes of staged addends of scores that a multiprocessor takes in a clock.
+static constexpr double addendBytesPerClock = 52;
+/// Of a multiprocessor for each element whose place was read: lanes of a warp
+/// read a line each.
+static constexpr double clocksPerGather = 0.56;
 /// Of handing the products over to another warpgroup.
-static constexpr double clocksPerTurn = 311;
-/// Of an item of work whose queries are not loaded early.
-static constexpr double clocksOfLateQueries = 959;
-/// From the launch to full speed, and back.
+static constexpr double clocksPerTurn = 274;
+/// Of an item of work, and of one whose queries are not loaded early.
+static constexpr double clocksPerItem = 2270;
+static constexpr double clocksOfLateQueries = 1130;
+/// From the launch to full speed, and back: at most, and the work of a kernel
+/// that takes half of that.
 static constexpr double clocksPerKernel = 61000;
+static constexpr double clocksOfHalfSpeed = 147000;
+/// What products that run for long take more, at most, as power limits the
+/// clock of the device; and the milliseconds of work that take half of that
+/// more.
+static constexpr double heatOfProducts = 0.18;
+static constexpr double millisecondsOfHeat = 3;
 
-/// The same of one consumer, or where memory is the bound (like the next two,
-/// measured on kernels of one query for each head on an H200, 2026-11-22: see
-/// docs/Schedules.md).
+/// Of any kernel, and all of one consumer or where memory is the bound (like
+/// the next two, measured on kernels of one query for each head on an H200,
+/// 2026-11-22: see docs/Schedules.md).
 static constexpr double clocksPerStream = 7000;
 /// Of the nominal rate of memory, what a kernel that only reads reaches.
 static constexpr double readRate = 0.89;
@@ -65,19 +91,62 @@ static constexpr double clocksPerMerge = 4000;
 static constexpr double clocksPerMergeBlock = 157;
 static constexpr int64_t mergeBlock = 32;
 
-/// Of gradients, fitted to `benchmarks/results/backward.jsonl` and the rows of
-/// `masks.jsonl` with masks that have names (38 functions on an H200):
-/// `benchmarks/calibrate.py --gradients`. Where one kernel makes the gradients
-/// of keys, weights and their gradients are on the way from one product to the
-/// next; in the others they are hidden.
-static constexpr double clocksPerGradientProductClock = 1.32;
-static constexpr double clocksPerGradientScore = 25;
-static constexpr double clocksPerMaskedGradient = 81;
-static constexpr double clocksPerGradientItem = 910;
-static constexpr double clocksPerGradientKernel = 7000;
+/// Of kernels with one role, fitted to
+/// `benchmarks/results/schedules-sm_80.jsonl` and `decode-sm_80.jsonl` (216
+/// kernels for sm_80 on an H200, whose synchronous products reach 2140 FLOP per
+/// clock and multiprocessor). Instructions for each score, of a group that has
+/// the multiprocessor to itself and of one that shares it, and those of a mask;
+/// of a step, beside products and shared memory; and from the launch to full
+/// speed, and back.
+static constexpr double instructionsAlone = 7.5;
+static constexpr double instructionsBesideOthers = 4;
+static constexpr double instructionsPerMask = 4.75;
+static constexpr double clocksPerStagedByte = 0.8;
+static constexpr double clocksPerSyncStep = 463;
+static constexpr double clocksPerSyncItem = 1190;
+static constexpr double clocksPerSyncKernel = 150000;
+static constexpr double clocksOfHalfSyncSpeed = 680000;
+/// Of the steps of the longest item, what a multiprocessor waits for at the end
+/// for each of its groups.
+static constexpr double stepsOfLastItems = 0.43;
+/// Shared memory that a group takes beside its tiles, and registers of threads
+/// beside their tiles.
+static constexpr int64_t reservedGroupBytes = 1024;
+static constexpr double registersBesideTiles = 57;
+static constexpr int64_t mostRegisters = 255;
+static constexpr double multiprocessorRegisters = 65536;
+static constexpr int64_t warpThreads = 32;
+
+/// Of gradients, fitted to the 100 functions of the groups `gradients` of
+/// `benchmarks/calibrate.py` (an H200). Where one kernel makes the gradients of
+/// keys, weights and their gradients are on the way from one product to the
+/// next; in the others they are hidden. What a mask adds is more where it reads
+/// tensors.
+static constexpr double clocksPerGradientProductClock = 1.136;
+static constexpr double clocksPerGradientScore = 25.8;
+static constexpr double clocksPerMaskedGradient = 38;
+static constexpr double clocksPerMaskedGradientRead = 388;
+static constexpr double clocksPerGradientItem = 2700;
+static constexpr double heatOfGradients = 0.246;
+static constexpr double millisecondsOfGradientHeat = 10;
+/// Of a step and of an item that look up their sequence.
+static constexpr double clocksPerSequenceStep = 288;
+static constexpr double clocksPerSequenceItem = 790;
+/// Queries of a sequence that are padding.
+static constexpr double paddedQueries = 128;
+
+/// Of the kernels that find out what a mask leaves that reads tensors, of
+/// attention and of a gradient; of the kernel that lists tiles of sequences;
+/// and of the predicate of a mask, for each instruction and read.
+static constexpr double clocksPerLists = 55000;
+static constexpr double clocksPerSequencePlan = 13000;
+static constexpr double clocksPerGradientLists = 100000;
+static constexpr double clocksPerKeepInstruction = 2.5;
 
 /// Rows of scores of one warpgroup, and its threads.
 static constexpr double warpgroupRows = 64, warpgroupThreads = 128;
+/// Instructions of single threads that a multiprocessor issues in a clock.
+static constexpr double issuedPerClock = 128;
 /// Matrix instructions contract over this many channels.
 static constexpr int64_t channelStep = 16;
 
@@ -91,10 +160,48 @@ static double overlap(std::initializer_list<double> clocks) {
   return std::pow(sum, 1 / power);
 }
 
-attn::KernelTime
-attn_tile::estimateWarpSpecialized(WarpSpecializedAttr schedule,
-                                   const attn::VisitedTiles &tiles,
-                                   const attn::DeviceFigures &device) {
+/// What a change of scores takes of a thread for each of its scores.
+static double getChangeClocks(const attn::ScoreWork &work, bool isStaged) {
+  return clocksPerInstruction * work.instructions +
+         clocksPerSpecial * work.special +
+         (isStaged ? clocksPerStagedLoad : clocksPerLoad) * work.loads;
+}
+
+/// Shares of the keys, as `convert-attn-to-attn-tile` makes them.
+static double countShares(int64_t splitItems, double wholeItems,
+                          const attn::TileCounts &counts) {
+  return std::clamp(std::floor(double(splitItems) / std::max(wholeItems, 1.0)),
+                    1.0, std::max(double(counts.most), 1.0));
+}
+
+static double getMergeClocks(const attn::VisitedTiles &tiles,
+                             const attn::DeviceFigures &device) {
+  attn::AttentionOpInterface op = tiles.getOp();
+  double blocks = tiles.getNumHeads() * double(tiles.getNumQueries()) *
+                  double(llvm::divideCeil(op.getValueHeadDim(), mergeBlock));
+  return clocksPerMerge +
+         clocksPerMergeBlock * blocks / double(device.multiprocessors);
+}
+
+/// Sets how long `time` takes to full speed, and how power slows it down.
+static void setLaunch(attn::KernelTime &time, double heat = heatOfProducts,
+                      double heatMilliseconds = millisecondsOfHeat) {
+  double computed = time.numSteps * time.step + time.numMasked * time.mask +
+                    time.numItems * time.item;
+  time.launch = clocksPerStream;
+  if (time.memory > computed)
+    return;
+  double milliseconds = computed / time.clocksPerSecond * 1e3;
+  time.clocksPerSecond /=
+      1 + heat * milliseconds / (milliseconds + heatMilliseconds);
+  if (time.consumers > 1)
+    time.launch += clocksPerKernel * computed / (computed + clocksOfHalfSpeed);
+}
+
+static attn::KernelTime
+estimateWarpSpecialized(WarpSpecializedAttr schedule,
+                        const attn::VisitedTiles &tiles,
+                        const attn::DeviceFigures &device) {
   attn::AttentionOpInterface op = tiles.getOp();
   auto queryTile = double(schedule.getQueryTile());
   auto keyTile = double(schedule.getKeyTile());
@@ -110,21 +217,36 @@ attn_tile::estimateWarpSpecialized(WarpSpecializedAttr schedule,
   double threadScores = keyTile * warpgroupRows / warpgroupThreads;
   double consumers = double(schedule.getConsumers());
   double polynomials = double(schedule.getPolynomialExp2()) / 16;
-  double chain =
-      product / consumers +
-      (clocksPerScore + clocksPerPolynomial * polynomials) * threadScores;
-  double exponentials = clocksPerExponentialClock * (1 - polynomials) * scores /
+  attn::ScoreWork work = attn::countScoreWork(op.getScoreRegion());
+  bool isStaged = schedule.getScoreStages() > 0;
+  double chain = product / consumers +
+                 (clocksPerScore + clocksPerPolynomial * polynomials +
+                  getChangeClocks(work, isStaged)) *
+                     threadScores;
+  double exponentials = clocksPerExponentialClock *
+                        (1 - polynomials + work.special) * scores /
                         double(device.special);
-  double step =
-      overlap({product, chain, exponentials}) + clocksPerTurn * (consumers - 1);
+  double instructions = instructionsPerScore + work.instructions + work.ahead +
+                        instructionsPerLoad * (isStaged ? 0 : work.loads);
+  double issued = instructions * scores / issuedPerClock;
+  double step = overlap({product, chain, exponentials, issued}) +
+                clocksPerTurn * (consumers - 1);
+  step += clocksPerGather * work.gathers * scores;
+  if (isStaged)
+    step += work.bytes * scores / addendBytesPerClock;
+  step += attn::getDecisionClocks(op, /*isGradient=*/false) * scores;
   // Each group of a cluster copies its part of the keys and values to all.
   auto cluster = double(schedule.getCluster());
   double bytes =
       double(getElementTypeOrSelf(op.getQuery()).getIntOrFloatBitWidth()) / 8 *
       double(op.getQueryHeadDim() + op.getValueHeadDim());
   step = std::max(step, keyTile * bytes / cluster / copiedBytesPerClock);
-  double mask = clocksPerMaskedScore * threadScores;
-  double item = schedule.getQueryStages() == 1 ? clocksOfLateQueries : 0;
+  attn::ScoreWork keep = attn::countScoreWork(op.getKeepRegion());
+  double mask = (clocksPerMaskedScore +
+                 clocksPerKeepInstruction * (keep.ahead + keep.loads)) *
+                threadScores;
+  double item = clocksPerItem +
+                (schedule.getQueryStages() == 1 ? clocksOfLateQueries : 0);
 
   // The multiprocessor with most work. Pairs are dealt out to equal amounts;
   // otherwise some have one item more than others, of the longest.
@@ -137,10 +259,7 @@ attn_tile::estimateWarpSpecialized(WarpSpecializedAttr schedule,
   attn::TileCounts counts = tiles.count(clusterTile, schedule.getKeyTile());
   double multiprocessors = double(device.multiprocessors);
   double wholeItems = heads * cluster * double(tiles.getNumRows(clusterTile));
-  // Shares of the keys, as `convert-attn-to-attn-tile` makes them.
-  double shares = std::clamp(
-      std::floor(double(schedule.getSplitItems()) / std::max(wholeItems, 1.0)),
-      1.0, std::max(double(counts.most), 1.0));
+  double shares = countShares(schedule.getSplitItems(), wholeItems, counts);
   double items = wholeItems * shares / multiprocessors;
   double most = std::ceil(double(counts.most) / shares);
   double steps = heads * cluster * counts.total / multiprocessors;
@@ -169,30 +288,141 @@ attn_tile::estimateWarpSpecialized(WarpSpecializedAttr schedule,
     memory = std::max(memory, std::ceil(items) * most * keyTile * bytes /
                                   bytesPerMultiprocessorClock);
   }
-  double merge = 0;
-  if (shares > 1) {
-    double blocks = tiles.getNumHeads() * double(tiles.getNumQueries()) *
-                    double(llvm::divideCeil(op.getValueHeadDim(), mergeBlock));
-    merge = clocksPerMerge + clocksPerMergeBlock * blocks / multiprocessors;
-  }
+  double merge = shares > 1 ? getMergeClocks(tiles, device) : 0;
   double clusterClocks = schedule.getCluster() > 1 ? clocksPerCluster : 0;
-  bool isStream = schedule.getConsumers() == 1 ||
-                  memory > steps * step + masked * mask + items * item;
-  return {"attention",
-          schedule.getConsumers(),
-          product,
-          chain,
-          exponentials,
-          step,
-          mask,
-          item,
-          (isStream ? clocksPerStream : clocksPerKernel) + clusterClocks,
-          steps,
-          masked,
-          items,
-          memory,
-          merge,
-          clocksPerSecond};
+  attn::KernelTime time;
+  time.name = "attention";
+  time.consumers = schedule.getConsumers();
+  time.products = product;
+  time.chain = chain;
+  time.exponentials = exponentials;
+  time.step = step;
+  time.mask = mask;
+  time.item = item;
+  time.numSteps = steps;
+  time.numMasked = masked;
+  time.numItems = items;
+  time.memory = memory;
+  time.merge = merge;
+  time.clocksPerSecond = clocksPerSecond;
+  setLaunch(time);
+  time.launch += clusterClocks;
+  return time;
+}
+
+/// Groups of threads that a multiprocessor has room for.
+static int64_t countGroups(MultistageAttr schedule,
+                           attn::AttentionOpInterface op,
+                           const attn::DeviceFigures &device) {
+  int64_t elementBytes = llvm::divideCeil(
+      getElementTypeOrSelf(op.getQuery()).getIntOrFloatBitWidth(), 8);
+  auto rowBytes = [&](int64_t channels) {
+    return int64_t(llvm::alignTo(elementBytes * channels, columnBlockBytes));
+  };
+  int64_t bytes =
+      schedule.getQueryTile() * rowBytes(op.getQueryHeadDim()) +
+      schedule.getStages() * schedule.getKeyTile() *
+          (rowBytes(op.getQueryHeadDim()) + rowBytes(op.getValueHeadDim())) +
+      reservedGroupBytes;
+  int64_t threads = warpThreads * schedule.getWarps();
+  double registers =
+      1.5 * double(schedule.getQueryTile() * schedule.getKeyTile()) /
+          double(threads) +
+      double(schedule.getQueryTile() * op.getValueHeadDim()) / double(threads) +
+      registersBesideTiles;
+  auto byRegisters =
+      int64_t(multiprocessorRegisters /
+              (double(threads) * std::min(registers, double(mostRegisters))));
+  return std::max<int64_t>(
+      1,
+      std::min((device.sharedBytes + reservedGroupBytes) / bytes, byRegisters));
+}
+
+attn::KernelTime
+attn_tile::estimateMultistage(MultistageAttr schedule,
+                              const attn::VisitedTiles &tiles,
+                              const attn::DeviceFigures &device) {
+  attn::AttentionOpInterface op = tiles.getOp();
+  auto queryTile = double(schedule.getQueryTile());
+  auto keyTile = double(schedule.getKeyTile());
+  auto warps = double(schedule.getWarps());
+  double channels = double(llvm::alignTo(op.getQueryHeadDim(), channelStep));
+  double valueChannels =
+      double(llvm::alignTo(op.getValueHeadDim(), channelStep));
+  double elementBytes =
+      double(getElementTypeOrSelf(op.getQuery()).getIntOrFloatBitWidth()) / 8;
+
+  // Each group of rows reads the keys and values that all of them have staged,
+  // and its queries.
+  double scores = queryTile * keyTile;
+  double product =
+      2 * scores * (channels + valueChannels) / double(device.products16);
+  double staged =
+      elementBytes * (keyTile * (channels + valueChannels) * (1 + warps) +
+                      queryTile * channels);
+  double shared =
+      clocksPerStagedByte * staged / double(device.sharedBytesPerClock);
+  double heads = tiles.getNumHeads();
+  auto keyHeads = double(op.getNumKeyHeads()) / double(op.getNumQueryHeads());
+  if (schedule.getPackHeads())
+    heads *= keyHeads;
+  attn::TileCounts counts =
+      tiles.count(schedule.getQueryTile(), schedule.getKeyTile());
+  auto multiprocessors = double(device.multiprocessors);
+  double rows = double(tiles.getNumRows(schedule.getQueryTile()));
+  double wholeItems = heads * rows;
+  double shares = countShares(schedule.getSplitItems(), wholeItems, counts);
+  double items = wholeItems * shares / multiprocessors;
+
+  // Groups that share a multiprocessor hide what the others wait for.
+  double groups =
+      std::min(double(countGroups(schedule, op, device)), std::ceil(items));
+  attn::ScoreWork work = attn::countScoreWork(op.getScoreRegion());
+  double issued = scores / issuedPerClock;
+  double softmax = (groups > 1 ? instructionsBesideOthers : instructionsAlone) +
+                   work.instructions + work.ahead + work.special +
+                   instructionsPerLoad * work.loads;
+  attn::KernelTime time;
+  time.name = "attention";
+  time.consumers = 1;
+  time.products = product;
+  time.exponentials = scores / double(device.special);
+  time.chain = product + shared + softmax * issued + clocksPerSyncStep;
+  time.step = overlap({product, shared}) + softmax * issued +
+              clocksPerSyncStep / groups +
+              attn::getDecisionClocks(op, /*isGradient=*/false) * scores;
+  time.mask = instructionsPerMask * issued;
+  time.item = clocksPerSyncItem;
+  time.clocksPerSecond = double(device.clockMHz) * 1e6;
+
+  double most = std::ceil(double(counts.most) / shares);
+  time.numItems = items;
+  time.numSteps = heads * counts.total / multiprocessors;
+  time.numMasked = heads * counts.masked / multiprocessors;
+  // Items are handed out by the device. Where they are alike, some
+  // multiprocessors have one more than others; where they are not, long ones
+  // may be the last.
+  if (counts.total < double(counts.most) * rows) {
+    time.numSteps += stepsOfLastItems * most * groups;
+  } else {
+    double rounds = std::ceil(time.numItems / groups) * groups;
+    time.numSteps += (rounds - time.numItems) * most;
+    time.numItems = rounds;
+  }
+  double keys = std::min(double(tiles.getNumKeys()), counts.total * keyTile);
+  double bytes = tiles.getNumHeads() * keyHeads * keys * elementBytes *
+                 double(op.getQueryHeadDim() + op.getValueHeadDim());
+  time.memory = bytes * time.clocksPerSecond /
+                (readRate * double(device.memoryGBps) * 1e9);
+  if (shares > 1)
+    time.merge = getMergeClocks(tiles, device);
+  double computed = time.numSteps * time.step + time.numMasked * time.mask +
+                    time.numItems * time.item;
+  time.launch = clocksPerStream;
+  if (computed > time.memory)
+    time.launch +=
+        clocksPerSyncKernel * computed / (computed + clocksOfHalfSyncSpeed);
+  return time;
 }
 
 namespace {
@@ -206,8 +436,10 @@ struct GradientKernel {
   int64_t consumers;
   /// Channels that products of a pair contract over or make, all together.
   double channels;
-  /// What a score takes of a thread beside products that are in flight.
+  /// What a score takes of a thread beside products that are in flight, and of
+  /// the multiprocessor for decisions.
   double clocksPerScore;
+  double decisionClocks;
 };
 } // namespace
 
@@ -227,12 +459,19 @@ estimateGradientKernel(const GradientKernel &kernel,
   time.products = clocksPerGradientProductClock * 2 * scores * kernel.channels /
                   double(device.products16);
   time.exponentials = scores / double(device.special);
-  time.step = time.products + kernel.clocksPerScore * threadScores;
+  time.step = time.products + kernel.clocksPerScore * threadScores +
+              kernel.decisionClocks * scores;
   time.chain = time.products / double(kernel.consumers) +
                kernel.clocksPerScore * threadScores;
-  time.mask = clocksPerMaskedGradient * threadScores;
+  time.mask =
+      (attn::readsByPosition(op.getKeepRegion()) ? clocksPerMaskedGradientRead
+                                                 : clocksPerMaskedGradient) *
+      threadScores;
   time.item = clocksPerGradientItem;
-  time.launch = clocksPerGradientKernel;
+  if (op.hasSequences()) {
+    time.step += clocksPerSequenceStep;
+    time.item += clocksPerSequenceItem;
+  }
 
   // Tiles of keys see all query heads that share them.
   double group = isByKey ? double(op.getGroupSize()) : 1;
@@ -252,6 +491,7 @@ estimateGradientKernel(const GradientKernel &kernel,
     time.numItems = rounds;
   }
   time.clocksPerSecond = double(device.clockMHz) * 1e6;
+  setLaunch(time, heatOfGradients, millisecondsOfGradientHeat);
   return time;
 }
 
@@ -266,17 +506,44 @@ static attn::KernelTime estimateMove(StringRef name, double bytes,
   return time;
 }
 
+/// Kernels that find out what there is to do, which take as long whatever the
+/// schedule is.
+static attn::KernelTime estimateLists(double clocks,
+                                      const attn::DeviceFigures &device) {
+  attn::KernelTime time;
+  time.name = "lists";
+  time.clocksPerSecond = double(device.clockMHz) * 1e6;
+  time.launch = clocks;
+  return time;
+}
+
+SmallVector<attn::KernelTime>
+attn_tile::estimateForward(WarpSpecializedAttr schedule,
+                           const attn::VisitedTiles &tiles,
+                           const attn::DeviceFigures &device) {
+  SmallVector<attn::KernelTime> kernels;
+  if (attn::readsByPosition(tiles.getOp().getKeepRegion()))
+    kernels.push_back(estimateLists(clocksPerLists, device));
+  if (tiles.getOp().hasSequences())
+    kernels.push_back(estimateLists(clocksPerSequencePlan, device));
+  kernels.push_back(estimateWarpSpecialized(schedule, tiles, device));
+  return kernels;
+}
+
 SmallVector<attn::KernelTime>
 attn_tile::estimateGradient(GradientAttr schedule,
                             const attn::VisitedTiles &tiles,
                             const attn::DeviceFigures &device) {
   attn::AttentionOpInterface op = tiles.getOp();
   auto keys = dyn_cast<KeyStationaryAttr>(Attribute(schedule.getKeys()));
-  if (!keys || op.hasDropout())
+  if (!keys)
     return {};
   auto channels = double(llvm::alignTo(op.getQueryHeadDim(), channelStep));
   auto valueChannels = double(llvm::alignTo(op.getValueHeadDim(), channelStep));
-  double queryRows = tiles.getNumHeads() * double(tiles.getNumQueries());
+  // Each sequence has rows for whole tiles.
+  double queryRows =
+      tiles.getNumHeads() *
+      (double(tiles.getNumQueries()) + (op.hasSequences() ? paddedQueries : 0));
   double elementBytes =
       double(getElementTypeOrSelf(op.getQuery()).getIntOrFloatBitWidth()) / 8;
   constexpr double sumBytes = 4;
@@ -284,6 +551,16 @@ attn_tile::estimateGradient(GradientAttr schedule,
 
   // Scores, gradients of weights, and with each the gradient of a matrix.
   SmallVector<attn::KernelTime> kernels;
+  // What the score is, and what its gradient is.
+  attn::ScoreWork change = attn::countScoreWork(op.getScoreRegion());
+  double changeClocks = getChangeClocks(change, /*isStaged=*/false);
+  if (auto gradient = dyn_cast<attn::AttentionGradOp>(op.getOperation()))
+    changeClocks +=
+        getChangeClocks(attn::countScoreWork(gradient.getScoreGradRegion()),
+                        /*isStaged=*/false);
+  double decisionClocks = attn::getDecisionClocks(op, /*isGradient=*/true);
+  if (attn::readsByPosition(op.getKeepRegion()))
+    kernels.push_back(estimateLists(clocksPerGradientLists, device));
   double cleared = hasSums ? sumBytes * channels : 0;
   kernels.push_back(estimateMove(
       "rows", queryRows * (2 * elementBytes * valueChannels + cleared),
@@ -296,7 +573,8 @@ attn_tile::estimateGradient(GradientAttr schedule,
                              TraversalKind::Grid,
                              /*consumers=*/1,
                              madeChannels,
-                             clocksPerScore};
+                             clocksPerScore + changeClocks,
+                             decisionClocks};
     if (auto byKey = dyn_cast<KeyStationaryAttr>(part)) {
       kernel.traversal = byKey.getTraversal();
       kernel.consumers = byKey.getConsumers();

@@ -18,14 +18,18 @@
 
 namespace mlir::attn_tile {
 
-/// The time of a forward kernel whose scores are not changed. See
+/// The times of the kernels of attention, in the order in which they run. See
 /// docs/cost-model.md for what the model is, and how well it predicts.
-attn::KernelTime estimateWarpSpecialized(WarpSpecializedAttr schedule,
-                                         const attn::VisitedTiles &tiles,
-                                         const attn::DeviceFigures &device);
+SmallVector<attn::KernelTime>
+estimateForward(WarpSpecializedAttr schedule, const attn::VisitedTiles &tiles,
+                const attn::DeviceFigures &device);
 
-/// The times of the kernels of a gradient without changes of scores and without
-/// dropout, in the order in which they run.
+/// The time of a kernel with one role.
+attn::KernelTime estimateMultistage(MultistageAttr schedule,
+                                    const attn::VisitedTiles &tiles,
+                                    const attn::DeviceFigures &device);
+
+/// The times of the kernels of a gradient, in the order in which they run.
 SmallVector<attn::KernelTime>
 estimateGradient(GradientAttr schedule, const attn::VisitedTiles &tiles,
                  const attn::DeviceFigures &device);

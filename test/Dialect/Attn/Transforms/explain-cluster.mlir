@@ -8,8 +8,8 @@
 // CHECK-LABEL: @attention
 // CHECK:      attn.attention {{.*}} products16
 // CHECK-NEXT:   266240 steps; per step 8.33 MFLOP, 33.8 kB l2, 229.4 kB shared
-// JSON:        "step": 2608.4
-// JSON:        "launch": 61800,
+// JSON:        "step": 2415.8
+// JSON:        "launch": 67163
 // JSON-NEXT:   "steps": 2141.09
 // JSON-NEXT:   "masked_steps": 64,
 // JSON-NEXT:   "items": 32,
