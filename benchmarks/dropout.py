@@ -311,6 +311,7 @@ def measure(torch, functions, rounds):
 
 def predict(options):
     """Compares measured times of the alternatives with those that attn-explain predicts; returns whether they agree."""
+    os.makedirs(options.artifacts, exist_ok=True)
     measured = {}
     with open(options.out) as file:
         for row in map(json.loads, file):

@@ -205,8 +205,8 @@ ScoreWork attn::countScoreWork(Region &region) {
 static constexpr double clocksPerScoreMade = 0.015;
 static constexpr double clocksPerScoreMadeGradient = 0.027;
 static constexpr double clocksPerIntegerMade = 0.0026;
-static constexpr double clocksPerWideMade = 0.029;
-static constexpr double clocksPerScoreRead = 0.0065;
+static constexpr double clocksPerWideMade = 0.045;
+static constexpr double clocksPerScoreRead = 0.0155;
 static constexpr double clocksPerScoreReadGradient = 0.074;
 /// Scores that one word decides on.
 static constexpr double bitsOfWord = 32;

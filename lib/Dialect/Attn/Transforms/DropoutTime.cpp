@@ -37,8 +37,13 @@ static constexpr double clocksPerIntegerBeside = 0.0316;
 static constexpr double clocksPerWideBeside = 0.169;
 static constexpr double clocksLostPerInteger = 0.005;
 static constexpr double clocksLostPerWide = 0.06;
-/// Hundredths of the peak that products reach which do not run for long.
+/// Of that, what is left when the product has ended, whose instructions no
+/// longer wait for those of products.
+static constexpr double alonePerBeside = 0.5;
+/// Hundredths of the peak that products reach which do not run for long, and
+/// after how many seconds they reach only what the device sustains.
 static constexpr int64_t productPercent = 82;
+static constexpr double secondsToSustained = 2.5e-3;
 /// From the launch of an attention to full speed, and back, where kernels
 /// follow one another.
 static constexpr double secondsPerAttention = 18.5e-6;
@@ -114,7 +119,11 @@ double attn::estimateProduct(MatmulOp op, const DeviceFigures &device,
                              const CostAssumptions &assumptions) {
   OpCost cost = *getOpCost(op, assumptions);
   DeviceFigures cool = device;
-  cool.productPercent = productPercent;
+  cool.productPercent = std::max(productPercent, device.productPercent);
+  double part =
+      std::min(estimate(cost, cool).seconds / secondsToSustained, 1.0);
+  cool.productPercent -=
+      int64_t(part * double(cool.productPercent - device.productPercent));
   return estimate(cost, cool).seconds;
 }
 
@@ -178,7 +187,10 @@ DropoutTimes attn::estimateDropout(ArrayRef<AttentionOpInterface> ops,
   double makesBeside =
       words * (clocksPerIntegerBeside * integer + clocksPerWideBeside * wide) /
       clocksPerSecond;
-  times.fused = base - product + reading +
-                std::max({product + lost, makesBeside, writesMask});
+  times.fused =
+      base - product + reading +
+      std::max(product + lost +
+                   alonePerBeside * std::max(makesBeside - product - lost, 0.0),
+               writesMask);
   return times;
 }

@@ -67,6 +67,8 @@ static LedgerFunction makeLedger(FunctionOpInterface function, StringRef target,
       kernels = estimateKernels(attention, device, assumptions);
     if (!kernels.empty())
       time.seconds = getSeconds(kernels);
+    else if (auto product = dyn_cast<MatmulOp>(op))
+      time.seconds = estimateProduct(product, device, assumptions);
     if (time.seconds > 0) {
       ledger.entries.push_back(
           {op->getName().getStringRef().str(), *cost, time, kernels});
