@@ -768,8 +768,10 @@ KeyTileBounds MultistageSchedules::getBounds(int64_t queryTile, int64_t warps) {
   bounds.sharedBytes = device.sharedBytes - barrierBytes;
   // Where there is nothing but a named mask, tiles may be somewhat larger.
   bool isPlain = hasFewRanges && op.getScoreRegion().empty() &&
-                 op.getKeepRegion().empty() && !op.hasDropout() &&
-                 op.getQueryRegion().empty();
+                 op.getKeepRegion().empty() && op.getQueryRegion().empty() &&
+                 op.getEpilogue().empty() && !op.hasDropout() &&
+                 !op.hasSequences() && !op.getIdentity() && !op.getSinks() &&
+                 !op.getHeadMap() && op.getMaskReads().empty();
   // A mask that reads tensors needs registers for their addresses.
   int64_t readRegisters = readsByPosition(op.getKeepRegion()) ? 16 : 0;
   if (queryTile / warps >= rowsOfWarp)
