@@ -14,6 +14,7 @@
 
 #include "ChooseMatmulSchedule.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+#include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -28,7 +29,7 @@ static constexpr int64_t depthTile = 64;
 static constexpr int64_t columnUnit = 64;
 static constexpr int64_t maxColumnTile = 256;
 static constexpr int64_t consumers = 2;
-static constexpr int64_t warpgroupRows = 64;
+using attn_tile::warpgroupRows;
 /// Rows of tiles whose columns are walked together: at 128 rows each, they and
 /// the columns that 132 groups read at a time stay in the L2 cache.
 static constexpr int64_t rowsWalkedTogether = 16;
@@ -70,28 +71,26 @@ static int64_t getColumnTile(MatmulOp op) {
   return std::max<int64_t>(columnUnit, llvm::alignTo(columns, columnUnit));
 }
 
+/// Whether there are kernels of products for a GPU.
+static bool hasKernels(StringRef target) { return target == "sm_90a"; }
+
 static LogicalResult verifyForGPU(MatmulOp op, StringRef target) {
   Type element = getElementTypeOrSelf(op.getLhs().getType());
   if (!element.isBF16() && !element.isF16())
     return op.emitOpError("element type on ")
            << target << " must be bf16 or f16 (was " << element << ")";
-  if (target != "sm_90a")
+  if (!hasKernels(target))
     return op.emitOpError("has no kernels for ") << target;
   return success();
 }
 
-LogicalResult attn::chooseMatmulSchedule(MatmulOp op, StringRef target) {
-  bool isHost = target == "host";
-  if (!isHost && failed(verifyForGPU(op, target)))
-    return failure();
-  if (ScheduleAttrInterface schedule = op.getScheduleAttr())
-    return schedule.verifyUse(op, target);
+ScheduleAttrInterface attn::getMatmulSchedule(MatmulOp op, StringRef target) {
   MLIRContext *context = op.getContext();
   Attribute schedule;
-  if (isHost) {
+  if (target == "host") {
     schedule = attn_tile::MatmulSequentialAttr::get(context, hostRowTile,
                                                     hostColumnTile, depthTile);
-  } else {
+  } else if (hasKernels(target)) {
     int64_t rowTile = consumers * warpgroupRows;
     int64_t columnTile = getColumnTile(op);
     int64_t stageBytes = elementBytes * depthTile * (rowTile + columnTile);
@@ -100,9 +99,19 @@ LogicalResult attn::chooseMatmulSchedule(MatmulOp op, StringRef target) {
         context, rowTile, columnTile, depthTile,
         (sharedBytes - storeBytes) / stageBytes, consumers, rowsWalkedTogether);
   }
-  op.setScheduleAttr(cast<ScheduleAttrInterface>(schedule));
+  return cast_if_present<ScheduleAttrInterface>(schedule);
+}
+
+LogicalResult attn::chooseMatmulSchedule(MatmulOp op, StringRef target) {
+  bool isHost = target == "host";
+  if (!isHost && failed(verifyForGPU(op, target)))
+    return failure();
+  if (ScheduleAttrInterface schedule = op.getScheduleAttr())
+    return schedule.verifyUse(op, target);
+  ScheduleAttrInterface schedule = getMatmulSchedule(op, target);
+  op.setScheduleAttr(schedule);
   std::string text = "chose ";
-  llvm::raw_string_ostream(text) << schedule;
+  llvm::raw_string_ostream(text) << Attribute(schedule);
   remark::passed(
       op.getLoc(),
       remark::RemarkOpts::name("schedule").category("attn-choose-schedule"))

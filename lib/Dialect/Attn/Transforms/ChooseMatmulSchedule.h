@@ -17,6 +17,10 @@
 
 namespace mlir::attn {
 
+/// The schedule of `op` on `target` if it has none; null if there are no
+/// kernels of products for it.
+ScheduleAttrInterface getMatmulSchedule(MatmulOp op, StringRef target);
+
 /// Gives `op` a schedule for `target`, one of the known targets, or checks the
 /// one that it has. Emits a diagnostic on failure.
 LogicalResult chooseMatmulSchedule(MatmulOp op, StringRef target);

@@ -32,7 +32,7 @@ using namespace mlir::attn;
 
 /// Channels are staged in blocks of this many, padded with zeros.
 static constexpr int64_t channelBlock = 64;
-static constexpr int64_t channelStep = 16;
+using attn_tile::channelStep;
 static constexpr int64_t maxHeadDim = 256;
 /// Heads are unrolled on the host: what is compiled grows with this.
 static constexpr int64_t maxHeadDimHost = 4096;
@@ -79,6 +79,18 @@ static int64_t getWalkedTile(const WalkedTileBounds &bounds,
         bounds.fixedBytes + bounds.bytesPerRow * tile <= bounds.sharedBytes)
       best = tile;
   return best;
+}
+
+/// Whether queries attend what is not after them, and nothing else, so that the
+/// work of keys falls steadily from the first to the last.
+static bool isTriangle(MaskAttrInterface mask) {
+  constexpr int64_t length = 1 << 20, half = length / 2;
+  auto attends = [&](int64_t query, int64_t key) {
+    return mask.isAttended(query, key, length, length);
+  };
+  return mask && attends(length - 1, 0) && attends(length - 1, half) &&
+         attends(half, 0) && attends(half, half) && !attends(half, half + 1) &&
+         !attends(0, 1);
 }
 
 /// Warp-specialized kernels for rows of keys and of queries.
@@ -128,7 +140,7 @@ attn::chooseGradientSchedule(AttentionGradOp op, const DeviceFigures &device) {
   // key heads at once, unless a head has short ones enough to end with. Pairs
   // are as fast for causal masks of heads that have keys of their own.
   bool isMasked = op.getMaskAttr() || !op.getKeepRegion().empty();
-  bool isCausal = isa_and_present<CausalAttr>(op.getMaskAttr()) && !readsKeep;
+  bool isCausal = isTriangle(op.getMaskAttr()) && !readsKeep;
   auto traversal = isMasked ? attn_tile::TraversalKind::Paired
                             : attn_tile::TraversalKind::Persistent;
   // A walk over items keeps its place and what the next item shares; additions

@@ -14,6 +14,7 @@
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+#include "attn/Dialect/AttnTile/IR/SharedKeys.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -202,6 +203,63 @@ static void dispatchAll(Operation *root) {
   }
 }
 
+/// Whether each work item of `op` has all keys to itself, as
+/// `convert-attn-to-attn-tile` deals them out.
+static Value emitIsUnshared(OpBuilder &builder, AttentionOp op,
+                            ScheduleAttrInterface schedule) {
+  Location loc = op.getLoc();
+  auto constant = [&](int64_t value) -> Value {
+    return arith::ConstantIndexOp::create(builder, loc, value);
+  };
+  auto mul = [&](Value lhs, Value rhs) {
+    return builder.createOrFold<arith::MulIOp>(loc, lhs, rhs);
+  };
+  auto tiles = [&](Value length, int64_t tile) {
+    Value rounded =
+        builder.createOrFold<arith::AddIOp>(loc, length, constant(tile - 1));
+    return builder.createOrFold<arith::DivUIOp>(loc, rounded, constant(tile));
+  };
+  // The heads of a group are rows of one tile if they are packed.
+  Value query = op.getQuery();
+  bool isPacked = schedule.packsHeads();
+  Value heads =
+      constant(isPacked ? op.getNumKeyHeads() : op.getNumQueryHeads());
+  Value rows = isPacked ? constant(op.getGroupSize())
+                        : emitSize(builder, loc, query, queryLengthDim);
+  Value items = mul(mul(emitSize(builder, loc, query, 0), heads),
+                    tiles(rows, schedule.getQueryTile()));
+  // Two shares take twice as many items.
+  return builder.createOrFold<arith::CmpIOp>(
+      loc, arith::CmpIPredicate::ugt, mul(items, constant(2)),
+      constant(schedule.getSplitItems()));
+}
+
+/// Lets kernels store their output themselves, without a merge, where there is
+/// one share of the keys.
+static void dispatchShares(Operation *root) {
+  SmallVector<AttentionOp> worklist;
+  root->walk([&](AttentionOp op) {
+    auto schedule = op.getChosenSchedule();
+    // How many sequences there are is found out by their plan.
+    if (schedule && schedule.getSplitItems() > 0 && !op.hasSequences())
+      worklist.push_back(op);
+  });
+  for (AttentionOp op : worklist) {
+    ScheduleAttrInterface shared = op.getChosenSchedule();
+    auto unshared = dyn_cast_if_present<ScheduleAttrInterface>(
+        attn_tile::withSplitItems(shared, /*items=*/0));
+    if (!unshared)
+      continue;
+    OpBuilder builder(op);
+    Choice choice = {emitIsUnshared(builder, op, shared), unshared, shared};
+    APInt holds;
+    if (!matchPattern(choice.condition, m_ConstantInt(&holds)))
+      dispatchAtRunTime(builder, op, choice);
+    else if (holds.isOne())
+      op.setScheduleAttr(unshared);
+  }
+}
+
 namespace {
 struct DispatchSchedulesPass
     : attn::impl::DispatchSchedulesPassBase<DispatchSchedulesPass> {
@@ -210,6 +268,7 @@ struct DispatchSchedulesPass
   void runOnOperation() override {
     dispatchAll<PlanMaskOp>(getOperation());
     dispatchAll<AttentionOp>(getOperation());
+    dispatchShares(getOperation());
   }
 };
 } // namespace

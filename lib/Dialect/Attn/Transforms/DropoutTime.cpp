@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "DropoutTime.h"
+#include "ChooseMatmulSchedule.h"
 #include "FittingSchedules.h"
 #include "attn/Analysis/MaskArea.h"
 #include "attn/Analysis/Roofline.h"
@@ -178,9 +179,15 @@ DropoutTimes attn::estimateDropout(ArrayRef<AttentionOpInterface> ops,
   times.sequential = base + reading + std::max(makesMask, writesMask) +
                      double(device.launchNs) * 1e-9;
   // The nearest product makes all of it.
-  if (products.empty() || target != "sm_90a")
+  if (products.empty())
     return times;
-  double product = estimateProduct(products.front(), device, assumptions);
+  MatmulOp nearest = products.front();
+  ScheduleAttrInterface schedule = nearest.getScheduleAttr();
+  if (!schedule)
+    schedule = getMatmulSchedule(nearest, target);
+  if (!schedule || !schedule.leavesWarps())
+    return times;
+  double product = estimateProduct(nearest, device, assumptions);
   double lost = words *
                 (clocksLostPerInteger * integer + clocksLostPerWide * wide) /
                 clocksPerSecond;

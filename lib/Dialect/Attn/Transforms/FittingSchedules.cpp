@@ -16,6 +16,7 @@
 #include "FittingSchedules.h"
 #include "attn/Analysis/MaskTiles.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+#include "attn/Dialect/AttnTile/IR/SharedKeys.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -34,10 +35,11 @@ using namespace mlir::attn;
 // Capacities
 //===----------------------------------------------------------------------===//
 
-/// Rows of staged tiles are padded with zeros to this many bytes.
-static constexpr int64_t channelBlockBytes = 128;
-static constexpr int64_t channelStep = 16;
-static constexpr int64_t warpgroupThreads = 128;
+using attn_tile::channelStep;
+using attn_tile::columnBlockBytes;
+using attn_tile::warpgroupThreads;
+using attn_tile::warpThreads;
+
 static constexpr int64_t registerBytes = 4;
 
 /// Shared memory of a block that barriers take.
@@ -72,13 +74,13 @@ double KeyTileBounds::getRegisters(int64_t keyTile) const {
 
 int64_t KeyTileBounds::getSharedBytes(int64_t keyTile) const {
   auto getRowBytes = [&](int64_t channels) {
-    return int64_t(llvm::alignTo(elementBytes * channels, channelBlockBytes));
+    return int64_t(llvm::alignTo(elementBytes * channels, columnBlockBytes));
   };
   int64_t queryBytes = getRowBytes(queryChannels);
   int64_t weights = sharesWeights ? elementBytes * queryTile * keyTile : 0;
   int64_t scoreRow = 0;
   for (int64_t bytes : stagedScoreBytes)
-    scoreRow += llvm::alignTo(bytes * keyTile, channelBlockBytes);
+    scoreRow += llvm::alignTo(bytes * keyTile, columnBlockBytes);
   return queryStages * queryTile * queryBytes +
          stages * keyTile * (queryBytes + getRowBytes(valueChannels)) +
          scoreStages * queryTile * scoreRow + weights;
@@ -555,28 +557,8 @@ static std::optional<int64_t> countItems(AttentionOp op, OpChain &chain,
 /// `schedule` with keys that are shared until there are `items` work items.
 static ScheduleAttrInterface shareKeys(ScheduleAttrInterface schedule,
                                        int64_t items) {
-  if (auto unshared = dyn_cast<attn_tile::MultistageAttr>(Attribute(schedule)))
-    return cast<ScheduleAttrInterface>(Attribute(attn_tile::MultistageAttr::get(
-        unshared.getContext(), unshared.getQueryTile(), unshared.getKeyTile(),
-        unshared.getStages(), unshared.getWarps(), items,
-        unshared.getPackHeads())));
-  if (auto choice = dyn_cast<attn_tile::ByAlignmentAttr>(Attribute(schedule))) {
-    Attribute shared = attn_tile::ByAlignmentAttr::get(
-        choice.getContext(), shareKeys(choice.getAligned(), items),
-        shareKeys(choice.getOtherwise(), items));
-    return cast<ScheduleAttrInterface>(shared);
-  }
-  auto unshared = cast<attn_tile::WarpSpecializedAttr>(Attribute(schedule));
-  Attribute shared = attn_tile::WarpSpecializedAttr::get(
-      unshared.getContext(), unshared.getQueryTile(), unshared.getKeyTile(),
-      unshared.getStages(), unshared.getConsumers(), unshared.getPingPong(),
-      unshared.getTraversal(), unshared.getInterleave(),
-      unshared.getLazyRescale(), unshared.getDelayRescale(),
-      unshared.getQueryStages(), items, unshared.getPackHeads(),
-      unshared.getScoreStages(), unshared.getL2Promotion(),
-      unshared.getGroups(), unshared.getPolynomialExp2(),
-      unshared.getCluster());
-  return cast<ScheduleAttrInterface>(shared);
+  return cast<ScheduleAttrInterface>(
+      attn_tile::withSplitItems(schedule, items));
 }
 
 std::optional<FittingSchedule> WarpSpecializedSchedules::getForFewQueries() {
@@ -601,9 +583,9 @@ std::optional<FittingSchedule> WarpSpecializedSchedules::getForFewQueries() {
     bounds.sharedBytes = device.sharedBytes / groups - barrierBytes;
   }
   int64_t keyBytes = llvm::alignTo(bounds.elementBytes * bounds.queryChannels,
-                                   channelBlockBytes) +
+                                   columnBlockBytes) +
                      llvm::alignTo(bounds.elementBytes * bounds.valueChannels,
-                                   channelBlockBytes);
+                                   columnBlockBytes);
   bounds.maxKeyTile =
       std::clamp(stageBytes / keyBytes / keyTileUnit * keyTileUnit,
                  warpgroupRows, 2 * warpgroupRows);
@@ -760,10 +742,10 @@ MultistageSchedules::MultistageSchedules(AttentionOp op,
 }
 
 KeyTileBounds MultistageSchedules::getBounds(int64_t queryTile, int64_t warps) {
-  constexpr int64_t maxKeyTile = 128, threadsOfWarp = 32, rowsOfWarp = 32;
+  constexpr int64_t maxKeyTile = 128, rowsOfWarp = 32;
   KeyTileBounds bounds = withShapes(KeyTileBounds(), op);
   bounds.queryTile = queryTile;
-  bounds.threads = threadsOfWarp * warps;
+  bounds.threads = warpThreads * warps;
   bounds.maxKeyTile = maxKeyTile;
   bounds.sharedBytes = device.sharedBytes - barrierBytes;
   // Where there is nothing but a named mask, tiles may be somewhat larger.
@@ -786,10 +768,9 @@ KeyTileBounds MultistageSchedules::getBounds(int64_t queryTile, int64_t warps) {
 FittingSchedule MultistageSchedules::getFitting(const KeyTileBounds &bounds,
                                                 int64_t keyTile,
                                                 StringRef limit) {
-  constexpr int64_t threadsOfWarp = 32;
   Attribute schedule = attn_tile::MultistageAttr::get(
       op.getContext(), bounds.queryTile, keyTile, bounds.stages,
-      bounds.threads / threadsOfWarp, /*split_items=*/0, /*pack_heads=*/false);
+      bounds.threads / warpThreads, /*split_items=*/0, /*pack_heads=*/false);
   return FittingSchedule{cast<ScheduleAttrInterface>(schedule), keyTile,
                          /*preloadsQueries=*/false, limit.str()};
 }

@@ -14,11 +14,11 @@
 #define ATTN_LIB_DIALECT_ATTN_TRANSFORMS_FITTINGSCHEDULES_H
 
 #include "attn/Dialect/Attn/Transforms/ForwardSchedules.h"
+#include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 
 namespace mlir::attn {
 
-/// Rows of a tile that one warpgroup computes.
-inline constexpr int64_t warpgroupRows = 64;
+using attn_tile::warpgroupRows;
 
 /// The schedule on the host if nothing was measured.
 FittingSchedule getHostSchedule(MLIRContext *context);

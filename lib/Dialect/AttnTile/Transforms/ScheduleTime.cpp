@@ -14,6 +14,7 @@
 #include "attn/Analysis/Roofline.h"
 #include "attn/Analysis/ScoreWork.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -75,7 +76,6 @@ static constexpr double readRate = 0.89;
 /// What reading takes longer if more than the columns of one copy are fetched
 /// to the second level cache, and keys are read once.
 static constexpr double clocksOfWidePromotion = 1.04;
-static constexpr int64_t columnBlockBytes = 128;
 /// Bytes that one multiprocessor takes in a clock, at most.
 static constexpr double bytesPerMultiprocessorClock = 34;
 /// Bytes that come from the second level cache to the shared memory of one
@@ -115,7 +115,6 @@ static constexpr int64_t reservedGroupBytes = 1024;
 static constexpr double registersBesideTiles = 57;
 static constexpr int64_t mostRegisters = 255;
 static constexpr double multiprocessorRegisters = 65536;
-static constexpr int64_t warpThreads = 32;
 
 /// Of gradients, fitted to the 100 functions of the groups `gradients` of
 /// `benchmarks/calibrate.py` (an H200). Where one kernel makes the gradients of
@@ -143,12 +142,8 @@ static constexpr double clocksPerSequencePlan = 13000;
 static constexpr double clocksPerGradientLists = 100000;
 static constexpr double clocksPerKeepInstruction = 2.5;
 
-/// Rows of scores of one warpgroup, and its threads.
-static constexpr double warpgroupRows = 64, warpgroupThreads = 128;
 /// Instructions of single threads that a multiprocessor issues in a clock.
 static constexpr double issuedPerClock = 128;
-/// Matrix instructions contract over this many channels.
-static constexpr int64_t channelStep = 16;
 
 /// What is done at the same time takes as long as the longest, and somewhat
 /// longer where others are nearly as long.

@@ -149,3 +149,35 @@ func.func @alignment_of_tensors(%q: tensor<1x2x?x64xf32>, %bias: tensor<?x?xf32>
       } -> tensor<1x2x?x64xf32>
   return %o : tensor<1x2x?x64xf32>
 }
+
+// Where work items are as many as are wanted, each has all keys, and there is
+// nothing to merge: 8 packed heads of each batch entry, of 132 items.
+// CHECK-LABEL: func.func @shares(
+// CHECK-SAME:      %[[Q:[a-z0-9]+]]: memref<?x32x1x64xf32>
+// CHECK:         %[[BATCH:.*]] = memref.dim %[[Q]], %{{.*}}
+// CHECK:         %[[ITEMS:.*]] = arith.muli %[[BATCH]], %{{.*}}
+// CHECK:         %[[TWICE:.*]] = arith.muli %[[ITEMS]], %{{.*}}
+// CHECK:         %[[UNSHARED:.*]] = arith.cmpi ugt, %[[TWICE]], %{{.*}}
+// CHECK:         scf.if %[[UNSHARED]] {
+// CHECK-NEXT:      attn.attention {{.*}} schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64, pack_heads = true>)
+// CHECK:         } else {
+// CHECK-NEXT:      attn.attention {{.*}} schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64, split_items = 132, pack_heads = true>)
+func.func @shares(%q: memref<?x32x1x64xf32>, %k: memref<?x8x?x64xf32>, %o: memref<?x32x1x64xf32>) {
+  attn.attention ins(%q, %k, %k : memref<?x32x1x64xf32>, memref<?x8x?x64xf32>, memref<?x8x?x64xf32>)
+      outs(%o : memref<?x32x1x64xf32>)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64, split_items = 132, pack_heads = true>)
+  return
+}
+
+// 8 heads can have 16 shares each, 128 none.
+// CHECK-LABEL: func.func @known_shares(
+// CHECK-NOT:     scf.if
+// CHECK:         split_items = 132>
+// CHECK-NOT:     split_items
+func.func @known_shares(%q: memref<1x8x1x64xf32>, %r: memref<16x8x1x64xf32>) {
+  attn.attention ins(%q, %q, %q : memref<1x8x1x64xf32>, memref<1x8x1x64xf32>, memref<1x8x1x64xf32>)
+      outs(%q : memref<1x8x1x64xf32>) schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64, split_items = 132>)
+  attn.attention ins(%r, %r, %r : memref<16x8x1x64xf32>, memref<16x8x1x64xf32>, memref<16x8x1x64xf32>)
+      outs(%r : memref<16x8x1x64xf32>) schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64, split_items = 132>)
+  return
+}

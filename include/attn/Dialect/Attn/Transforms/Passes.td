@@ -52,7 +52,9 @@ def DispatchSchedulesPass
     packed sequences it is the mean number, of padded ones the largest. Of those
     whose schedule is `#attn_tile.by_alignment` the condition is that what the
     score region reads at the query and the key, and its rows, begin at multiples
-    of 16 bytes.
+    of 16 bytes. An attention whose schedule shares keys gets a copy that does
+    not, for as many batch entries as leave one share of them: its kernel stores
+    the output itself, and nothing is merged.
 
     ```mlir
     %n = memref.dim %q, %c2 : memref<?x32x?x64xbf16>
