@@ -7,11 +7,11 @@
     python3 benchmarks/calibrate.py --opt BUILD/bin/attn-opt [--check] [--plot docs/images/calibration.svg]
     python3 benchmarks/calibrate.py --opt BUILD/bin/attn-opt --least 44
 
-The first form takes the last row of each benchmark in benchmarks/results, lets attn-choose-schedule choose for it, or takes
-the schedule that was given, and compares what attn-explain says with the time that was measured, by groups. Tiles that masks
-leave which depend on data are counted here, from the data of the benchmark. With --check it fails if errors are
-larger than BOUNDS allow. The second form compares what is chosen with the fastest of the schedules that schedules.py has
-measured. Needs NumPy, but no GPU; --plot needs matplotlib.
+The first form takes the last row of each benchmark in benchmarks/results, lets attn-choose-schedule choose for it, or
+takes the schedule that was given, and compares what attn-explain says with the time that was measured, by groups. Tiles
+that masks leave which depend on data are counted here, from the data of the benchmark. With --check it fails if errors
+are larger than BOUNDS allow. The second form compares what is chosen with the fastest of the schedules that
+schedules.py has measured. Needs NumPy, but no GPU; --plot needs matplotlib.
 """
 
 import argparse
@@ -102,13 +102,15 @@ def forward_points():
 def change_points():
     for row in read_last("mods.jsonl", KEYS, is_ours):
         score = row["mask"].removeprefix("mod:").replace("none", "")
-        yield Point("score changes", describe(row), row["D"], row["ms"], get_case(row, score=score).mlir(), row["S"], row["B"])
+        text = get_case(row, score=score).mlir()
+        yield Point("score changes", describe(row), row["D"], row["ms"], text, row["S"], row["B"])
 
 
 def tile_points():
     """Schedules that were given."""
-    for file, group in (("schedules.jsonl", "tiles"), ("schedules-changes.jsonl", "tiles, changed"), ("schedules-sm_80.jsonl", "tiles, sm_80")):
-        for row in read_rows(file):
+    groups = {"schedules": "tiles", "schedules-changes": "tiles, changed", "schedules-sm_80": "tiles, sm_80"}
+    for file, group in groups.items():
+        for row in read_rows(file + ".jsonl"):
             if row["chosen"]:
                 continue
             more = {}
@@ -199,14 +201,19 @@ def decode_points():
         if row.get("schedule"):
             text = decode.make_module(case, row["schedule"])
             label = f"{describe(row)} ({row['schedule'].split('<')[1].removesuffix('>')})"
-            yield Point("decoding, sm_80", label, row["D"], row["ms"], text, passes=(), target="sm_80", device=SYNCHRONOUS)
+            point = Point("decoding, sm_80", label, row["D"], row["ms"], text, passes=())
+            yield dataclasses.replace(point, target="sm_80", device=SYNCHRONOUS)
 
 
 def dropout_points():
     """Attention alone, and its gradient."""
     kinds = {"attn_nodrop": "none", "attn_hoisted": "rows"}
     keys = ("op", "mode", "rng", "B", "H", "S", "D", "mask")
-    for row in read_last("dropout.jsonl", keys, lambda row: row.get("suite") == "attention" and row["op"].startswith("attn")):
+
+    def is_alone(row):
+        return row.get("suite") == "attention" and row["op"].startswith("attn")
+
+    for row in read_last("dropout.jsonl", keys, is_alone):
         layer = dropout.Layer(row["H"] * row["D"], row["H"], row["Hkv"], row["D"])
         text = dropout.attention_module(layer, row["B"], row["mask"] == "causal")
         name = ("fwd_" if row["mode"] == "fwd" else "bwd_") + kinds.get(row["op"], row["rng"])
@@ -232,7 +239,9 @@ def estimate(opt, points):
     for point in points:
         runs.setdefault((point.passes, point.size, point.batch, point.target, point.device), []).append(point)
     for (passes, size, batch, target, device), group in runs.items():
-        functions = [re.sub(r"func\.func @\w+", f"func.func @f{i}", point.text, count=1) for i, point in enumerate(group)]
+        functions = [
+            re.sub(r"func\.func @\w+", f"func.func @f{i}", point.text, count=1) for i, point in enumerate(group)
+        ]
         attributes = f" attributes {{attn.device = {device}}}" if device else ""
         explain = f"--attn-explain=format=json output=- target={target} dynamic-size={size} dynamic-batch={batch}"
         text = run(opt, f"module{attributes} {{\n{''.join(functions)}}}\n", [*passes, explain, "-o", os.devnull])
@@ -246,7 +255,8 @@ def print_errors(what, points):
     signed = [point.error for point in points]
     print(
         f"{what}: {len(errors)} times, estimates are off by {statistics.median(errors):.1%} in the median, "
-        f"{errors[len(errors) * 9 // 10]:.1%} in nine of ten, {errors[-1]:.1%} at most ({min(signed):+.1%} to {max(signed):+.1%})"
+        f"{errors[len(errors) * 9 // 10]:.1%} in nine of ten, {errors[-1]:.1%} at most "
+        f"({min(signed):+.1%} to {max(signed):+.1%})"
     )
     return statistics.median(errors) <= BOUNDS[0] and errors[-1] <= BOUNDS[1]
 
@@ -276,7 +286,7 @@ def choose(opt, cases, is_static):
   return %0 : {tensor}
 }}
 """)
-    text = run(opt, "".join(functions), ["--pass-pipeline=builtin.module(func.func(attn-choose-schedule{target=sm_90a}))"])
+    text = run(opt, "".join(functions), [CHOOSE])
     tiles = []
     for (_, _, length), found in zip(cases, re.findall(r"schedule\((.*)\) ->", text)):
         by_length = re.fullmatch(r"#attn.by_query_length<bound = (\d+), below = (.*>), from = (.*>)>", found)
@@ -304,7 +314,10 @@ def check_choices(opt, least):
             within += loss <= 1.03
             worst.append((loss, case, tiles))
         mean = math.exp(statistics.fmean(math.log(loss) for loss, _, _ in worst))
-        print(f"length {'known' if is_static else 'not known'}: within 3 % of the fastest in {within} of {len(cases)} cases, {mean - 1:.2%} slower in the mean")
+        print(
+            f"length {'known' if is_static else 'not known'}: within 3 % of the fastest in {within} of {len(cases)} "
+            f"cases, {mean - 1:.2%} slower in the mean"
+        )
         for loss, case, tiles in sorted(worst, reverse=True)[:5]:
             print(f"  {loss - 1:.1%} slower: {case}, tiles of {tiles}")
         is_good &= within >= least
@@ -312,16 +325,22 @@ def check_choices(opt, least):
 
 
 def check_least(points):
-    """Of the tiles that were measured of each case, whether the one with the least estimate is within 3 % of the fastest in
-    nine of ten cases."""
+    """Of the tiles that were measured of each case, whether the one with the least estimate is within 3 % of the fastest
+    in nine of ten cases."""
     cases = {}
     for point in points:
         cases.setdefault((point.group, point.size, point.batch, point.label.rsplit(" (", 1)[0]), []).append(point)
     is_good = True
     for group in {key[0]: None for key in cases}:
-        losses = [min(found, key=lambda p: p.seconds).ms / min(p.ms for p in found) for key, found in cases.items() if key[0] == group]
+        losses = []
+        for key, found in cases.items():
+            if key[0] == group:
+                losses.append(min(found, key=lambda p: p.seconds).ms / min(p.ms for p in found))
         within = sum(loss <= 1.03 for loss in losses)
-        print(f"{group}: the least estimate is within 3 % of the fastest in {within} of {len(losses)} cases, {max(losses) - 1:.1%} slower at most")
+        print(
+            f"{group}: the least estimate is within 3 % of the fastest in {within} of {len(losses)} cases, "
+            f"{max(losses) - 1:.1%} slower at most"
+        )
         is_good &= within >= 0.9 * len(losses)
     return is_good
 
@@ -335,13 +354,15 @@ def plot(path, groups):
     figure, axes = pyplot.subplots(figsize=(7.5, 6))
     colors = pyplot.get_cmap("tab20").colors
     for color, (name, points) in zip(colors, groups.items()):
-        axes.scatter([p.ms for p in points], [p.seconds * 1e3 for p in points], s=7, color=color, label=f"{name} ({len(points)})")
+        times = [p.ms for p in points], [p.seconds * 1e3 for p in points]
+        axes.scatter(*times, s=7, color=color, label=f"{name} ({len(points)})")
     every = [p.ms for points in groups.values() for p in points]
     ends = [min(every) * 0.9, max(every) * 1.1]
     axes.plot(ends, ends, color="black", linewidth=0.8)
     for bound in (1 - BOUNDS[1], 1 + BOUNDS[1]):
         axes.plot(ends, [end * bound for end in ends], color="gray", linewidth=0.5, linestyle="dashed")
-    axes.set(xscale="log", yscale="log", xlabel="measured ms", ylabel="estimated ms", title=f"{len(every)} times on an NVIDIA H200, and 25 % more and less")
+    axes.set(xscale="log", yscale="log", xlabel="measured ms", ylabel="estimated ms")
+    axes.set_title(f"{len(every)} times on an NVIDIA H200, and 25 % more and less")
     axes.legend(fontsize=7)
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
@@ -350,11 +371,15 @@ def plot(path, groups):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--opt", required=True, help="attn-opt")
-    parser.add_argument("--only", default="", help="only these kinds of benchmarks, joined by commas: " + ",".join(GROUPS))
+    parser.add_argument("--only", default="", help="only these benchmarks, joined by commas: " + ",".join(GROUPS))
     parser.add_argument("--plot", help="file for a plot")
     parser.add_argument("--check", action="store_true", help="fail if errors are larger than the bounds")
-    parser.add_argument("--least", type=int, metavar="N", help="only check that choices are within 3 %% of the fastest in N cases")
-    parser.add_argument("--verbose", action="store_true", help="print all times that are off by more than the bound of the median")
+    parser.add_argument(
+        "--least", type=int, metavar="N", help="only check that choices are within 3 %% of the fastest in N cases"
+    )
+    parser.add_argument(
+        "--verbose", action="store_true", help="print all times that are off by more than the bound of the median"
+    )
     options = parser.parse_args()
     if options.least is not None:
         return 0 if check_choices(options.opt, options.least) else 1

@@ -35,7 +35,8 @@ def module(form, bias, schedule, shape=None):
     """A product with dynamic sizes, or of one shape."""
     y = "tensor<?xf32>"
     m, n, k = shape or "???"
-    lhs, rhs, x = f"tensor<{m}x{k}xbf16>", f"tensor<{n}x{k}xbf16>" if form == "nt" else f"tensor<{k}x{n}xbf16>", f"tensor<{m}x{n}xbf16>"
+    lhs, x = f"tensor<{m}x{k}xbf16>", f"tensor<{m}x{n}xbf16>"
+    rhs = f"tensor<{n}x{k}xbf16>" if form == "nt" else f"tensor<{k}x{n}xbf16>"
     transpose = "transpose_rhs" if form == "nt" else ""
     given = f"schedule({schedule})" if schedule else ""
     epilogue = """epilogue {

@@ -7,17 +7,17 @@
     python3 benchmarks/schedules.py --compile BUILD/bin/attn-compile --artifacts DIR [--suite NAME]
     python3 benchmarks/schedules.py --artifacts DIR --runtime BUILD/lib/libattn_runtime.so [--suite NAME] [--out FILE]
 
-The first form compiles the artifacts and needs no GPU; the second needs no compiler. Suites, each of 1024, 4096 and 16384
-tokens of 16384 in all:
+The first form compiles the artifacts and needs no GPU; the second needs no compiler. Suites, each of 1024, 4096 and
+16384 tokens of 16384 in all:
 
-dense    head dimensions 64 to 256, no mask, a causal one and a causal window of 1024 keys; two or three consumers and every
-         key tile that shared memory holds
-changes  changes of scores and dropout at head dimensions 64 and 128, without a mask and with a causal one; four tiles each
+dense    head dimensions 64 to 256, no mask, a causal one and a causal window of 1024 keys; two or three consumers and
+         every key tile that shared memory holds
+changes  changes of scores and dropout at head dimensions 64 and 128, without a mask and with a causal one; four tiles
 sm_80    kernels for sm_80, masks as of dense, tiles for four and eight warps
 
-Those that would spill registers are left out. Each output is compared with some rows in float64 first, those with dropout
-with one another. A row of the results file has the keys of forward.py, and `schedule`, `chosen` and, but for dense, `suite`
-and `change`.
+Those that would spill registers are left out. Each output is compared with some rows in float64 first, those with
+dropout with one another. A row of the results file has the keys of forward.py, and `schedule`, `chosen` and, but for
+dense, `suite` and `change`.
 """
 
 import argparse
@@ -106,12 +106,14 @@ def make_changes():
                 yield mask, case
                 staged = change == "full_bias"
                 for rows, keys in STAGED_TILES[dim] if staged else CHANGE_TILES[dim, mask == "causal"]:
-                    stages = 2 if 2 * dim * (2 * rows + 4 * keys) + staged * 4 * rows * align(keys, 64) <= SHARED_BYTES else 1
+                    addends = staged * 4 * rows * align(keys, 64)
+                    stages = 2 if 2 * dim * (2 * rows + 4 * keys) + addends <= SHARED_BYTES else 1
+                    traversal = "paired" if mask == "causal" else "persistent"
                     # As the compiler does.
                     lazy = "" if staged or change == "dropout" else ", lazy_rescale = true, delay_rescale = true"
                     schedule = (
-                        f"#attn_tile.warp_specialized<query_tile = {rows}, key_tile = {keys}, stages = 2, consumers = {rows // 64}, "
-                        f"ping_pong = true, traversal = {'paired' if mask == 'causal' else 'persistent'}{lazy}, query_stages = {stages}"
+                        f"#attn_tile.warp_specialized<query_tile = {rows}, key_tile = {keys}, stages = 2, "
+                        f"consumers = {rows // 64}, ping_pong = true, traversal = {traversal}{lazy}, query_stages = {stages}"
                         f"{', score_stages = 2' if staged else ''}>"
                     )
                     yield mask, dataclasses.replace(case, schedule=schedule)
@@ -155,7 +157,8 @@ def compile_all(compiler, directory, suite):
         with open(source, "w") as file:
             file.write(case.mlir())
         strict = ["--fail-on-spills"] if case.schedule else []
-        result = subprocess.run([compiler, source, "-o", path, f"--target={target}", *strict], capture_output=True, text=True)
+        command = [compiler, source, "-o", path, f"--target={target}", *strict]
+        result = subprocess.run(command, capture_output=True, text=True)
         if result.returncode:
             lines = [line for line in result.stderr.splitlines() if "error" in line]
             print("  left out:", (lines or ["?"])[0].split("error: ")[-1][:150], file=sys.stderr)
@@ -271,7 +274,8 @@ def main():
                         row = dict(op="attn", mode="fwd", B=batch, H=heads, Hkv=heads, S=length, D=dim, causal=mask != "full", p=0.0, mask=mask)
                         row.update(ms=ms, tflops=flops / ms * 1e-9, schedule=case.schedule, chosen=not case.schedule, **stamp)
                         if options.suite != "dense":
-                            row.update(suite=options.suite, change=case.score or ("dropout" if case.dropout else "none"))
+                            change = case.score or ("dropout" if case.dropout else "none")
+                            row.update(suite=options.suite, change=change)
                         file.write(json.dumps(row) + "\n")
     within = sum(loss <= 1.03 for loss in losses)
     print(f"{len(losses)} cases, {within} within 3 % of the best, worst {max(losses):.3f}x; {failures} wrong")
