@@ -276,6 +276,12 @@ ATTNRT_EXPORT int32_t attnrtLaunchKernelEarly(attnrt_kernel *kernel, int64_t gx,
                                               int32_t ctas_per_multiprocessor,
                                               void **params, void *stream);
 
+/** The same, but no block begins before there is room on the device for all of
+    them at once, so that they may wait for one another. */
+ATTNRT_EXPORT int32_t attnrtLaunchKernelTogether(
+    attnrt_kernel *kernel, int64_t gx, int64_t gy, int64_t gz,
+    int32_t ctas_per_multiprocessor, void **params, void *stream);
+
 /** Forgets the modules loaded for `kernel`. To be called before the library
     that holds the kernel is unloaded; no launch of it may be in progress. */
 ATTNRT_EXPORT int32_t attnrtUnloadKernel(attnrt_kernel *kernel);

@@ -62,6 +62,7 @@ enum : int {
   JitErrorLogBuffer = 5,
   JitErrorLogBufferSize = 6,
 
+  LaunchCooperative = 2,
   LaunchClusterDimension = 4,
   LaunchProgrammaticStreamSerialization = 6,
 
@@ -87,6 +88,7 @@ struct LaunchAttribute {
     struct {
       unsigned x, y, z;
     } cluster;
+    int cooperative;
     int programmaticStreamSerializationAllowed;
   } value;
 };

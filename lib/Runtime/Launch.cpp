@@ -259,11 +259,14 @@ static int32_t setLaunchError(const CudaDriver &driver, CUresult result,
   return setCudaError(driver, result, action);
 }
 
-/// Launches a kernel; an early one need not wait for what is before it on the
-/// stream, if device and driver can do that.
+/// How a kernel begins: in the order of the stream; early, without waiting for
+/// what is before it there, if device and driver can do that; or with all groups
+/// at the same time.
+enum class LaunchMode { Ordered, Early, Together };
+
 static int32_t launchKernel(attnrt_kernel *kernel, int64_t gx, int64_t gy,
                             int64_t gz, int32_t ctas_per_multiprocessor,
-                            void **params, void *stream, bool isEarly) {
+                            void **params, void *stream, LaunchMode mode) {
   if (gx == 0 || gy == 0 || gz == 0)
     return ATTN_OK;
 
@@ -304,8 +307,10 @@ static int32_t launchKernel(attnrt_kernel *kernel, int64_t gx, int64_t gy,
     if (int32_t status = loadKernel(*driver, kernel, context, &loaded))
       return status;
 
-  isEarly = isEarly && driver->launchKernelEx && context->major >= 9;
-  if (cluster == 1 && !isEarly) {
+  bool isEarly = mode == LaunchMode::Early && driver->launchKernelEx &&
+                 context->major >= 9;
+  bool isTogether = mode == LaunchMode::Together;
+  if (cluster == 1 && !isEarly && !isTogether) {
     if (CUresult result = driver->launchKernel(
             loaded->function, gx, gy, gz, kernel->block_size, 1, 1,
             kernel->shared_bytes, static_cast<CUstream>(stream), params,
@@ -316,9 +321,11 @@ static int32_t launchKernel(attnrt_kernel *kernel, int64_t gx, int64_t gy,
 
   if (!driver->launchKernelEx)
     return attnrtSetError(ATTN_UNSUPPORTED,
-                          "kernel '%s' needs clusters; the CUDA driver is too "
-                          "old for them (11.8 or later is needed)",
-                          kernel->name);
+                          "kernel '%s' needs %s; the CUDA driver is too old for "
+                          "them (11.8 or later is needed)",
+                          kernel->name,
+                          cluster > 1 ? "clusters"
+                                      : "groups that run together");
   LaunchAttribute attributes[2] = {};
   unsigned numAttributes = 0;
   if (cluster > 1) {
@@ -330,6 +337,11 @@ static int32_t launchKernel(attnrt_kernel *kernel, int64_t gx, int64_t gy,
     LaunchAttribute &attribute = attributes[numAttributes++];
     attribute.id = LaunchProgrammaticStreamSerialization;
     attribute.value.programmaticStreamSerializationAllowed = 1;
+  }
+  if (isTogether) {
+    LaunchAttribute &attribute = attributes[numAttributes++];
+    attribute.id = LaunchCooperative;
+    attribute.value.cooperative = 1;
   }
   LaunchConfig config = {};
   config.gridX = gx;
@@ -352,12 +364,20 @@ int32_t attnrtLaunchKernel(attnrt_kernel *kernel, int64_t gx, int64_t gy,
                            int64_t gz, int32_t ctas_per_multiprocessor,
                            void **params, void *stream) {
   return launchKernel(kernel, gx, gy, gz, ctas_per_multiprocessor, params,
-                      stream, /*isEarly=*/false);
+                      stream, LaunchMode::Ordered);
 }
 
 int32_t attnrtLaunchKernelEarly(attnrt_kernel *kernel, int64_t gx, int64_t gy,
                                 int64_t gz, int32_t ctas_per_multiprocessor,
                                 void **params, void *stream) {
   return launchKernel(kernel, gx, gy, gz, ctas_per_multiprocessor, params,
-                      stream, /*isEarly=*/true);
+                      stream, LaunchMode::Early);
+}
+
+int32_t attnrtLaunchKernelTogether(attnrt_kernel *kernel, int64_t gx,
+                                   int64_t gy, int64_t gz,
+                                   int32_t ctas_per_multiprocessor,
+                                   void **params, void *stream) {
+  return launchKernel(kernel, gx, gy, gz, ctas_per_multiprocessor, params,
+                      stream, LaunchMode::Together);
 }

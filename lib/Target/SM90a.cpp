@@ -46,6 +46,7 @@ public:
   StringRef getFeatures() const override { return "+ptx90"; }
   bool hasEarlyLaunches() const override { return true; }
   bool hasClusters() const override { return true; }
+  bool hasCounters() const override { return true; }
   int64_t getSharedMemoryBytes() const override { return 227 * 1024; }
 
   LogicalResult
@@ -97,6 +98,16 @@ public:
   void emitBulkAdd(OpBuilder &builder, Location loc, Value address, Value stage,
                    Value lane, int64_t registers) const override;
   void emitBulkDone(OpBuilder &builder, Location loc) const override;
+  void emitCount(OpBuilder &builder, Location loc, Value address, Value lane,
+                 int64_t amount, bool hasAdded) const override;
+  void emitAwaitCount(OpBuilder &builder, Location loc, Value address,
+                      Value number, Value lane) const override;
+  void emitStartTake(OpBuilder &builder, Location loc, Value stage,
+                     Value address, int64_t count,
+                     int64_t distance) const override;
+  void emitAwaitTakes(OpBuilder &builder, Location loc) const override;
+  SmallVector<Value> emitTake(OpBuilder &builder, Location loc, Value stage,
+                              Value address) const override;
   FailureOr<SmallVector<Value>>
   emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op, ValueRange lhs,
                const StagedTile &rhs, ValueRange acc,
@@ -724,6 +735,85 @@ void SM90aTarget::emitBulkAdd(OpBuilder &builder, Location loc, Value address,
 
 void SM90aTarget::emitBulkDone(OpBuilder &builder, Location loc) const {
   ptx::emit(builder, loc, "cp.async.bulk.wait_group 0;", "~{memory}");
+}
+
+void SM90aTarget::emitCount(OpBuilder &builder, Location loc, Value address,
+                            Value lane, int64_t amount, bool hasAdded) const {
+  // Additions of stages are of another proxy than what threads store: they have
+  // to be complete, and those of others to come after what has been stored.
+  StringRef order =
+      hasAdded ? "cp.async.bulk.wait_group 0;\n" : "fence.proxy.async;\n";
+  ptx::emit(builder, loc,
+            ("{\n"
+             ".reg .pred first;\n" +
+             order +
+             "bar.warp.sync 0xffffffff;\n"
+             "setp.eq.s32 first, $1, 0;\n"
+             "@first red.release.gpu.global.add.s32 [$0], " +
+             Twine(amount) + ";\n}")
+                .str(),
+            "l,r,~{memory}", {address, lane});
+}
+
+void SM90aTarget::emitAwaitCount(OpBuilder &builder, Location loc,
+                                 Value address, Value number,
+                                 Value lane) const {
+  // Many warps that ask for one word again and again would hold up all others
+  // whose words are in the same part of the cache.
+  constexpr int64_t soonNs = 200, laterNs = 5000;
+  std::string spin = "@skip bra reached_${:uid};\n"
+                     "again_${:uid}:\n"
+                     "ld.acquire.gpu.global.s32 found, [$0];\n"
+                     "setp.ge.s32 done, found, $1;\n"
+                     "@done bra reached_${:uid};\n"
+                     "nanosleep.u32 " +
+                     std::to_string(lane ? laterNs : soonNs) +
+                     ";\n"
+                     "bra again_${:uid};\n"
+                     "reached_${:uid}:\n";
+  std::string registers = "{\n"
+                          ".reg .pred done, skip;\n"
+                          ".reg .s32 found;\n"
+                          "setp.le.s32 skip, $1, 0;\n";
+  SmallVector<Value> operands = {address, number};
+  // A single thread waits for what copies and additions of stages come after.
+  if (!lane)
+    return ptx::emit(builder, loc,
+                     registers + spin + "fence.proxy.async;\n}",
+                     "l,r,~{memory}", operands);
+  operands.push_back(lane);
+  ptx::emit(builder, loc,
+            registers + "setp.ne.or.s32 skip, $2, 0, skip;\n" + spin +
+                "bar.warp.sync 0xffffffff;\n}",
+            "l,r,r,~{memory}", operands);
+}
+
+void SM90aTarget::emitStartTake(OpBuilder &builder, Location loc, Value stage,
+                                Value address, int64_t count,
+                                int64_t distance) const {
+  // Not by way of the first level cache, which may hold what was there before.
+  std::string copies;
+  for (int64_t i = 0; i < count; ++i) {
+    std::string offset = std::to_string(i * distance);
+    copies += "cp.async.cg.shared.global [$0 + " + offset + "], [$1 + " +
+              offset + "], 16;\n";
+  }
+  ptx::emit(builder, loc, copies, "r,l,~{memory}", {stage, address});
+}
+
+void SM90aTarget::emitAwaitTakes(OpBuilder &builder, Location loc) const {
+  ptx::emit(builder, loc, "cp.async.wait_all;", "~{memory}");
+}
+
+SmallVector<Value> SM90aTarget::emitTake(OpBuilder &builder, Location loc,
+                                         Value stage, Value address) const {
+  SmallVector<Type> types(4, builder.getF32Type());
+  return ptx::emitWithResults(
+      builder, loc, types,
+      "ld.shared.v4.f32 {$0, $1, $2, $3}, [$4];\n"
+      "st.global.v4.f32 [$5], {0f00000000, 0f00000000, 0f00000000, "
+      "0f00000000};",
+      "=f,=f,=f,=f,r,l,~{memory}", {stage, address});
 }
 
 /// The place in the instruction's register list of each register of the layout.

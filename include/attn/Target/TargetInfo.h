@@ -180,6 +180,36 @@ public:
   /// Waits, at the end of a kernel, until stages have been read by
   /// `emitBulkAdd` and `emitStoreThrough`.
   virtual void emitBulkDone(OpBuilder &, Location) const {}
+  //===--------------------------------------------------------------------===//
+  // Counters
+  //===--------------------------------------------------------------------===//
+
+  /// Whether groups can count what they have done for others to wait for.
+  virtual bool hasCounters() const { return false; }
+  /// Adds `amount` to a counter in global memory once what the warp has stored,
+  /// and added by `emitBulkAdd` if `hasAdded`, is seen by who waits for that.
+  virtual void emitCount(OpBuilder &, Location, Value address, Value lane,
+                         int64_t amount, bool hasAdded) const {}
+  /// Waits until a counter has reached `number`: a warp whose lane is given, or
+  /// a single thread.
+  virtual void emitAwaitCount(OpBuilder &, Location, Value address,
+                              Value number, Value lane) const {}
+  /// Starts to copy `count` times 16 bytes, which others have added to, to
+  /// shared memory, `distance` bytes apart from one another.
+  virtual void emitStartTake(OpBuilder &, Location, Value stage, Value address,
+                             int64_t count, int64_t distance) const {}
+  /// Waits for these copies of the thread.
+  virtual void emitAwaitTakes(OpBuilder &, Location) const {}
+  /// Reads four f32 values of a copy, and leaves zeros where they came from.
+  virtual SmallVector<Value> emitTake(OpBuilder &, Location, Value stage,
+                                      Value address) const {
+    return {};
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Products
+  //===--------------------------------------------------------------------===//
+
   /// Starts a product. `lhs` is a staged tile's three values or the registers
   /// of a tile, `acc` is empty or the accumulator's registers. Returns the
   /// registers of the result, not to be touched before `emitMmaWait`.

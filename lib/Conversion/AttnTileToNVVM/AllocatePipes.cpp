@@ -50,6 +50,25 @@ static int64_t getStageBytes(CreatePipeOp pipe, const TargetInfo &target) {
   return type.getStages() * target.getStageBytes(type.getBufferType());
 }
 
+/// Alignment of the parts of idle warps, which end the shared memory.
+static constexpr int64_t idleAlignment = 128;
+
+/// Bytes of the warps that a producer leaves idle: the part of a packed tile
+/// that each of them rounds at a time.
+static int64_t getIdleBytes(KernelOp kernel) {
+  int64_t bytes = 0, warps = 0;
+  kernel.walk([&](attn_tile::RoundPackedOp op) {
+    constexpr int64_t sumBytes = 4;
+    int64_t ofPart = op.getTileType().getNumElements() * sumBytes /
+                     static_cast<int64_t>(op.getParts());
+    bytes = std::max(bytes, ofPart);
+  });
+  for (auto role : kernel.getOps<attn_tile::RoleOp>())
+    if (role.getKind() == attn_tile::RoleKind::Producer)
+      warps = role.getWarpgroups() * 4 - 1;
+  return warps * bytes;
+}
+
 FailureOr<int64_t> attn::getSharedBytes(KernelOp kernel,
                                         const TargetInfo &target) {
   SmallVector<CreatePipeOp> pipes;
@@ -67,6 +86,8 @@ FailureOr<int64_t> attn::getSharedBytes(KernelOp kernel,
     int64_t stagesEnd = *pipe.getOffset() + getStageBytes(pipe, target);
     bytes = std::max({bytes, barriersEnd, stagesEnd});
   }
+  if (int64_t idle = getIdleBytes(kernel))
+    bytes = llvm::alignTo(bytes, idleAlignment) + idle;
   if (bytes > target.getSharedMemoryBytes()) {
     InFlightDiagnostic diagnostic =
         kernel.emitOpError("needs ")

@@ -288,6 +288,7 @@ static void populatePatterns(RewritePatternSet &patterns,
   populateMemoryPatterns(patterns, converter, context);
   populateStorePatterns(patterns, converter, context);
   populatePipePatterns(patterns, converter, context);
+  populateCounterPatterns(patterns, converter, context);
   populateThreadPatterns(patterns, converter, context);
   populateRolePatterns(patterns, converter, context);
   patterns.add<ReturnLowering>(converter, patterns.getContext(), context);
@@ -341,6 +342,7 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
     return failure();
 
   KernelContext context(target, kernel.getLayoutAttr());
+  context.sharedBytes = *sharedBytes;
   context.cluster = kernel.getClusterSize();
   if (context.cluster > 1 && !target.hasClusters())
     return kernel.emitOpError("cannot be of clusters on ") << target.getName();

@@ -57,6 +57,8 @@ struct KernelContext {
   DenseMap<Operation *, int64_t> firstWarpgroup;
   /// The warps that run `attn_tile.beside`.
   int64_t firstIdleWarp = 0, numIdleWarps = 0;
+  /// Bytes of shared memory, whose end belongs to the idle warps.
+  int64_t sharedBytes = 0;
   /// Whether tiles are added to or stored in global memory through stages.
   bool copiesFromStages = false;
   /// Products started after the one that is waited for.
@@ -237,6 +239,19 @@ inline SmallVector<Value> unpackPairs(OpBuilder &builder, Location loc,
   return results;
 }
 
+/// Two f32 values, rounded, as a word whose lower half is the first of them.
+inline Value roundPair(OpBuilder &builder, Location loc, Type element,
+                       Value first, Value second) {
+  StringRef intrinsic = isa<BFloat16Type>(element) ? "llvm.nvvm.ff2bf16x2.rn"
+                                                   : "llvm.nvvm.ff2f16x2.rn";
+  // The first operand of the intrinsic is the upper half.
+  Value pair = LLVM::CallIntrinsicOp::create(
+                   builder, loc, VectorType::get(2, element),
+                   builder.getStringAttr(intrinsic), ValueRange{second, first})
+                   .getResults();
+  return LLVM::BitcastOp::create(builder, loc, builder.getI32Type(), pair);
+}
+
 /// A butterfly exchange of an f32 between threads of a warp.
 inline Value emitShuffle(OpBuilder &builder, Location loc, Value value,
                          int64_t laneMask) {
@@ -340,6 +355,11 @@ void populateStorePatterns(RewritePatternSet &patterns,
 void populatePipePatterns(RewritePatternSet &patterns,
                           const TypeConverter &converter,
                           const KernelContext &context);
+
+/// Counters, and what groups of one warp do with packed tiles meanwhile.
+void populateCounterPatterns(RewritePatternSet &patterns,
+                             const TypeConverter &converter,
+                             const KernelContext &context);
 
 /// Scalar regions over ranges of numbers.
 void populateThreadPatterns(RewritePatternSet &patterns,

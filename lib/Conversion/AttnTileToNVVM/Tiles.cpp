@@ -134,20 +134,11 @@ struct TruncTileLowering : public KernelPattern<arith::TruncFOp> {
         !cast<VectorType>(op.getIn().getType()).getElementType().isF32())
       return rewriter.notifyMatchFailure(op, "not f32 to a 16-bit tile");
     Type element = type.getElementType();
-    StringRef intrinsic = isa<BFloat16Type>(element) ? "llvm.nvvm.ff2bf16x2.rn"
-                                                     : "llvm.nvvm.ff2f16x2.rn";
     ValueRange in = adaptor.getIn();
     SmallVector<Value> pairs;
-    // The first operand of the intrinsic is the upper half.
-    for (unsigned i = 0; i < in.size(); i += 2) {
-      Value pair =
-          LLVM::CallIntrinsicOp::create(
-              rewriter, op.getLoc(), VectorType::get(2, element),
-              rewriter.getStringAttr(intrinsic), ValueRange{in[i + 1], in[i]})
-              .getResults();
-      pairs.push_back(LLVM::BitcastOp::create(rewriter, op.getLoc(),
-                                              rewriter.getI32Type(), pair));
-    }
+    for (unsigned i = 0; i < in.size(); i += 2)
+      pairs.push_back(
+          roundPair(rewriter, op.getLoc(), element, in[i], in[i + 1]));
     rewriter.replaceOpWithMultiple(op, SmallVector<SmallVector<Value>>{pairs});
     return success();
   }

@@ -46,6 +46,10 @@ private:
   /// Makes an array of f32 with a row of `channels` values for each query (of
   /// one value for none), and rows for whole tiles.
   Value makeRows(int64_t channels = 0);
+  /// Makes a ring of sums with as many places as have `items` tiles of keys, and
+  /// two more, if there are so many key heads; and its counters.
+  void makeRing(GradWorkspace &workspace, int64_t channels, int64_t items,
+                int64_t keyTile);
   /// Makes an array for the random streams of all sequences and heads.
   Value makeStreams();
   /// Emits the number of packed sequences.
@@ -114,6 +118,32 @@ Value GradLowering::makeRows(int64_t channels) {
     shape.push_back(channels);
   return memref::AllocOp::create(b, MemRefType::get(shape, b.getF32Type()),
                                  sizes);
+}
+
+void GradLowering::makeRing(GradWorkspace &workspace, int64_t channels,
+                            int64_t items, int64_t keyTile) {
+  TileProgramBuilder b(op.getLoc(), rewriter);
+  Value key = op.getKey();
+  Value one = b.index(1);
+  Value tiles = arith::MaxUIOp::create(
+      b, b.countTiles(b.size(key, 2), keyTile), one);
+  Value last = arith::SubIOp::create(b, tiles, one);
+  Value wanted = arith::DivUIOp::create(
+      b, arith::AddIOp::create(b, b.index(items), last).getResult(), tiles);
+  Value heads =
+      arith::MulIOp::create(b, b.size(key, 0), b.size(key, 1)).getResult();
+  Value places = arith::MinUIOp::create(
+      b, arith::AddIOp::create(b, wanted, b.index(2)).getResult(), heads);
+  Value rows = arith::MulIOp::create(
+      b, b.countTiles(b.size(op.getQuery(), 2), multiple), b.index(multiple));
+  constexpr int64_t dynamic = ShapedType::kDynamic;
+  workspace.sums = memref::AllocOp::create(
+      b,
+      MemRefType::get({dynamic, op.getGroupSize(), dynamic, channels},
+                      b.getF32Type()),
+      ValueRange{places, rows});
+  workspace.counters = memref::AllocOp::create(
+      b, MemRefType::get({dynamic, 2}, b.getI32Type()), ValueRange{places});
 }
 
 Value GradLowering::makeStreams() {
@@ -186,7 +216,8 @@ LogicalResult GradLowering::lower() {
 
   findRows(parts);
   rewriter.setInsertionPoint(op);
-  GradWorkspace workspace{padding, makeRows(), makeRows(), Value(), Value()};
+  GradWorkspace workspace{padding, makeRows(), makeRows(),
+                          Value(), Value(),    Value()};
   if (dropout.isMade())
     workspace.streams = makeStreams();
   if (!parts.queries) {
@@ -195,7 +226,10 @@ LogicalResult GradLowering::lower() {
     // A sum with a row for each channel has as many as a tile of keys.
     if (keys.getQueryTile() % keys.getKeyTile() != 0)
       channels = llvm::alignTo(channels, keys.getKeyTile());
-    workspace.sums = makeRows(channels);
+    if (parts.ringItems > 0)
+      makeRing(workspace, channels, parts.ringItems, keys.getKeyTile());
+    else
+      workspace.sums = makeRows(channels);
   }
 
   auto write = [&](Attribute attribute, StringRef name,
@@ -217,7 +251,8 @@ LogicalResult GradLowering::lower() {
   write(parts.rows, "rows",
         {op.getOut(), op.getDout(), op.getLse(), op.getDlse(), op.getIdentity(),
          op.getIdentity() ? op.getValue() : Value(), workspace.exponent,
-         workspace.delta, workspace.sums, workspace.streams, rowPlan},
+         workspace.delta, workspace.sums, workspace.counters, workspace.streams,
+         rowPlan},
         [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
           writer.writeRows(kernel, workspace, rowPlan);
         });
@@ -248,6 +283,8 @@ LogicalResult GradLowering::lower() {
                                    results.key,
                                    results.value,
                                    results.key ? workspace.sums : Value(),
+                                   results.key ? workspace.counters : Value(),
+                                   results.key ? results.query : Value(),
                                    workspace.streams,
                                    results.value ? op.getIdentity() : Value(),
                                    listed.lists,
@@ -257,6 +294,8 @@ LogicalResult GradLowering::lower() {
       llvm::append_range(operands, op.getDcaptures());
     write(part, name, operands,
           [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
+            if (results.query)
+              writer.writeRounding(kernel, workspace, results.query);
             writer.writeKeys(kernel, workspace, results, listed, plan);
           });
   };
@@ -264,7 +303,8 @@ LogicalResult GradLowering::lower() {
   if (parts.values)
     writeKeys(parts.values, "values", {Value(), Value(), results.value});
   writeKeys(parts.keys, "keys",
-            {Value(), results.key, parts.values ? Value() : results.value});
+            {workspace.counters ? results.query : Value(), results.key,
+             parts.values ? Value() : results.value});
   if (parts.queries) {
     ClassifiedTiles listed = classify(parts.queries, "queries", MaskDim::Query);
     Value plan =
@@ -287,7 +327,8 @@ LogicalResult GradLowering::lower() {
   }
 
   buffers.append(
-      {workspace.exponent, workspace.delta, workspace.sums, workspace.streams});
+      {workspace.exponent, workspace.delta, workspace.sums, workspace.counters,
+       workspace.streams});
   for (auto &[tiles, plan] : plans)
     buffers.push_back(plan);
   for (Value buffer : buffers)

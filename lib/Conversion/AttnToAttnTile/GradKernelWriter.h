@@ -48,8 +48,12 @@ struct GradWorkspace {
   /// What is subtracted from the gradient of a weight.
   Value delta;
   /// Sums of the gradients of queries, as packed tiles; null if these have a
-  /// kernel of their own.
+  /// kernel of their own. In a ring, instead of batch entries and heads, it has
+  /// places of key heads, and the heads that share each.
   Value sums;
+  /// For each place in the ring, how many tiles of keys have been added, and how
+  /// many shares of the sums have been rounded; null if there is no ring.
+  Value counters;
   /// The random streams of batch entries and heads; null if no decisions are
   /// made.
   Value streams;
@@ -84,7 +88,11 @@ public:
                  Value plan);
   void writeQueries(attn_tile::KernelOp kernel, const GradWorkspace &workspace,
                     Value result, const ClassifiedTiles &listed, Value plan);
-  /// Rounds the sums, which a kernel with the tiles of `keys` has made.
+  /// Rounds sums of a ring while others are added up, on warps that are idle.
+  void writeRounding(attn_tile::KernelOp kernel, const GradWorkspace &workspace,
+                     Value result);
+  /// Rounds the sums, which a kernel with the tiles of `keys` has made; of a ring,
+  /// those that are left.
   void writeSums(attn_tile::KernelOp kernel, const GradWorkspace &workspace,
                  Value result, ScheduleAttrInterface keys, Value plan);
 
@@ -126,6 +134,25 @@ private:
   };
 
   void begin(attn_tile::KernelOp kernel);
+  /// Counters of a place in the ring.
+  enum RingCounter : int64_t { Added, Rounded };
+  /// Parts of a packed tile that different warps round.
+  static constexpr int64_t roundedParts = 4;
+  /// Where a key head has its sums in a ring, and how many others have had that
+  /// place before.
+  struct RingPlace {
+    Value slot, turn;
+  };
+  RingPlace emitRingPlace(Value sums, Value number);
+  /// Emits how many key heads there are, over all batch entries, and how many of
+  /// them, the last ones, have sums that no idle warp rounds.
+  std::pair<Value, Value> emitRingHeads(Value sums, Value batches,
+                                        Value keyHeads);
+  /// Emits how many shares of the sums of a key head are rounded one by one.
+  Value emitRoundedShares();
+  /// Clears what there is in the ring of a tile of queries, and the counters.
+  void clearRing(const WorkItem &item, const GradWorkspace &workspace,
+                 Value isFirst);
   /// Whether sums have a row for each channel instead of one for each query:
   /// like all tiles of their kernel, they are to have as many rows as a tile of
   /// keys, or a multiple.
@@ -224,6 +251,9 @@ private:
       return Value();
     return arith::SubIOp::create(b, keyLength, queryLength);
   }
+  /// Stores the gradients of a tile of values, given what products add up.
+  void storeValueGrads(Value tile, Value result, const WorkItem &item,
+                       ArrayRef<Value> corner);
   /// Adds the gradients that a tile of values has by the identity.
   Value addIdentityGrads(Value tile, const WorkItem &item, Value firstKey);
 

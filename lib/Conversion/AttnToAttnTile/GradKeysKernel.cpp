@@ -242,6 +242,17 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
   }
   Value firstKey = item.first;
 
+  // Before anything is loaded, for whoever loads to wait.
+  RingPlace ring;
+  if (workspace.counters && results.key) {
+    Value before = arith::MulIOp::create(b, item.batch, b.size(key, 1));
+    ring = emitRingPlace(get(workspace.sums),
+                         arith::AddIOp::create(b, before, item.head));
+    attn_tile::AwaitCountOp::create(
+        b, get(workspace.counters), ValueRange{ring.slot, b.index(Rounded)},
+        arith::MulIOp::create(b, ring.turn, emitRoundedShares()).getResult());
+  }
+
   SmallVector<Value> corner = item.at(b, item.head, item.keyBase, firstKey);
   corner.push_back(zero);
   auto loadStaying = [&](Value source, int64_t channels) {
@@ -314,6 +325,8 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
               : b.contract(grad, keys, b.splat({queryTile, keyChannels}, 0),
                            ContractForm::TransposedLhs);
       SmallVector<Value> place = item.at(b, head, item.workBase, firstQuery);
+      if (ring.slot)
+        place = {ring.slot, member ? member : zero, firstQuery};
       place.push_back(zero);
       attn_tile::AddPackedOp::create(b, sum, get(workspace.sums), place);
     }
@@ -346,19 +359,27 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
   if (results.key)
     emitStore(loop.getResults().front(), get(results.key), corner,
               op.getScaleOrDefault() / getGradFactor(), firstKey, keyLength);
-  if (!results.value)
-    return;
-  Value valueGrads = loop.getResults().back();
+  if (results.value)
+    storeValueGrads(loop.getResults().back(), results.value, item, corner);
+  // By now additions have ended without being waited for.
+  if (ring.slot)
+    attn_tile::CountOp::create(b, get(workspace.counters),
+                               ValueRange{ring.slot, b.index(Added)});
+}
+
+void GradKernelWriter::storeValueGrads(Value tile, Value result,
+                                       const WorkItem &item,
+                                       ArrayRef<Value> corner) {
   double factor = 1 / dropout.getKeepProbability();
   if (op.getIdentity()) {
-    if (factor != 1)
-      valueGrads = arith::MulFOp::create(
-          b, valueGrads, b.splat({keyTile, valueChannels}, factor));
-    valueGrads = addIdentityGrads(valueGrads, item, firstKey);
+    if (factor != 1) {
+      auto type = cast<VectorType>(tile.getType());
+      tile = arith::MulFOp::create(b, tile, b.splat(type.getShape(), factor));
+    }
+    tile = addIdentityGrads(tile, item, item.first);
     factor = 1;
   }
-  emitStore(valueGrads, get(results.value), corner, factor, firstKey,
-            keyLength);
+  emitStore(tile, get(result), corner, factor, item.first, keyLength);
 }
 
 Value GradKernelWriter::addIdentityGrads(Value tile, const WorkItem &item,

@@ -14,6 +14,7 @@
 #include "GradKernelWriter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 #include <limits>
@@ -118,11 +119,131 @@ void GradKernelWriter::writeRows(attn_tile::KernelOp kernel,
         get(workspace.streams));
   if (!workspace.sums)
     return;
+  if (workspace.counters)
+    return clearRing(
+        item, workspace,
+        arith::CmpIOp::create(b, arith::CmpIPredicate::eq, number, zero));
   Value sums = get(workspace.sums);
   int64_t sumChannels = cast<MemRefType>(sums.getType()).getShape().back();
   place.push_back(zero);
   attn_tile::StorePackedOp::create(b, b.splat({queryTile, sumChannels}, 0),
                                    sums, place);
+}
+
+//===----------------------------------------------------------------------===//
+// Rings of sums
+//===----------------------------------------------------------------------===//
+
+GradKernelWriter::RingPlace GradKernelWriter::emitRingPlace(Value sums,
+                                                            Value number) {
+  Value slots = b.size(sums, 0);
+  return {arith::RemUIOp::create(b, number, slots),
+          arith::DivUIOp::create(b, number, slots)};
+}
+
+std::pair<Value, Value> GradKernelWriter::emitRingHeads(Value sums,
+                                                        Value batches,
+                                                        Value keyHeads) {
+  // Half of the ring is for heads that groups work on, which end together.
+  Value half = arith::DivUIOp::create(b, b.size(sums, 0), b.index(2));
+  Value working = arith::AddIOp::create(b, half, b.index(1));
+  Value heads = arith::MulIOp::create(b, batches, keyHeads);
+  return {heads, arith::MinUIOp::create(b, working, heads)};
+}
+
+Value GradKernelWriter::emitRoundedShares() {
+  return arith::MulIOp::create(b, b.countTiles(queryLength, queryTile),
+                               b.index(op.getGroupSize() * roundedParts));
+}
+
+void GradKernelWriter::clearRing(const WorkItem &item,
+                                 const GradWorkspace &workspace,
+                                 Value isFirst) {
+  Value sums = get(workspace.sums), counters = get(workspace.counters);
+  auto type = cast<MemRefType>(sums.getType());
+  Value zero = b.index(0), group = b.index(op.getGroupSize());
+  // The first heads have all places.
+  Value keyHead = arith::DivUIOp::create(b, item.head, group);
+  Value member = arith::RemUIOp::create(b, item.head, group);
+  Value keyHeads =
+      arith::DivUIOp::create(b, b.size(get(op.getOut()), 1), group);
+  Value number = arith::AddIOp::create(
+      b, arith::MulIOp::create(b, item.batch, keyHeads).getResult(), keyHead);
+  Value isInRing = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, number,
+                                         b.size(sums, 0));
+  auto ifOp = scf::IfOp::create(b, isInRing, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(ifOp.thenBlock());
+  attn_tile::StorePackedOp::create(
+      b, b.splat({queryTile, type.getShape().back()}, 0), sums,
+      ValueRange{number, member, item.first, zero});
+  Value isFirstMember =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::eq, member, zero);
+  Value clears = arith::AndIOp::create(b, isFirst, isFirstMember);
+  auto each = attn_tile::EachOp::create(
+      b, arith::SelectOp::create(
+             b, clears, b.size(counters, 1), zero)
+             .getResult());
+  Block *body =
+      b.createBlock(&each.getBody(), {}, b.getIndexType(), b.getLoc());
+  memref::StoreOp::create(
+      b, arith::ConstantIntOp::create(b, 0, 32).getResult(), counters,
+      ValueRange{number, body->getArgument(0)});
+  attn_tile::YieldOp::create(b, ValueRange());
+}
+
+void GradKernelWriter::writeRounding(attn_tile::KernelOp kernel,
+                                     const GradWorkspace &workspace,
+                                     Value result) {
+  // No more than the thread that copies takes: consumers need the others.
+  int64_t registers = queryParts > 1 ? 40 : 24;
+  begin(kernel);
+  OpBuilder::InsertionGuard guard(b);
+  auto beside = attn_tile::BesideOp::create(b, registers);
+  b.createBlock(&beside.getBody());
+  Value dest = get(result), sums = get(workspace.sums);
+  Value counters = get(workspace.counters), key = get(op.getKey());
+  queryLength = b.size(dest, 2);
+  Value tiles = b.countTiles(queryLength, queryTile);
+  Value tilesOfKeys = b.countTiles(b.size(key, 2), keyTile);
+  Value batches = b.size(dest, 0), keyHeads = b.size(key, 1);
+  auto [heads, late] = emitRingHeads(sums, batches, keyHeads);
+  Value early = arith::SubIOp::create(b, heads, late);
+  auto forall = scf::ForallOp::create(
+      b, ArrayRef<OpFoldResult>{early, emitRoundedShares()}, ValueRange(),
+      std::nullopt);
+  b.setInsertionPointToStart(forall.getBody());
+  SmallVector<Value> ids = forall.getInductionVars();
+  RingPlace place = emitRingPlace(sums, ids[0]);
+  Value next = arith::AddIOp::create(b, place.turn, b.index(1));
+  attn_tile::AwaitCountOp::create(
+      b, counters, ValueRange{place.slot, b.index(Added)},
+      arith::MulIOp::create(b, next, tilesOfKeys).getResult());
+  Value parts = b.index(roundedParts);
+  Value part = arith::RemUIOp::create(b, ids[1], parts);
+  Value tile = arith::DivUIOp::create(b, ids[1], parts);
+  Value batch = arith::DivUIOp::create(b, ids[0], keyHeads);
+  Value member = b.index(0), head = arith::RemUIOp::create(b, ids[0], keyHeads);
+  if (int64_t group = op.getGroupSize(); group != 1) {
+    member = arith::DivUIOp::create(b, tile, tiles);
+    tile = arith::RemUIOp::create(b, tile, tiles);
+    head = arith::AddIOp::create(
+        b, arith::MulIOp::create(b, head, b.index(group)).getResult(), member);
+  }
+  Value row = arith::MulIOp::create(b, tile, b.index(queryTile));
+  Value zero = b.index(0);
+  int64_t channels = cast<MemRefType>(sums.getType()).getShape().back();
+  bool transposed = isSumTransposed(keyTile);
+  SmallVector<int64_t> shape = {queryTile, channels};
+  if (transposed)
+    std::swap(shape[0], shape[1]);
+  attn_tile::RoundPackedOp::create(
+      b, sums, ValueRange{place.slot, member, row, zero}, dest,
+      ValueRange{batch, head, row, zero}, part, roundedParts,
+      APFloat(op.getScaleOrDefault() / getGradFactor()), b.f32Vector(shape),
+      transposed);
+  attn_tile::CountOp::create(b, counters,
+                             ValueRange{place.slot, b.index(Rounded)});
 }
 
 void GradKernelWriter::writeSums(attn_tile::KernelOp kernel,
@@ -132,9 +253,31 @@ void GradKernelWriter::writeSums(attn_tile::KernelOp kernel,
   queryTile = keys.getQueryTile();
   Value sums = get(workspace.sums), dest = get(result);
   WorkItem item;
+  SmallVector<Value> place;
   if (plan) {
     item = beginPlannedItems(b.size(dest, 1), get(plan), MaskDim::Query,
                              workspace);
+  } else if (workspace.counters) {
+    queryLength = b.size(dest, 2);
+    Value group = b.index(op.getGroupSize());
+    Value keyHeads = arith::DivUIOp::create(b, b.size(dest, 1), group);
+    auto [heads, late] = emitRingHeads(sums, b.size(dest, 0), keyHeads);
+    Value early = arith::SubIOp::create(b, heads, late);
+    auto forall = scf::ForallOp::create(
+        b,
+        ArrayRef<OpFoldResult>{late, group,
+                               b.countTiles(queryLength, queryTile)},
+        ValueRange(), std::nullopt);
+    attn_tile::ReturnOp::create(b);
+    b.setInsertionPointToStart(forall.getBody());
+    SmallVector<Value> ids = forall.getInductionVars();
+    Value number = arith::AddIOp::create(b, early, ids[0]);
+    Value first = arith::MulIOp::create(
+        b, arith::RemUIOp::create(b, number, keyHeads).getResult(), group);
+    item.sequence = item.batch = arith::DivUIOp::create(b, number, keyHeads);
+    item.head = arith::AddIOp::create(b, first, ids[1]);
+    item.first = arith::MulIOp::create(b, ids[2], b.index(queryTile));
+    place = {emitRingPlace(sums, number).slot, ids[1], item.first};
   } else {
     SmallVector<Value> ids =
         beginItems(b.size(dest, 1), b.countTiles(b.size(dest, 2), queryTile));
@@ -143,7 +286,8 @@ void GradKernelWriter::writeSums(attn_tile::KernelOp kernel,
     item.first = arith::MulIOp::create(b, ids[2], b.index(queryTile));
   }
   SmallVector<Value> corner = item.at(b, item.head, item.queryBase, item.first);
-  SmallVector<Value> place = item.at(b, item.head, item.workBase, item.first);
+  if (place.empty())
+    place = item.at(b, item.head, item.workBase, item.first);
   for (SmallVector<Value> *indices : {&corner, &place})
     indices->push_back(b.index(0));
   int64_t channels = cast<MemRefType>(sums.getType()).getShape().back();

@@ -354,10 +354,10 @@ LogicalResult FunctionConverter::convertLaunch(attn_tile::LaunchOp op) {
     return op.emitOpError("stream must be given by 'attn_tile.fork_stream' in "
                           "this function");
   arguments.append({params, on});
-  emitCheck(loc, emitRuntimeCall(builder, loc, module,
-                                 op.getEarly() ? "attnrtLaunchKernelEarly"
-                                               : "attnrtLaunchKernel",
-                                 arguments));
+  StringRef name = op.getEarly()      ? "attnrtLaunchKernelEarly"
+                   : op.getTogether() ? "attnrtLaunchKernelTogether"
+                                      : "attnrtLaunchKernel";
+  emitCheck(loc, emitRuntimeCall(builder, loc, module, name, arguments));
   op.erase();
   return success();
 }

@@ -222,3 +222,44 @@ attn_tile.kernel @registers_of_roles() attributes {layout = #attn_tile.row_block
   }
   attn_tile.return
 }
+
+// -----
+
+attn_tile.kernel @rounded_by_all(%m: memref<?x64xf32>, %d: memref<?x64xbf16>, %i: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 8>} {
+  // expected-error @below {{'attn_tile.round_packed' op must be run by groups of one warp on a GPU}}
+  // expected-error @below {{failed to legalize}}
+  attn_tile.round_packed %m[%i, %i] to %d[%i, %i] part(%i of 1) times 1.0
+      : vector<128x64xf32> in memref<?x64xf32> to memref<?x64xbf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @rounded_parts(%m: memref<?x64xf32>, %d: memref<?x64xbf16>, %i: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 8>} {
+  attn_tile.beside {
+    // expected-error @below {{'attn_tile.round_packed' op cannot divide 'vector<128x64xf32>' by 3 as #attn_tile.row_blocks<warps = 8> does}}
+    // expected-error @below {{failed to legalize}}
+    attn_tile.round_packed %m[%i, %i] to %d[%i, %i] part(%i of 3) times 1.0
+        : vector<128x64xf32> in memref<?x64xf32> to memref<?x64xbf16>
+  }
+  attn_tile.role producer warpgroups(1) registers(40) {
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @rounded_columns(%m: memref<?x48xf32>, %d: memref<?x48xbf16>, %i: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 8>} {
+  attn_tile.beside {
+    // expected-error @below {{'attn_tile.round_packed' op cannot store 16 bytes at once of 'vector<128x48xf32>' to 'memref<?x48xbf16>'}}
+    // expected-error @below {{failed to legalize}}
+    attn_tile.round_packed %m[%i, %i] to %d[%i, %i] part(%i of 4) times 1.0
+        : vector<128x48xf32> in memref<?x48xf32> to memref<?x48xbf16>
+  }
+  attn_tile.role producer warpgroups(1) registers(40) {
+  }
+  attn_tile.return
+}

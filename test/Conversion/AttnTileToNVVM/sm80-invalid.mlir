@@ -119,3 +119,32 @@ attn_tile.kernel @late() attributes {layout = #attn_tile.row_blocks<warps = 4>} 
 attn_tile.kernel @clusters() attributes {layout = #attn_tile.row_blocks<warps = 4>, cluster = 2 : i64} {
   attn_tile.return
 }
+
+// -----
+
+attn_tile.kernel @counted(%c: memref<?xi32>, %i: index) attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  // expected-error @below {{'attn_tile.count' op cannot be on sm_80}}
+  // expected-error @below {{failed to legalize}}
+  attn_tile.count %c[%i] : memref<?xi32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @awaited(%c: memref<?xi32>, %i: index) attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  // expected-error @below {{'attn_tile.await_count' op cannot be on sm_80}}
+  // expected-error @below {{failed to legalize}}
+  attn_tile.await_count %c[%i] to(%i) : memref<?xi32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @rounded(%m: memref<?x64xf32>, %d: memref<?x64xbf16>, %i: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  // expected-error @below {{'attn_tile.round_packed' op cannot be on sm_80}}
+  // expected-error @below {{failed to legalize}}
+  attn_tile.round_packed %m[%i, %i] to %d[%i, %i] part(%i of 1) times 1.0
+      : vector<64x64xf32> in memref<?x64xf32> to memref<?x64xbf16>
+  attn_tile.return
+}

@@ -180,6 +180,17 @@ func.func @early(%m: memref<?x32xf32>, %n: index) {
   return
 }
 
+// Groups that wait for one another.
+
+// CHECK-LABEL: func.func @together(
+// CHECK:         llvm.call @attnrtLaunchKernelTogether(
+func.func @together(%m: memref<?x32xf32>, %n: index) {
+  %map = attn_tile.make_tensor_map %m {l2_promotion = 64 : i64} : memref<?x32xf32> -> !attn_tile.tensor_map<2, 32x32xf32>
+  attn_tile.launch @k_module::@k together grid(%n, %n, %n) groups_per_multiprocessor(1)
+      args(%map : !attn_tile.tensor_map<2, 32x32xf32>)
+  return
+}
+
 // -----
 
 // Groups of a cluster.

@@ -260,12 +260,14 @@ func.func private @scalar() attributes {s = #attn_tile.scalar}
 
 // CHECK-LABEL: func private @key_stationary() attributes {
 // CHECK-SAME:    s0 = #attn_tile.key_stationary<query_tile = 80, key_tile = 128, stages = 2, consumers = 2>,
-// CHECK-SAME:    s1 = #attn_tile.key_stationary<query_tile = 64, key_tile = 64, stages = 1, consumers = 1, traversal = paired, interleave = 2, pipelined = true, query_parts = 2>}
+// CHECK-SAME:    s1 = #attn_tile.key_stationary<query_tile = 64, key_tile = 64, stages = 1, consumers = 1, traversal = paired, interleave = 2, pipelined = true, query_parts = 2>,
+// CHECK-SAME:    s2 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ring_items = 264>}
 func.func private @key_stationary() attributes {
   s0 = #attn_tile.key_stationary<query_tile = 80, key_tile = 128, stages = 2, consumers = 2,
       traversal = persistent>,
   s1 = #attn_tile.key_stationary<query_tile = 64, key_tile = 64, stages = 1, consumers = 1,
-      traversal = paired, interleave = 2, pipelined = true, query_parts = 2>
+      traversal = paired, interleave = 2, pipelined = true, query_parts = 2>,
+  s2 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ring_items = 264>
 }
 
 // -----
@@ -337,6 +339,27 @@ func.func private @key_stationary_many() attributes {
 
 // -----
 
+func.func private @key_stationary_ring() attributes {
+  // expected-error @below {{'ring_items' must not be negative (was -1)}}
+  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ring_items = -1>
+}
+
+// -----
+
+func.func private @key_stationary_ring_grid() attributes {
+  // expected-error @below {{'ring_items' needs groups that walk over one head after the other (was 264)}}
+  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = grid, ring_items = 264>
+}
+
+// -----
+
+func.func private @key_stationary_ring_interleave() attributes {
+  // expected-error @below {{'ring_items' needs groups that walk over one head after the other (was 264)}}
+  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, interleave = 8, ring_items = 264>
+}
+
+// -----
+
 func.func private @key_stationary_interleave() attributes {
   // expected-error @below {{'interleave' must not be negative (was -1)}}
   s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, interleave = -1>
@@ -349,6 +372,26 @@ func.func private @gradient_warps() attributes {
   s = #attn_tile.gradient<
       rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 4>,
       keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>>
+}
+
+// -----
+
+func.func private @gradient_ring() attributes {
+  // expected-error @below {{'ring_items' is for 'keys' without 'queries'}}
+  s = #attn_tile.gradient<
+      rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+      keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ring_items = 264>,
+      queries = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2>>
+}
+
+// -----
+
+func.func private @gradient_ring_of_values() attributes {
+  // expected-error @below {{'ring_items' is for 'keys' without 'queries'}}
+  s = #attn_tile.gradient<
+      rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+      keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>,
+      values = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ring_items = 264>>
 }
 
 // -----

@@ -88,6 +88,18 @@ func.func @bound_without_grid() {
 attn_tile.kernel @kernel() {
   attn_tile.return
 }
+
+func.func @early_together(%n: index) {
+  // expected-error @below {{'attn_tile.launch' op cannot be both 'early' and 'together'}}
+  attn_tile.launch @kernel early together grid(%n, %n, %n) args()
+  return
+}
+
+// -----
+
+attn_tile.kernel @kernel() {
+  attn_tile.return
+}
 func.func @bound_of_zero(%n: index) {
   // expected-error @below {{'attn_tile.launch' op attribute 'groups_per_multiprocessor' failed to satisfy constraint: 64-bit signless integer attribute whose value is positive}}
   attn_tile.launch @kernel grid(%n, %n, %n) groups_per_multiprocessor(0) args()
@@ -1290,6 +1302,58 @@ attn_tile.kernel @packed_indices(%v: vector<8x8xf32>, %m: memref<?x8xf32>, %i: i
 attn_tile.kernel @packed_strided(%v: vector<8x8xf32>, %m: memref<?x8xf32, strided<[?, 1]>>, %i: index) {
   // expected-error @below {{'attn_tile.add_packed' op memref must hold contiguous f32 values (was 'memref<?x8xf32, strided<[?, 1]>>')}}
   attn_tile.add_packed %v to %m[%i, %i] : vector<8x8xf32> to memref<?x8xf32, strided<[?, 1]>>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @rounded_indices(%m: memref<?x64xf32>, %d: memref<?x64xbf16>, %i: index) {
+  // expected-error @below {{'attn_tile.round_packed' op needs one index per dimension of the memref (expected 2, found 1)}}
+  attn_tile.round_packed %m[%i] to %d[%i, %i] part(%i of 1) times 1.0
+      : vector<64x16xf32> in memref<?x64xf32> to memref<?x64xbf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @rounded_rows(%m: memref<?x48xf32>, %d: memref<?x64xbf16>, %i: index) {
+  // expected-error @below {{'attn_tile.round_packed' op tile must take whole rows of the memref (has 1024 elements, memref was 'memref<?x48xf32>')}}
+  attn_tile.round_packed %m[%i, %i] to %d[%i, %i] part(%i of 1) times 1.0
+      : vector<64x16xf32> in memref<?x48xf32> to memref<?x64xbf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @rounded_rank(%m: memref<?x64xf32>, %d: memref<64xbf16>, %i: index) {
+  // expected-error @below {{'attn_tile.round_packed' op destination must have at least two dimensions (has 1)}}
+  attn_tile.round_packed %m[%i, %i] to %d[%i] part(%i of 1) times 1.0
+      : vector<64x16xf32> in memref<?x64xf32> to memref<64xbf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @rounded_place(%m: memref<?x64xf32>, %d: memref<?x64xbf16>, %i: index) {
+  // expected-error @below {{'attn_tile.round_packed' op needs one index per dimension of the destination (expected 2, found 3)}}
+  attn_tile.round_packed %m[%i, %i] to %d[%i, %i, %i] part(%i of 1) times 1.0
+      : vector<64x16xf32> in memref<?x64xf32> to memref<?x64xbf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @counted(%c: memref<?x2xi32>, %i: index) {
+  // expected-error @below {{'attn_tile.count' op needs one index per dimension of the counters (expected 2, found 1)}}
+  attn_tile.count %c[%i] : memref<?x2xi32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @awaited(%c: memref<?xi32>, %i: index) {
+  // expected-error @below {{'attn_tile.await_count' op needs one index per dimension of the counters (expected 1, found 2)}}
+  attn_tile.await_count %c[%i, %i] to(%i) : memref<?xi32>
   attn_tile.return
 }
 

@@ -163,6 +163,34 @@ attn_tile.kernel @packed(%v: vector<64x16xf32>, %m: memref<?x?x64xf32>, %i: inde
   attn_tile.return
 }
 
+// CHECK-LABEL: attn_tile.kernel @counters(
+// CHECK-SAME:    %[[M:.*]]: memref<?x?x64xf32>, %[[D:.*]]: memref<?x64xbf16>, %[[C:.*]]: memref<?x2xi32>, %[[I:.*]]: index)
+// CHECK-NEXT:    attn_tile.beside registers(40) {
+// CHECK-NEXT:      attn_tile.await_count %[[C]][%[[I]], %[[I]]] to(%[[I]]) : memref<?x2xi32>
+// CHECK-NEXT:      attn_tile.round_packed %[[M]][%[[I]], %[[I]], %[[I]]] to %[[D]][%[[I]], %[[I]]] part(%[[I]] of 4) times 1.250000e-01 transposed : vector<64x16xf32> in memref<?x?x64xf32> to memref<?x64xbf16>
+// CHECK-NEXT:      attn_tile.round_packed {{.*}} part(%[[I]] of 1) times 2.000000e+00 : vector<16x64xf32>
+// CHECK-NEXT:      attn_tile.count %[[C]][%[[I]], %[[I]]] : memref<?x2xi32>
+// CHECK-NEXT:    }
+attn_tile.kernel @counters(%m: memref<?x?x64xf32>, %d: memref<?x64xbf16>, %c: memref<?x2xi32>, %i: index) {
+  attn_tile.beside registers(40) {
+    attn_tile.await_count %c[%i, %i] to(%i) : memref<?x2xi32>
+    attn_tile.round_packed %m[%i, %i, %i] to %d[%i, %i] part(%i of 4) times 0.125 transposed
+        : vector<64x16xf32> in memref<?x?x64xf32> to memref<?x64xbf16>
+    attn_tile.round_packed %m[%i, %i, %i] to %d[%i, %i] part(%i of 1) times 2.0
+        : vector<16x64xf32> in memref<?x?x64xf32> to memref<?x64xbf16>
+    attn_tile.count %c[%i, %i] : memref<?x2xi32>
+  }
+  attn_tile.return
+}
+
+// CHECK-LABEL: func.func @together(
+// CHECK:         attn_tile.launch @counters together grid(
+func.func @together(%m: memref<?x?x64xf32>, %d: memref<?x64xbf16>, %c: memref<?x2xi32>, %i: index) {
+  attn_tile.launch @counters together grid(%i, %i, %i) groups_per_multiprocessor(1) args(%m, %d, %c, %i
+      : memref<?x?x64xf32>, memref<?x64xbf16>, memref<?x2xi32>, index)
+  return
+}
+
 // CHECK-LABEL: attn_tile.kernel @share(
 // CHECK-SAME:    %[[V:.*]]: vector<64x16xbf16>, %[[I:.*]]: index)
 // CHECK:         %[[B:.*]] = attn_tile.share %[[V]] in %{{.*}}[%[[I]]] : vector<64x16xbf16>, <64x16xbf16, stages = 2>

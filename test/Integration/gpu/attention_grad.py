@@ -226,6 +226,15 @@ IN_ORDER = """#attn_tile.gradient<
 IN_PARTS = """#attn_tile.gradient<
     rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
     keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, query_parts = 2>>"""
+# Sums in a ring with places for few heads, which groups and idle warps wait for again and again.
+RING = """#attn_tile.gradient<
+    rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+    keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = {traversal},
+        pipelined = true, ring_items = 1>>"""
+RING_IN_PARTS = """#attn_tile.gradient<
+    rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+    keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = {traversal},
+        pipelined = true, query_parts = 2, ring_items = 1>>"""
 
 
 @dataclass
@@ -405,6 +414,12 @@ VARIANTS = [
     Variant("d64_bias_of_keys", 64, score="bias_of_keys", schedule=IN_PARTS, dlse=True),
     Variant("d64_slopes", 64, heads=(6, 2), mask="causal", score="slopes", schedule=IN_PARTS),
     Variant("d128_temperature", 128, score="temperature", sums=48, dlse=True),
+    Variant("d128_ring", 128, schedule=RING.format(traversal="persistent")),
+    Variant("d128_ring_causal", 128, dtype="f16", mask="causal", schedule=RING.format(traversal="paired")),
+    Variant("d96_ring_causal_grouped", 96, heads=(6, 2), mask="causal", dlse=True, schedule=RING.format(traversal="paired")),
+    Variant("d64_ring", 64, schedule=RING_IN_PARTS.format(traversal="persistent")),
+    Variant("d64_ring_causal", 64, heads=(3, 3), mask="causal", schedule=RING_IN_PARTS.format(traversal="paired")),
+    Variant("d32_ring_grouped", 32, heads=(4, 2), dtype="f16", schedule=RING_IN_PARTS.format(traversal="persistent")),
     # Schedules that are chosen.
     Variant("d128_chosen_bias", 128, heads=(4, 2), mask="causal", score="bias", dlse=True),
     Variant("d128_chosen_deterministic", 128, score="bias_of_keys", deterministic=True),

@@ -335,7 +335,7 @@ int cuLaunchKernel(const struct fake_kernel *function, unsigned gx, unsigned gy,
   ENTER_WITH_CONTEXT();
   if (by != 1 || bz != 1)
     return InvalidValue;
-  struct fake_launch arguments = {{gx, gy, gz}, bx, shared, 0, 0, stream};
+  struct fake_launch arguments = {{gx, gy, gz}, bx, shared, 0, 0, 0, stream};
   return launch(function, &arguments, params);
 }
 
@@ -365,12 +365,15 @@ int cuLaunchKernelEx(const struct launch_config *config,
       config->shared,
       0,
       0,
+      0,
       config->stream};
   for (unsigned i = 0; i < config->num_attributes; ++i) {
     if (config->attributes[i].id == 4)
       arguments.cluster = config->attributes[i].value[0];
     if (config->attributes[i].id == 6)
       arguments.early = config->attributes[i].value[0];
+    if (config->attributes[i].id == 2)
+      arguments.together = config->attributes[i].value[0];
   }
   return launch(function, &arguments, params);
 }

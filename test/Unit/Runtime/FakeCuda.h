@@ -37,6 +37,7 @@ struct fake_launch {
   unsigned shared;
   unsigned cluster; /* 0 if launched without */
   unsigned early;   /* programmatic stream serialization */
+  unsigned together; /* cooperative */
   void *stream;
 };
 

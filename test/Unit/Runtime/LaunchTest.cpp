@@ -188,6 +188,25 @@ TEST_F(Launch, Early) {
   EXPECT_EQ(attnrtSetDevice(0), ATTN_OK);
 }
 
+TEST_F(Launch, Together) {
+  auto launchTogether = [&](int64_t groups) {
+    return attnrtLaunchKernelTogether(&kernel, groups, 1, 1,
+                                      /*ctas_per_multiprocessor=*/1, nullptr,
+                                      /*stream=*/nullptr);
+  };
+  ASSERT_EQ(launchTogether(7), ATTN_OK) << attnGetLastError();
+  EXPECT_EQ(getFakeDriver().lastLaunch().grid[0], 7u);
+  EXPECT_EQ(getFakeDriver().lastLaunch().together, 1u);
+  EXPECT_EQ(getFakeDriver().lastLaunch().early, 0u);
+  EXPECT_EQ(getFakeDriver().lastLaunch().cluster, 0u);
+  // No more than there is room for.
+  ASSERT_EQ(launchTogether(1000), ATTN_OK) << attnGetLastError();
+  EXPECT_EQ(getFakeDriver().lastLaunch().grid[0], 132u);
+  EXPECT_EQ(getFakeDriver().lastLaunch().together, 1u);
+  ASSERT_EQ(launch(7, 1, 1), ATTN_OK);
+  EXPECT_EQ(getFakeDriver().lastLaunch().together, 0u);
+}
+
 TEST_F(Launch, EmptyGrid) {
   EXPECT_EQ(launch(0, 5, 5), ATTN_OK);
   EXPECT_EQ(launch(5, 0, 5), ATTN_OK);

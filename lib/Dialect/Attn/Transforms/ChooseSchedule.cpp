@@ -158,13 +158,13 @@ attn::chooseGradientSchedule(AttentionGradOp op, const DeviceFigures &device) {
     interleave = 0;
   MLIRContext *context = op.getContext();
   auto makeKeys = [&](int64_t queryTile, bool pipelined = false,
-                      int64_t queryParts = 1) {
+                      int64_t queryParts = 1, int64_t ringItems = 0) {
     return cast<ScheduleAttrInterface>(
         Attribute(attn_tile::KeyStationaryAttr::get(
             context, queryTile, rows, gradStages * queryParts, gradConsumers,
-            keysTraversal, interleave, pipelined, queryParts)));
+            keysTraversal, interleave, pipelined, queryParts, ringItems)));
   };
-
+  bool isPaired = keysTraversal == attn_tile::TraversalKind::Paired;
   auto ofRows = cast<ScheduleAttrInterface>(
       Attribute(attn_tile::MultistageAttr::get(context, /*query_tile=*/128,
                                                /*key_tile=*/64, /*stages=*/2,
@@ -191,20 +191,59 @@ attn::chooseGradientSchedule(AttentionGradOp op, const DeviceFigures &device) {
   // Steps that need no mask, which are those of a loop of their own, do not
   // read what it reads.
   withSums.registers = gradTileRegisters - addRegisters;
+  // Fewer queries than this gain by a ring, which saves what is the same for all
+  // lengths and costs each item (docs/Schedules.md, "A ring of sums"). Groups
+  // must walk over heads in order, and have room for the sums of many in the
+  // cache.
+  auto getRingBound = [&](int64_t parts) -> int64_t {
+    constexpr int64_t roundedChannels = 32;
+    if (keysTraversal == attn_tile::TraversalKind::Grid ||
+        op.getGroupSize() != 1)
+      return 0;
+    if (parts > 1) {
+      bool fits =
+          llvm::alignTo(op.getQueryHeadDim(), channelStep) % roundedChannels ==
+          0;
+      return !fits ? 0 : isPaired ? 1536 : 6144;
+    }
+    return isPaired ? 6144 : 3072;
+  };
   auto chooseSums = [&](int64_t tile, int64_t parts) {
     // What regions compute for each score leaves no registers for the next
     // step, nor do decisions beside masks, or where a step is not in parts.
     bool pipelined =
         op.getScoreRegion().empty() &&
         (!op.hasDropout() || (parts > 1 && op.getKeepRegion().empty()));
-    return ScheduleChoice{
-        attn_tile::GradientAttr::get(context, ofRows,
-                                     makeKeys(tile, pipelined, parts),
-                                     /*queries=*/nullptr,
-                                     /*values=*/nullptr),
+    auto makeSums = [&](int64_t ringItems) {
+      return attn_tile::GradientAttr::get(
+          context, ofRows, makeKeys(tile, pipelined, parts, ringItems),
+          /*queries=*/nullptr, /*values=*/nullptr);
+    };
+    std::string reason =
         ("tiles of " + Twine(tile) +
          " queries fit registers and shared memory, with sums")
-            .str()};
+            .str();
+    int64_t bound = getRingBound(parts);
+    if (bound == 0)
+      return ScheduleChoice{makeSums(0), reason};
+    // Sums of the heads that groups work on, and of as many that are rounded
+    // meanwhile: a group has two items of a pair at a time.
+    constexpr int64_t rounds = 2;
+    Attribute ring =
+        makeSums(rounds * (isPaired ? 2 : 1) * device.multiprocessors);
+    std::string choice =
+        reason + ("; up to " + Twine(bound - 1) + " queries in a ring").str();
+    int64_t queries = op.getStaticLengths().first;
+    if (ShapedType::isDynamic(queries))
+      return ScheduleChoice{
+          ByQueryLengthAttr::get(context, bound,
+                                 cast<ScheduleAttrInterface>(ring),
+                                 cast<ScheduleAttrInterface>(
+                                     Attribute(makeSums(0)))),
+          choice};
+    if (queries < bound)
+      return ScheduleChoice{ring, choice};
+    return ScheduleChoice{makeSums(0), choice};
   };
   if (!op.getDeterministic() && keyChannels == rows)
     if (int64_t tile = getWalkedTile(withSums); tile >= minWalkedTile)
@@ -325,9 +364,9 @@ static LogicalResult verifyGivenSchedule(Operation *op, Attribute schedule,
   auto choice = dyn_cast<ByQueryLengthAttr>(schedule);
   if (!choice)
     return cast<ScheduleAttrInterface>(schedule).verifyUse(op, target);
-  if (!isa<AttentionOp>(op))
+  if (!isa<AttentionOp, AttentionGradOp>(op))
     return op->emitOpError("cannot have schedule '")
-           << schedule << "', it is for attention";
+           << schedule << "', it is for attention and gradients";
   return success(succeeded(choice.getBelow().verifyUse(op, target)) &&
                  succeeded(choice.getFrom().verifyUse(op, target)));
 }

@@ -50,7 +50,8 @@ static Value emitQueryLength(OpBuilder &, PlanMaskOp plan) {
 }
 
 /// The number of queries; of packed sequences their mean.
-static Value emitQueryLength(OpBuilder &builder, AttentionOp attention) {
+template <typename OpTy>
+static Value emitQueryLength(OpBuilder &builder, OpTy attention) {
   Location loc = attention.getLoc();
   Value stored = emitSize(builder, loc, attention.getQuery(), queryLengthDim);
   if (attention.getSequenceLayout() != SequenceLayout::Packed)
@@ -268,6 +269,7 @@ struct DispatchSchedulesPass
   void runOnOperation() override {
     dispatchAll<PlanMaskOp>(getOperation());
     dispatchAll<AttentionOp>(getOperation());
+    dispatchAll<AttentionGradOp>(getOperation());
     dispatchShares(getOperation());
   }
 };

@@ -209,8 +209,9 @@ LogicalResult WarpSpecializedAttr::verify(
 LogicalResult KeyStationaryAttr::verify(EmitErrorFn emitError,
                                         int64_t queryTile, int64_t keyTile,
                                         int64_t stages, int64_t consumers,
-                                        TraversalKind, int64_t interleave, bool,
-                                        int64_t queryParts) {
+                                        TraversalKind traversal,
+                                        int64_t interleave, bool,
+                                        int64_t queryParts, int64_t ringItems) {
   if (failed(verifyPositive(emitError, "consumers", consumers)) ||
       failed(verifyPositive(emitError, "stages", stages)) ||
       failed(verifyPositive(emitError, "query_parts", queryParts)) ||
@@ -226,6 +227,13 @@ LogicalResult KeyStationaryAttr::verify(EmitErrorFn emitError,
   if (interleave < 0)
     return emitError() << "'interleave' must not be negative (was "
                        << interleave << ")";
+  if (failed(verifyNotNegative(emitError, "ring_items", ringItems)))
+    return failure();
+  // Groups that wait for others must be sure that these have begun.
+  if (ringItems > 0 && (traversal == TraversalKind::Grid || interleave != 1))
+    return emitError() << "'ring_items' needs groups that walk over one head "
+                          "after the other (was "
+                       << ringItems << ")";
   return success();
 }
 
@@ -233,7 +241,13 @@ LogicalResult GradientAttr::verify(EmitErrorFn emitError,
                                    attn::ScheduleAttrInterface rows,
                                    attn::ScheduleAttrInterface keys,
                                    attn::ScheduleAttrInterface queries,
-                                   attn::ScheduleAttrInterface) {
+                                   attn::ScheduleAttrInterface values) {
+  auto hasRing = [](attn::ScheduleAttrInterface part) {
+    auto byKey = dyn_cast_if_present<KeyStationaryAttr>(part);
+    return byKey && byKey.getRingItems() > 0;
+  };
+  if (hasRing(values) || (queries && hasRing(keys)))
+    return emitError() << "'ring_items' is for 'keys' without 'queries'";
   if (queries)
     return success();
   // Both kernels read the tiles that are added up.

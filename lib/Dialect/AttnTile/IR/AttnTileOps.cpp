@@ -203,6 +203,8 @@ LogicalResult LaunchOp::verify() {
            << getGrid().size() << ")";
   if (getGroupsPerMultiprocessor() && getGrid().empty())
     return emitOpError("'groups_per_multiprocessor' needs a grid");
+  if (getEarly() && getTogether())
+    return emitOpError("cannot be both 'early' and 'together'");
   return success();
 }
 
@@ -471,6 +473,46 @@ void LoadPackedOp::getEffects(
         &effects) {
   effects.emplace_back(MemoryEffects::Read::get(), &getSourceMutable(),
                        SideEffects::DefaultResource::get());
+}
+
+LogicalResult RoundPackedOp::verify() {
+  if (failed(verifyPackedAccess(*this, getTileType(),
+                                cast<MemRefType>(getSource().getType()),
+                                getIndices().size())))
+    return failure();
+  auto dest = cast<MemRefType>(getDest().getType());
+  if (dest.getRank() < 2)
+    return emitOpError("destination must have at least two dimensions (has ")
+           << dest.getRank() << ")";
+  if (static_cast<int64_t>(getDestIndices().size()) != dest.getRank())
+    return emitOpError("needs one index per dimension of the destination "
+                       "(expected ")
+           << dest.getRank() << ", found " << getDestIndices().size() << ")";
+  return success();
+}
+
+void RoundPackedOp::getEffects(EffectInstances &effects) {
+  addAdditionEffects(getSourceMutable(), effects);
+  effects.emplace_back(MemoryEffects::Write::get(), &getDestMutable(),
+                       SideEffects::DefaultResource::get());
+}
+
+/// Checks that a counter has one index for each dimension.
+static LogicalResult verifyCounter(Operation *op, MemRefType counters,
+                                   unsigned numIndices) {
+  if (counters.getRank() == numIndices)
+    return success();
+  return op->emitOpError("needs one index per dimension of the counters "
+                         "(expected ")
+         << counters.getRank() << ", found " << numIndices << ")";
+}
+
+LogicalResult CountOp::verify() {
+  return verifyCounter(*this, getCounters().getType(), getIndices().size());
+}
+
+LogicalResult AwaitCountOp::verify() {
+  return verifyCounter(*this, getCounters().getType(), getIndices().size());
 }
 
 LogicalResult ShareOp::verify() {

@@ -307,6 +307,7 @@ struct KeyStationarySchedule
     AttnTileSetTraversalPassOptions traversal;
     traversal.kind = schedule.getTraversal();
     traversal.interleave = schedule.getInterleave();
+    traversal.inOrder = schedule.getRingItems() > 0;
     pm.addPass(createAttnTileSetTraversalPass(traversal));
     addCleanUp(pm);
     AttnTileCreatePipesPassOptions pipes;
@@ -402,8 +403,9 @@ struct GradientSchedule
   }
   attn::GradSchedules getGradSchedules(Attribute attribute) const {
     auto schedule = cast<GradientAttr>(attribute);
+    auto keys = dyn_cast<KeyStationaryAttr>(Attribute(schedule.getKeys()));
     return {schedule.getRows(), schedule.getKeys(), schedule.getValues(),
-            schedule.getQueries()};
+            schedule.getQueries(), keys ? keys.getRingItems() : 0};
   }
   SmallVector<attn::KernelTime>
   estimateKernels(Attribute schedule, const attn::VisitedTiles &tiles,

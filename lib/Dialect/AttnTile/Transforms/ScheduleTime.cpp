@@ -126,6 +126,9 @@ static constexpr double clocksPerGradientScore = 25.8;
 static constexpr double clocksPerMaskedGradient = 38;
 static constexpr double clocksPerMaskedGradientRead = 388;
 static constexpr double clocksPerGradientItem = 2700;
+/// More where sums go through a ring: groups wait for what they have added, and
+/// warps round what others have (docs/Schedules.md, "A ring of sums").
+static constexpr double clocksPerRingItem = 5300;
 static constexpr double heatOfGradients = 0.246;
 static constexpr double millisecondsOfGradientHeat = 10;
 /// Of a step and of an item that look up their sequence.
@@ -491,13 +494,14 @@ estimateGradientKernel(const GradientKernel &kernel,
 }
 
 /// A kernel that moves `bytes` between memory and registers, and no more.
-static attn::KernelTime estimateMove(StringRef name, double bytes,
-                                     const attn::DeviceFigures &device) {
+static attn::KernelTime
+estimateMove(StringRef name, double bytes, const attn::DeviceFigures &device,
+             attn::MemoryLevel level = attn::MemoryLevel::Memory) {
   attn::KernelTime time;
   time.name = name;
   time.clocksPerSecond = double(device.clockMHz) * 1e6;
   time.memory = bytes * time.clocksPerSecond /
-                attn::getSustainedRate(device, attn::MemoryLevel::Memory);
+                attn::getSustainedRate(device, level);
   return time;
 }
 
@@ -523,6 +527,15 @@ attn_tile::estimateForward(WarpSpecializedAttr schedule,
     kernels.push_back(estimateLists(clocksPerSequencePlan, device));
   kernels.push_back(estimateWarpSpecialized(schedule, tiles, device));
   return kernels;
+}
+
+/// Key heads that have a place in the ring of sums of `keys`, of `heads`, and
+/// those whose sums are rounded when there is nothing else to do any more.
+static std::pair<double, double> countRing(KeyStationaryAttr keys, double heads,
+                                           double tilesOfHead) {
+  // Two rounds of items, as `attn-choose-schedule` takes them.
+  double round = double(keys.getRingItems()) / 2 / tilesOfHead;
+  return {std::min(heads, std::ceil(2 * round) + 2), std::min(heads, round)};
 }
 
 SmallVector<attn::KernelTime>
@@ -556,7 +569,16 @@ attn_tile::estimateGradient(GradientAttr schedule,
   double decisionClocks = attn::getDecisionClocks(op, /*isGradient=*/true);
   if (attn::readsByPosition(op.getKeepRegion()))
     kernels.push_back(estimateLists(clocksPerGradientLists, device));
-  double cleared = hasSums ? sumBytes * channels : 0;
+  double cleared = hasSums ? sumBytes * channels : 0, late = 1;
+  bool hasRing = keys.getRingItems() > 0;
+  if (hasRing) {
+    double heads = tiles.getNumHeads() / double(op.getGroupSize());
+    double tilesOfHead =
+        std::ceil(double(tiles.getNumKeys()) / double(keys.getKeyTile()));
+    auto [places, last] = countRing(keys, heads, std::max(tilesOfHead, 1.0));
+    cleared *= places / heads;
+    late = last / heads;
+  }
   kernels.push_back(estimateMove(
       "rows", queryRows * (2 * elementBytes * valueChannels + cleared),
       device));
@@ -585,6 +607,8 @@ attn_tile::estimateGradient(GradientAttr schedule,
       channels + valueChannels + channels + (hasValues ? 0 : valueChannels) +
           (hasSums ? channels : 0),
       clocksPerGradientScore);
+  if (hasRing)
+    kernels.back().item += clocksPerRingItem;
   if (hasValues)
     add("values", schedule.getValues(), channels + valueChannels,
         /*clocksPerScore=*/0);
@@ -593,6 +617,7 @@ attn_tile::estimateGradient(GradientAttr schedule,
         /*clocksPerScore=*/0);
   else
     kernels.push_back(estimateMove(
-        "sums", queryRows * channels * (sumBytes + elementBytes), device));
+        "sums", late * queryRows * channels * (sumBytes + elementBytes), device,
+        hasRing ? attn::MemoryLevel::L2 : attn::MemoryLevel::Memory));
   return kernels;
 }

@@ -185,6 +185,8 @@ struct Walk {
                         ArrayRef<OpFoldResult> sizes, int64_t interleave);
   static Walk overPairs(IndexBuilder &builder, const Walkers &walkers,
                         ArrayRef<OpFoldResult> sizes);
+  static Walk overPairsInOrder(IndexBuilder &builder, const Walkers &walkers,
+                               ArrayRef<OpFoldResult> sizes);
   static Walk overNeighbours(IndexBuilder &builder, const Walkers &walkers,
                              ArrayRef<OpFoldResult> sizes, int64_t interleave);
 };
@@ -373,6 +375,60 @@ Walk Walk::overPairs(IndexBuilder &builder, const Walkers &walkers,
   return {builder.add(beforeRest, myRest), emit};
 }
 
+/// The same pairs, but no rest, and in an order in which each group ends with
+/// heads one after the other. Two heads of `n` tiles are `n` units: the pairs of
+/// the first one, the tiles in the middle of both if there are any, and the
+/// pairs of the second one. A last head that is alone may end with half a unit.
+Walk Walk::overPairsInOrder(IndexBuilder &builder, const Walkers &walkers,
+                            ArrayRef<OpFoldResult> sizes) {
+  Value one = builder.constant(1), two = builder.constant(2);
+  Value tiles = emitSize(builder, sizes.back());
+  Value items = builder.mul(emitProduct(builder, sizes.drop_back()), tiles);
+  Value pairsOfHead = builder.div(tiles, two);
+  Value units = builder.div(builder.add(items, one), two);
+  Value program = walkers.emitId(builder);
+  Value programs = walkers.emitCount(builder);
+  Value mine = builder.mul(emitShare(builder, units, program, programs), two);
+  // The last step of the group that has it is that of half a unit.
+  Value lastProgram = builder.rem(
+      builder.sub(builder.add(units, programs), one), programs);
+  Value isLast = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq,
+                                       program, lastProgram);
+  Value missing = arith::SelectOp::create(builder, isLast,
+                                          builder.rem(items, two),
+                                          builder.constant(0));
+  auto emit = [=, sizes = SmallVector<OpFoldResult>(sizes)](
+                  IndexBuilder &builder, Value step) {
+    using Predicate = arith::CmpIPredicate;
+    auto compare = [&](Predicate predicate, Value lhs, Value rhs) -> Value {
+      return arith::CmpIOp::create(builder, predicate, lhs, rhs);
+    };
+    auto select = [&](Value condition, Value yes, Value no) -> Value {
+      return arith::SelectOp::create(builder, condition, yes, no);
+    };
+    Value unit =
+        builder.add(builder.mul(builder.div(step, two), programs), program);
+    Value half = builder.rem(step, two);
+    Value heads = builder.mul(builder.div(unit, tiles), two);
+    Value number = builder.rem(unit, tiles);
+    Value isFirst = compare(Predicate::ult, number, pairsOfHead);
+    Value inSecond =
+        builder.sub(number, builder.sub(tiles, pairsOfHead));
+    Value isMiddle = arith::AndIOp::create(
+        builder, compare(Predicate::eq, number, pairsOfHead),
+        compare(Predicate::ne, builder.rem(tiles, two), builder.constant(0)));
+    Value head = builder.add(
+        heads, select(isMiddle, half,
+                      select(isFirst, builder.constant(0), one)));
+    Value place = select(isFirst, number, inSecond);
+    Value isLong = compare(Predicate::eq, half, builder.constant(0));
+    Value longTile = builder.sub(builder.sub(tiles, one), place);
+    Value tile = select(isMiddle, pairsOfHead, select(isLong, longTile, place));
+    return ::emitIndices(builder, head, tile, sizes);
+  };
+  return {builder.sub(mine, missing), emit};
+}
+
 /// Whoever counts the items at run time has put long and short ones next to one
 /// another, an even number of them: items `2 * i` and `2 * i + 1` are a unit.
 Walk Walk::overNeighbours(IndexBuilder &builder, const Walkers &walkers,
@@ -485,7 +541,8 @@ static void loadItemsEarly(IndexBuilder &builder, scf::ForOp loop, Value count,
 
 /// Replaces `forall` by what group number `program_id 0` does of it.
 static LogicalResult emitWalk(scf::ForallOp forall, TraversalKind kind,
-                              int64_t interleave, int64_t cluster) {
+                              int64_t interleave, int64_t cluster,
+                              bool isInOrder) {
   IndexBuilder builder(forall.getLoc(), forall);
   SmallVector<OpFoldResult> sizes = forall.getMixedUpperBound();
   Walkers walkers = {cluster};
@@ -532,6 +589,8 @@ static LogicalResult emitWalk(scf::ForallOp forall, TraversalKind kind,
     walk = Walk::overItems(builder, walkers, sizes, interleave);
   else if (isCountBounded)
     walk = Walk::overNeighbours(builder, walkers, sizes, interleave);
+  else if (isInOrder)
+    walk = Walk::overPairsInOrder(builder, walkers, sizes);
   else
     walk = Walk::overPairs(builder, walkers, sizes);
   Value zero = builder.constant(0), one = builder.constant(1);
@@ -563,6 +622,23 @@ static LogicalResult emitWalk(scf::ForallOp forall, TraversalKind kind,
   forall.erase();
   loadItemsEarly(builder, loop, walk.count, indices);
   return success();
+}
+
+/// Replaces `forall`, the loop of `attn_tile.beside`, by what one of its groups
+/// does: every item as far from the last one as there are groups, which takes
+/// few registers.
+static void emitBesideWalk(scf::ForallOp forall) {
+  IndexBuilder builder(forall.getLoc(), forall);
+  SmallVector<OpFoldResult> sizes = forall.getMixedUpperBound();
+  Walkers walkers = {/*cluster=*/1};
+  Value total = emitProduct(builder, sizes);
+  auto loop = scf::ForOp::create(builder, walkers.emitId(builder), total,
+                                 walkers.emitCount(builder));
+  builder.setInsertionPoint(loop.getBody()->getTerminator());
+  inlineBody(builder, forall,
+             emitItem(builder, loop.getInductionVar(), sizes,
+                      /*interleave=*/1));
+  forall.erase();
 }
 
 /// Adds what `op` depends on, in order, to `slice`; fails if that is more than
@@ -679,16 +755,19 @@ AttnTileSetTraversalPass::setTraversal(KernelOp kernel,
   FailureOr<ItemLoops> loops = ItemLoops::find(kernel);
   if (failed(loops))
     return failure();
+  bool waits = kernel
+                   .walk([](AwaitCountOp) { return WalkResult::interrupt(); })
+                   .wasInterrupted();
   for (LaunchOp launch : launches) {
+    launch.setTogether(launch.getTogether() || waits);
     if (launch.getGrid().empty())
       setGrid(launch, kernel, *loops, kind, groups);
     else if (loops->main)
       return launch.emitOpError("has a grid, but kernel ")
              << launch.getKernelAttr() << " walks over its items by itself";
   }
-  if (loops->beside && failed(emitWalk(loops->beside, TraversalKind::Persistent,
-                                       /*interleave=*/1, /*cluster=*/1)))
-    return failure();
+  if (loops->beside)
+    emitBesideWalk(loops->beside);
   if (!loops->main)
     return success();
   if (cluster > 1) {
@@ -700,7 +779,7 @@ AttnTileSetTraversalPass::setTraversal(KernelOp kernel,
              << cluster.getValue() << ")";
     kernel.setCluster(cluster);
   }
-  return emitWalk(loops->main, kind, interleave, cluster);
+  return emitWalk(loops->main, kind, interleave, cluster, inOrder);
 }
 
 void AttnTileSetTraversalPass::runOnOperation() {

@@ -49,7 +49,7 @@ public:
   bool needs(Operation *op) const { return needed.contains(op); }
 
   static bool isRoot(Operation *op) {
-    return isa<AcquireOp, CopyOp, CommitOp>(op);
+    return isa<AcquireOp, AwaitCountOp, CopyOp, CommitOp>(op);
   }
 
 private:
@@ -70,9 +70,12 @@ private:
 } // namespace
 
 LogicalResult Producer::analyze() {
-  WalkResult walk = kernel.walk([&](Operation *op) -> WalkResult {
-    return isRoot(op) ? need(op) : success();
-  });
+  WalkResult walk =
+      kernel.walk<WalkOrder::PreOrder>([&](Operation *op) -> WalkResult {
+        if (isa<BesideOp>(op))
+          return WalkResult::skip();
+        return isRoot(op) ? need(op) : success();
+      });
   return failure(walk.wasInterrupted());
 }
 
@@ -334,15 +337,14 @@ void AttnTileSplitRolesPass::runOnOperation() {
   // more than it can have, which the producer gets.
   constexpr int64_t producerBudgets[] = {56, 24, 24};
   constexpr int64_t largeProducerBudgets[] = {56, 40, 32};
-  // What makes four words of random numbers together.
-  constexpr int64_t besideBudget = 64;
   // Where a part of a tile lies that a group of a cluster copies takes some.
   bool isLarge =
       kernel.getClusterSize() > 1 || needsManyRegisters(kernel, producer);
   int64_t producerRegisters =
       (isLarge ? largeProducerBudgets : producerBudgets)[consumers - 1];
-  if (!body->getOps<BesideOp>().empty())
-    producerRegisters = std::max(producerRegisters, besideBudget);
+  for (BesideOp beside : body->getOps<BesideOp>())
+    producerRegisters = std::max(producerRegisters,
+                                 static_cast<int64_t>(beside.getRegisters()));
   int64_t consumerRegisters =
       getConsumerRegisters(producerRegisters, consumers, groups);
   OpBuilder builder(body->getTerminator());

@@ -1,11 +1,15 @@
 // RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=sm_90a}))' --split-input-file | FileCheck %s
 // RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=host}))' --split-input-file | FileCheck %s --check-prefix=HOST
 
-// The kernel of the keys adds up the gradients of queries.
+// The kernel of the keys adds up the gradients of queries, in a ring if there are
+// few of them.
 
 // CHECK-LABEL: func @d128
-// CHECK:         schedule(#attn_tile.gradient<rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
-// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, pipelined = true>>)
+// CHECK:         schedule(#attn.by_query_length<bound = 3072,
+// CHECK-SAME:      below = #attn_tile.gradient<rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+// CHECK-SAME:        keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, pipelined = true, ring_items = 264>>,
+// CHECK-SAME:      from = #attn_tile.gradient<rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+// CHECK-SAME:        keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, pipelined = true>>>)
 // HOST-LABEL:  func @d128
 // HOST:          schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
 func.func @d128(%q: memref<?x8x?x128xbf16>, %lse: memref<?x8x?xf32>) {
@@ -22,8 +26,12 @@ func.func @d128(%q: memref<?x8x?x128xbf16>, %lse: memref<?x8x?xf32>) {
 // score region leaves no registers to begin the next step early.
 
 // CHECK-LABEL: func @d64
-// CHECK:         keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2>>)
-// CHECK:         keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, query_parts = 2>>)
+// CHECK:         schedule(#attn.by_query_length<bound = 1536,
+// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2, ring_items = 528>>,
+// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2>>>)
+// CHECK:         schedule(#attn.by_query_length<bound = 6144,
+// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, query_parts = 2, ring_items = 264>>,
+// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, query_parts = 2>>>)
 func.func @d64(%q: memref<?x8x?x64xbf16>, %lse: memref<?x8x?xf32>) {
   attn.attention_grad
       ins(%q, %q, %q, %q, %lse, %q : memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>,
@@ -50,8 +58,8 @@ func.func @d64(%q: memref<?x8x?x64xbf16>, %lse: memref<?x8x?xf32>) {
 // a step is in parts.
 
 // CHECK-LABEL: func @dropout
-// CHECK:         keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>>)
-// CHECK:         keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, pipelined = true, query_parts = 2>>)
+// CHECK:         keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>>>)
+// CHECK:         keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, pipelined = true, query_parts = 2>>>)
 func.func @dropout(%q: memref<?x8x?x128xbf16>, %k: memref<?x8x?x64xbf16>, %lse: memref<?x8x?xf32>, %seed: i64) {
   attn.attention_grad
       ins(%q, %q, %q, %q, %lse, %q : memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>,
@@ -63,6 +71,48 @@ func.func @dropout(%q: memref<?x8x?x128xbf16>, %k: memref<?x8x?x64xbf16>, %lse: 
           memref<?x8x?x64xbf16>, memref<?x8x?xf32>, memref<?x8x?x64xbf16>)
       outs(%k, %k, %k : memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>)
       dropout(#attn.dropout<p = 0.125, rng = #attn.arx>, %seed, %seed : i64, i64)
+  return
+}
+
+// -----
+
+// A length that is known decides. The training case: short, causal and dropped.
+
+// CHECK-LABEL: func @static
+// CHECK:         schedule(#attn_tile.gradient<
+// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2, ring_items = 528>>)
+// CHECK:         schedule(#attn_tile.gradient<
+// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2>>)
+func.func @static(%q: memref<64x16x1024x64xbf16>, %lse: memref<64x16x1024xf32>, %seed: i64,
+                  %long: memref<1x16x1536x64xbf16>, %longlse: memref<1x16x1536xf32>) {
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<64x16x1024x64xbf16>, memref<64x16x1024x64xbf16>, memref<64x16x1024x64xbf16>,
+          memref<64x16x1024x64xbf16>, memref<64x16x1024xf32>, memref<64x16x1024x64xbf16>)
+      outs(%q, %q, %q : memref<64x16x1024x64xbf16>, memref<64x16x1024x64xbf16>, memref<64x16x1024x64xbf16>)
+      mask(#attn.causal) dropout(#attn.dropout<p = 0.125, rng = #attn.arx>, %seed, %seed : i64, i64)
+  attn.attention_grad
+      ins(%long, %long, %long, %long, %longlse, %long : memref<1x16x1536x64xbf16>, memref<1x16x1536x64xbf16>, memref<1x16x1536x64xbf16>,
+          memref<1x16x1536x64xbf16>, memref<1x16x1536xf32>, memref<1x16x1536x64xbf16>)
+      outs(%long, %long, %long : memref<1x16x1536x64xbf16>, memref<1x16x1536x64xbf16>, memref<1x16x1536x64xbf16>)
+      mask(#attn.causal)
+  return
+}
+
+// -----
+
+// Rings have whole groups of 32 channels, and heads that share keys have none.
+
+// CHECK-LABEL: func @no_ring
+// CHECK-NOT:     ring_items
+func.func @no_ring(%q: memref<?x8x?x40xbf16>, %lse: memref<?x8x?xf32>, %g: memref<?x8x?x128xbf16>, %k: memref<?x2x?x128xbf16>) {
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x8x?x40xbf16>, memref<?x8x?x40xbf16>, memref<?x8x?x40xbf16>,
+          memref<?x8x?x40xbf16>, memref<?x8x?xf32>, memref<?x8x?x40xbf16>)
+      outs(%q, %q, %q : memref<?x8x?x40xbf16>, memref<?x8x?x40xbf16>, memref<?x8x?x40xbf16>)
+  attn.attention_grad
+      ins(%g, %k, %k, %g, %lse, %g : memref<?x8x?x128xbf16>, memref<?x2x?x128xbf16>, memref<?x2x?x128xbf16>,
+          memref<?x8x?x128xbf16>, memref<?x8x?xf32>, memref<?x8x?x128xbf16>)
+      outs(%g, %k, %k : memref<?x8x?x128xbf16>, memref<?x2x?x128xbf16>, memref<?x2x?x128xbf16>)
   return
 }
 

@@ -21,6 +21,23 @@ func.func @dynamic(%q: memref<1x2x?x64xf32>, %k: memref<1x2x?x64xf32>, %o: memre
   return
 }
 
+// Gradients.
+// CHECK-LABEL: func.func @gradient
+// CHECK-SAME:    %[[Q:[a-z0-9]+]]: memref<1x2x?x64xf32>
+func.func @gradient(%q: memref<1x2x?x64xf32>, %lse: memref<1x2x?xf32>, %o: memref<1x2x?x64xf32>) {
+  // CHECK:      %[[LENGTH:.*]] = memref.dim %[[Q]], %{{.*}}
+  // CHECK:      %[[SHORT:.*]] = arith.cmpi ult, %[[LENGTH]], %{{.*}} : index
+  // CHECK:      scf.if %[[SHORT]] {
+  // CHECK-NEXT:   attn.attention_grad ins(%[[Q]], {{.*}} schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
+  // CHECK-NEXT: } else {
+  // CHECK-NEXT:   attn.attention_grad ins(%[[Q]], {{.*}} schedule(#attn_tile.sequential<query_tile = 32, key_tile = 64>)
+  // CHECK-NEXT: }
+  attn.attention_grad ins(%q, %q, %q, %q, %lse, %q : memref<1x2x?x64xf32>, memref<1x2x?x64xf32>, memref<1x2x?x64xf32>,
+          memref<1x2x?x64xf32>, memref<1x2x?xf32>, memref<1x2x?x64xf32>)
+      outs(%o, %o, %o : memref<1x2x?x64xf32>, memref<1x2x?x64xf32>, memref<1x2x?x64xf32>) schedule(#choice)
+  return
+}
+
 // On tensors, with regions.
 // CHECK-LABEL: func.func @tensors
 // CHECK-SAME:    %[[Q:[a-z0-9]+]]: tensor<1x2x?x64xf32>

@@ -14,10 +14,8 @@
 // CHECK:         attn_tile.beside {
 // CHECK:           %[[P:.*]] = attn_tile.program_id 0
 // CHECK:           %[[N:.*]] = attn_tile.num_programs 0
-// CHECK:           %[[COUNT:.*]] = arith.divui %{{.*}}, %[[N]]
-// CHECK:           scf.for %[[R:.*]] = %{{.*}} to %[[COUNT]]
-// CHECK:             %[[FIRST:.*]] = arith.muli %[[R]], %[[N]]
-// CHECK:             arith.addi %[[FIRST]], %[[P]]
+// CHECK:           scf.for %[[ITEM:.*]] = %[[P]] to %{{.*}} step %[[N]]
+// CHECK:             arith.remui %[[ITEM]], %{{.*}} : index
 // CHECK:             attn_tile.each to(%[[BESIDE]])
 // CHECK:         }
 // CHECK:         attn_tile.program_id 0

@@ -89,6 +89,40 @@ attn_tile.kernel @no_pipes() {
 
 // -----
 
+// The producer waits for counts, before it fills what comes after; consumers count.
+
+// CHECK-LABEL: attn_tile.kernel @counters
+// CHECK:         attn_tile.role producer warpgroups(1) registers(40) {
+// CHECK:           attn_tile.await_count
+// CHECK-NEXT:      attn_tile.acquire
+// CHECK-NOT:       attn_tile.count
+// CHECK:         attn_tile.role consumer warpgroups(2) registers(232) {
+// CHECK-NOT:       attn_tile.await_count
+// CHECK:           attn_tile.mma_wait
+// CHECK:           attn_tile.count
+attn_tile.kernel @counters(%k: memref<?x16xf16>, %p: vector<128x16xf16>, %n: index, %c: memref<?xi32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %pipe = attn_tile.create_pipe : !attn_tile.pipe<16x16xf16, stages = 2>
+  attn_tile.beside registers(40) {
+  }
+  scf.for %i = %c0 to %n step %c1 {
+    attn_tile.await_count %c[%i] to(%n) : memref<?xi32>
+    %b = attn_tile.acquire %pipe[%i] : !attn_tile.pipe<16x16xf16, stages = 2>
+    attn_tile.copy %k[%i, %c0] to %b : memref<?x16xf16> to !attn_tile.buffer<16x16xf16>
+    attn_tile.commit %b : !attn_tile.buffer<16x16xf16>
+    %f = attn_tile.wait %pipe[%i] : !attn_tile.pipe<16x16xf16, stages = 2>
+    %s = attn_tile.mma_start %p, %f : vector<128x16xf16>, !attn_tile.buffer<16x16xf16>
+        -> !attn_tile.pending<vector<128x16xf32>>
+    %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<128x16xf32>>
+    attn_tile.release %f : !attn_tile.buffer<16x16xf16>
+    attn_tile.count %c[%i] : memref<?xi32>
+  }
+  attn_tile.return
+}
+
+// -----
+
 // A producer that fills more than four stages in a step needs more registers.
 
 // CHECK-LABEL: attn_tile.kernel @many_pipes

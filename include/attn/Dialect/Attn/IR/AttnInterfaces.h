@@ -191,6 +191,9 @@ struct GradSchedules {
   /// Gradients of a tile of queries. If null, the kernel of the keys adds to
   /// these, from which the kernel of the rows makes them.
   Attribute queries;
+  /// If not 0, the kernel of the keys adds them up in a ring of heads that have
+  /// at least so many tiles of keys, and rounds them itself.
+  int64_t ringItems = 0;
 };
 
 } // namespace mlir::attn

@@ -159,9 +159,15 @@ def AttnTile_KeyStationaryAttr : AttnTile_Attr<"KeyStationary",
     `query_parts` parts, whose contributions to the gradients of queries are
     made by one product.
 
+    With `ring_items`, these contributions are added up in a ring of few heads,
+    which stays in the cache: two key heads more than have so many tiles of keys.
+    Warps that the producer leaves idle round the sums of a head when all its
+    tiles have been added. That takes groups that walk over one head after the
+    other.
+
     ```mlir
     #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2,
-        consumers = 2, traversal = paired>
+        consumers = 2, traversal = paired, ring_items = 264>
     ```
   }];
   let parameters = (ins "int64_t":$query_tile, "int64_t":$key_tile,
@@ -170,7 +176,8 @@ def AttnTile_KeyStationaryAttr : AttnTile_Attr<"KeyStationary",
                             "TraversalKind::Persistent">:$traversal,
                         DefaultValuedParameter<"int64_t", "1">:$interleave,
                         DefaultValuedParameter<"bool", "false">:$pipelined,
-                        DefaultValuedParameter<"int64_t", "1">:$query_parts);
+                        DefaultValuedParameter<"int64_t", "1">:$query_parts,
+                        DefaultValuedParameter<"int64_t", "0">:$ring_items);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

@@ -102,28 +102,32 @@ def AttnTile_LaunchOp : AttnTile_Op<"launch", [
     fit on the device that many to a multiprocessor. With `on` it runs on that
     stream, else on the one that the function's caller gives. With `early` it
     may begin while what is before it on the stream still runs: the kernel must
-    do all that depends on that after `attn_tile.await_launches`.
+    do all that depends on that after `attn_tile.await_launches`. With `together`
+    no group begins before all of them can run at the same time, so that they may
+    wait for one another.
 
     ```mlir
     attn_tile.launch @fwd grid(%n, %c1, %c1) args(%q, %k) : memref<?xf32>, memref<?xf32>
     attn_tile.launch @merge early args(%q, %k) : memref<?xf32>, memref<?xf32>
+    attn_tile.launch @walk together grid(%n, %c1, %c1) groups_per_multiprocessor(1) args(%q) : memref<?xf32>
     ```
   }];
   let arguments = (ins SymbolRefAttr:$kernel, Variadic<Index>:$grid,
                        Variadic<AnyType>:$kernel_operands,
                        OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$groups_per_multiprocessor,
-                       Optional<AttnTile_StreamType>:$stream, UnitAttr:$early);
+                       Optional<AttnTile_StreamType>:$stream, UnitAttr:$early,
+                       UnitAttr:$together);
   let builders = [
     OpBuilder<(ins "::mlir::SymbolRefAttr":$kernel, "::mlir::ValueRange":$grid,
                    "::mlir::ValueRange":$kernel_operands,
                    "::mlir::IntegerAttr":$groups_per_multiprocessor), [{
       build($_builder, $_state, kernel, grid, kernel_operands,
             groups_per_multiprocessor, /*stream=*/::mlir::Value(),
-            /*early=*/::mlir::UnitAttr());
+            /*early=*/::mlir::UnitAttr(), /*together=*/::mlir::UnitAttr());
     }]>,
   ];
   let assemblyFormat = [{
-    $kernel (`early` $early^)? (`on` `(` $stream^ `)`)?
+    $kernel (`early` $early^)? (`together` $together^)? (`on` `(` $stream^ `)`)?
     (`grid` `(` $grid^ `)`)?
     (`groups_per_multiprocessor` `(` $groups_per_multiprocessor^ `)`)?
     `args` `(` ($kernel_operands^ `:` type($kernel_operands))? `)` attr-dict
@@ -603,6 +607,83 @@ def AttnTile_LoadPackedOp : AttnTile_Op<"load_packed", [
   let results = (outs VectorOfRankAndType<[2], [F32]>:$result);
   let assemblyFormat = [{
     $source `[` $indices `]` attr-dict `:` type($source) `to` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def AttnTile_RoundPackedOp : AttnTile_Op<"round_packed", [
+    AttrSizedOperandSegments, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "takes the elements of a packed tile";
+  let description = [{
+    Stores the elements of a packed tile (see `attn_tile.add_packed`), times
+    `factor` and rounded, and leaves zeros in their place. The tile's rows go to
+    those of the destination from `dest_indices` on, or to its columns if
+    `transposed`; what lies outside of the destination is left out. Of `parts`
+    parts of the tile, which different groups may take, it is number `part`.
+
+    ```mlir
+    attn_tile.round_packed %sums[%s, %c0, %i, %c0] to %dq[%b, %h, %i, %c0] part(%p of 4) times 0.125 transposed
+        : vector<128x64xf32> in memref<?x1x?x128xf32> to memref<?x32x?x128xbf16>
+    ```
+  }];
+  let arguments = (ins AnyMemRef:$source, Variadic<Index>:$indices,
+                       MemRefOf<[BF16, F16]>:$dest,
+                       Variadic<Index>:$dest_indices, Index:$part,
+                       ConfinedAttr<I64Attr, [IntPositive]>:$parts,
+                       F64Attr:$factor, TypeAttrOf<VectorOfRankAndType<[2], [F32]>>:$tile,
+                       UnitAttr:$transposed);
+  let assemblyFormat = [{
+    $source `[` $indices `]` `to` $dest `[` $dest_indices `]`
+    `part` `(` $part `of` $parts `)` `times` $factor (`transposed` $transposed^)? attr-dict
+    `:` $tile `in` type($source) `to` type($dest)
+  }];
+  let extraClassDeclaration = [{
+    ::mlir::VectorType getTileType() {
+      return ::mlir::cast<::mlir::VectorType>(getTile());
+    }
+  }];
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Counters
+//===----------------------------------------------------------------------===//
+
+def AttnTile_CountOp : AttnTile_Op<"count", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "counts what the group has done";
+  let description = [{
+    Counts one more at `indices`, once all that the group has stored and added
+    before, in any way, is seen by who waits for that by `attn_tile.await_count`.
+    The unit of what is stored is up to the target; zero is zero.
+
+    ```mlir
+    attn_tile.count %counters[%i] : memref<?xi32>
+    ```
+  }];
+  let arguments = (ins MemRefOf<[I32]>:$counters, Variadic<Index>:$indices);
+  let assemblyFormat = "$counters `[` $indices `]` attr-dict `:` type($counters)";
+  let hasVerifier = 1;
+}
+
+def AttnTile_AwaitCountOp : AttnTile_Op<"await_count", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "waits until groups have counted to a number";
+  let description = [{
+    Waits until `attn_tile.count` has counted to `number` at `indices`. Zero is
+    not waited for. A producer waits before it fills what comes after, and
+    consumers by waiting for that.
+
+    Groups that wait for one another need a launch that is `together`, which
+    `attn-tile-set-traversal` makes, and an order: there must always be one that
+    waits for nothing but what others have begun.
+
+    ```mlir
+    attn_tile.await_count %counters[%i] to(%n) : memref<?xi32>
+    ```
+  }];
+  let arguments = (ins MemRefOf<[I32]>:$counters, Variadic<Index>:$indices,
+                       Index:$number);
+  let assemblyFormat = [{
+    $counters `[` $indices `]` `to` `(` $number `)` attr-dict `:` type($counters)
   }];
   let hasVerifier = 1;
 }
@@ -1328,9 +1409,10 @@ def AttnTile_BesideOp : AttnTile_Op<"beside", [
     HasParent<"KernelOp">, NoTerminator, SingleBlock, RecursiveMemoryEffects]> {
   let summary = "a program of scalars that idle warps run";
   let description = [{
-    Work that has nothing to do with the rest of the kernel, neither of which
-    reads what the other one writes. It runs at the same time, on the warps that
-    a producer leaves idle: all but the first one of its warpgroup. Each of these
+    Work that runs at the same time as the rest of the kernel. Neither of them
+    reads what the other one writes, unless it has waited for a count of that. It
+    runs on the warps that a producer leaves idle: all but the first one of its
+    warpgroup, whose threads have at least `registers` registers. Each of these
     warps is a group of its own there, which `attn_tile.program_id 0` and
     `attn_tile.num_programs 0` count, and whose threads share the numbers of
     `attn_tile.each`. As in kernels of `#attn_tile.scalar`, there are no tiles. As
@@ -1349,8 +1431,12 @@ def AttnTile_BesideOp : AttnTile_Op<"beside", [
     }
     ```
   }];
+  let arguments = (ins
+      DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "64">:$registers);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "attr-dict-with-keyword custom<ClosedRegion>($body)";
+  let assemblyFormat = [{
+    (`registers` `(` $registers^ `)`)? attr-dict-with-keyword custom<ClosedRegion>($body)
+  }];
   let hasRegionVerifier = 1;
 }
 

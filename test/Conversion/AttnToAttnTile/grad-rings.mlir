@@ -1,0 +1,90 @@
+// RUN: attn-opt %s --convert-attn-to-attn-tile | FileCheck %s
+// RUN: attn-opt %s --convert-attn-to-attn-tile | attn-opt --verify-roundtrip -o /dev/null
+
+// Sums of the gradients of queries in a ring: places of key heads, which have
+// 264 tiles of keys and two more, instead of batch entries and heads.
+
+// Only what is in the ring is cleared.
+// CHECK-LABEL: attn_tile.kernel @ring_grad_rows_kernel(
+// CHECK-SAME:    %[[SUMS:[a-zA-Z0-9_]+]]: memref<?x2x?x128xf32>, %[[COUNTERS:[a-zA-Z0-9_]+]]: memref<?x2xi32>)
+// CHECK:         scf.forall (%[[B:.*]], %[[H:.*]], %[[T:.*]]) in
+// CHECK:           %[[ROW:.*]] = arith.muli %[[T]]
+// CHECK:           %[[KH:.*]] = arith.divui %[[H]], %[[GROUP:.*]] : index
+// CHECK:           %[[MEMBER:.*]] = arith.remui %[[H]], %[[GROUP]] : index
+// CHECK:           %[[BEFORE:.*]] = arith.muli %[[B]]
+// CHECK:           %[[NUMBER:.*]] = arith.addi %[[BEFORE]], %[[KH]] : index
+// CHECK:           %[[SLOTS:.*]] = memref.dim %[[SUMS]]
+// CHECK:           %[[INRING:.*]] = arith.cmpi ult, %[[NUMBER]], %[[SLOTS]] : index
+// CHECK:           scf.if %[[INRING]] {
+// CHECK:             attn_tile.store_packed %{{.*}} to %[[SUMS]][%[[NUMBER]], %[[MEMBER]], %[[ROW]], %{{.*}}]
+// CHECK:             attn_tile.each to(
+// CHECK:               memref.store %{{.*}}, %[[COUNTERS]][%[[NUMBER]], %{{.*}}]
+
+// Idle warps take a quarter of a tile each, when all tiles of keys of the head
+// have been added; but for the last heads.
+// CHECK-LABEL: attn_tile.kernel @ring_grad_keys_kernel(
+// CHECK-SAME:    %[[SUMS:[a-zA-Z0-9_]+]]: memref<?x2x?x128xf32>, %[[COUNTERS:[a-zA-Z0-9_]+]]: memref<?x2xi32>, %[[DQ:[a-zA-Z0-9_]+]]: memref<?x4x?x128xbf16>
+// CHECK:         attn_tile.beside registers(24) {
+// CHECK:           %[[PLACES:.*]] = memref.dim %[[SUMS]]
+// CHECK:           %[[HALF:.*]] = arith.divui %[[PLACES]], %{{.*}} : index
+// CHECK:           %[[WORKING:.*]] = arith.addi %[[HALF]]
+// CHECK:           %[[LATE:.*]] = arith.minui %[[WORKING]], %[[HEADS:.*]] : index
+// CHECK:           %[[EARLY:.*]] = arith.subi %[[HEADS]], %[[LATE]] : index
+// CHECK:           scf.forall (%[[NUMBER:.*]], %[[SHARE:.*]]) in (%[[EARLY]], %{{.*}}) {
+// CHECK:             %[[SLOT:.*]] = arith.remui %[[NUMBER]], %[[SLOTS:.*]] : index
+// CHECK:             %[[TURN:.*]] = arith.divui %[[NUMBER]], %[[SLOTS]] : index
+// CHECK:             %[[NEXT:.*]] = arith.addi %[[TURN]], %{{.*}} : index
+// CHECK:             %[[ALL:.*]] = arith.muli %[[NEXT]], %{{.*}} : index
+// CHECK:             attn_tile.await_count %[[COUNTERS]][%[[SLOT]], %[[ADDED:.*]]] to(%[[ALL]])
+// CHECK:             %[[PART:.*]] = arith.remui %[[SHARE]]
+// CHECK:             %[[B:.*]] = arith.divui %[[NUMBER]]
+// CHECK:             %[[MEMBER:.*]] = arith.divui
+// CHECK:             %[[H:.*]] = arith.addi %{{.*}}, %[[MEMBER]] : index
+// CHECK:             attn_tile.round_packed %[[SUMS]][%[[SLOT]], %[[MEMBER]], %[[ROW:.*]], %{{.*}}] to %[[DQ]][%[[B]], %[[H]], %[[ROW]], %{{.*}}] part(%[[PART]] of 4) times {{.*}} transposed : vector<128x64xf32>
+// CHECK:             attn_tile.count %[[COUNTERS]][%[[SLOT]], %{{.*}}]
+
+// A place is waited for before anything is loaded, and counted at the end.
+// CHECK:         scf.forall
+// CHECK:           %[[SLOT:.*]] = arith.remui
+// CHECK:           attn_tile.await_count %[[COUNTERS]][%[[SLOT]], %{{.*}}] to(
+// CHECK:           attn_tile.load
+// CHECK:           scf.for
+// CHECK:             %[[MEMBER:.*]] = arith.divui
+// CHECK:             attn_tile.add_packed %{{.*}} to %[[SUMS]][%[[SLOT]], %[[MEMBER]], %{{.*}}, %{{.*}}]
+// CHECK-COUNT-2:   attn_tile.store
+// CHECK-NEXT:      arith.constant
+// CHECK-NEXT:      attn_tile.count %[[COUNTERS]][%[[SLOT]], %{{.*}}]
+
+// The sums of the last heads are left for a kernel.
+// CHECK-LABEL: attn_tile.kernel @ring_grad_sums_kernel(
+// CHECK:         scf.forall (%[[ID:.*]], %[[MEMBER:.*]], %{{.*}}) in
+// CHECK:           %[[NUMBER:.*]] = arith.addi %{{.*}}, %[[ID]] : index
+// CHECK:           arith.remui %[[NUMBER]], %{{.*}} : index
+// CHECK:           %[[SLOT:.*]] = arith.remui %[[NUMBER]], %{{.*}} : index
+// CHECK:           attn_tile.load_packed %{{.*}}[%[[SLOT]], %[[MEMBER]], %{{.*}}, %{{.*}}]
+// CHECK:           attn_tile.store {{.*}} transposed
+
+// CHECK-LABEL: func.func @ring(
+// CHECK:         %[[TILES:.*]] = arith.maxui
+// CHECK:         %[[WANTED:.*]] = arith.divui %{{.*}}, %[[TILES]] : index
+// CHECK:         %[[MORE:.*]] = arith.addi %[[WANTED]], %{{.*}} : index
+// CHECK:         %[[PLACES:.*]] = arith.minui %[[MORE]], %{{.*}} : index
+// CHECK:         memref.alloc(%[[PLACES]], %{{.*}}) : memref<?x2x?x128xf32>
+// CHECK:         memref.alloc(%[[PLACES]]) : memref<?x2xi32>
+// CHECK:         attn_tile.launch @ring_grad_rows_kernel
+// CHECK:         attn_tile.launch @ring_grad_keys_kernel
+// CHECK:         attn_tile.launch @ring_grad_sums_kernel
+// CHECK-COUNT-4: memref.dealloc
+func.func @ring(%q: memref<?x4x?x128xbf16>, %k: memref<?x2x?x128xbf16>, %lse: memref<?x4x?xf32>,
+                %dq: memref<?x4x?x128xbf16>, %dk: memref<?x2x?x128xbf16>, %dv: memref<?x2x?x128xbf16>) {
+  attn.attention_grad
+      ins(%q, %k, %k, %q, %lse, %q : memref<?x4x?x128xbf16>, memref<?x2x?x128xbf16>, memref<?x2x?x128xbf16>,
+          memref<?x4x?x128xbf16>, memref<?x4x?xf32>, memref<?x4x?x128xbf16>)
+      outs(%dq, %dk, %dv : memref<?x4x?x128xbf16>, memref<?x2x?x128xbf16>, memref<?x2x?x128xbf16>)
+      mask(#attn.causal)
+      schedule(#attn_tile.gradient<
+          rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+          keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired,
+                                           ring_items = 264>>)
+  return
+}
