@@ -260,8 +260,8 @@ static int32_t setLaunchError(const CudaDriver &driver, CUresult result,
 }
 
 /// How a kernel begins: in the order of the stream; early, without waiting for
-/// what is before it there, if device and driver can do that; or with all groups
-/// at the same time.
+/// what is before it there, if device and driver can do that; or with all
+/// groups at the same time.
 enum class LaunchMode { Ordered, Early, Together };
 
 static int32_t launchKernel(attnrt_kernel *kernel, int64_t gx, int64_t gy,
@@ -320,12 +320,11 @@ static int32_t launchKernel(attnrt_kernel *kernel, int64_t gx, int64_t gy,
   }
 
   if (!driver->launchKernelEx)
-    return attnrtSetError(ATTN_UNSUPPORTED,
-                          "kernel '%s' needs %s; the CUDA driver is too old for "
-                          "them (11.8 or later is needed)",
-                          kernel->name,
-                          cluster > 1 ? "clusters"
-                                      : "groups that run together");
+    return attnrtSetError(
+        ATTN_UNSUPPORTED,
+        "kernel '%s' needs %s; the CUDA driver is too old for "
+        "them (11.8 or later is needed)",
+        kernel->name, cluster > 1 ? "clusters" : "groups that run together");
   LaunchAttribute attributes[2] = {};
   unsigned numAttributes = 0;
   if (cluster > 1) {

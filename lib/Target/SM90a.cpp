@@ -778,8 +778,7 @@ void SM90aTarget::emitAwaitCount(OpBuilder &builder, Location loc,
   SmallVector<Value> operands = {address, number};
   // A single thread waits for what copies and additions of stages come after.
   if (!lane)
-    return ptx::emit(builder, loc,
-                     registers + spin + "fence.proxy.async;\n}",
+    return ptx::emit(builder, loc, registers + spin + "fence.proxy.async;\n}",
                      "l,r,~{memory}", operands);
   operands.push_back(lane);
   ptx::emit(builder, loc,

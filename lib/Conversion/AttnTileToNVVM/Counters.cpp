@@ -19,8 +19,8 @@ using namespace mlir::attn_tile;
 
 static constexpr int64_t warpSize = 32;
 
-/// What a group counts: each of its warps adds its share, so that none waits for
-/// the others. A group has one warp, or one to six warpgroups.
+/// What a group counts: each of its warps adds its share, so that none waits
+/// for the others. A group has one warp, or one to six warpgroups.
 static constexpr int64_t countUnit = 240;
 
 static Value emitLane(OpBuilder &builder, Location loc, Value thread) {
@@ -68,19 +68,17 @@ struct AwaitCountLowering : public KernelPattern<AwaitCountOp> {
     if (!context.target.hasCounters())
       return op.emitOpError("cannot be on ") << context.target.getName();
     Location loc = op.getLoc();
-    Value number = arith::MulIOp::create(rewriter, loc,
-                                         adaptor.getNumber().front(),
-                                         createI32(rewriter, loc, countUnit));
+    Value number =
+        arith::MulIOp::create(rewriter, loc, adaptor.getNumber().front(),
+                              createI32(rewriter, loc, countUnit));
     auto role = op->getParentOfType<RoleOp>();
     bool isSingle = role && role.getKind() == RoleKind::Producer &&
                     context.target.isProducerSingleThread();
     Value lane;
     if (!isSingle)
-      lane =
-          emitLane(rewriter, loc, context.getPosition(rewriter, op).thread);
-    context.target.emitAwaitCount(rewriter, loc,
-                                  emitCounter(rewriter, op, adaptor), number,
-                                  lane);
+      lane = emitLane(rewriter, loc, context.getPosition(rewriter, op).thread);
+    context.target.emitAwaitCount(
+        rewriter, loc, emitCounter(rewriter, op, adaptor), number, lane);
     rewriter.eraseOp(op);
     return success();
   }
@@ -135,8 +133,8 @@ struct RoundPackedLowering : public KernelPattern<RoundPackedOp> {
     Value thread = add(multiply(begin, constant(warpSize)), lane);
     // Of registers, a warp has those of its lanes one after the other, by four.
     int64_t ofWarp = rows * columns * warpSize;
-    Value offset = add(multiply(begin, constant(ofWarp)),
-                       multiply(lane, constant(4)));
+    Value offset =
+        add(multiply(begin, constant(ofWarp)), multiply(lane, constant(4)));
     Type sum = source.type.getElementType();
     auto emitOffset = [&](OpBuilder &builder, Type type, Value pointer,
                           Value elements) -> Value {
@@ -163,9 +161,9 @@ struct RoundPackedLowering : public KernelPattern<RoundPackedOp> {
     first[rank - 2] = add(first[rank - 2], row);
     first[rank - 1] = add(first[rank - 1], column);
     Value stride = dest.getStride(rewriter, loc, rank - 2);
-    Value numRows = arith::TruncIOp::create(
-        rewriter, loc, rewriter.getI32Type(),
-        dest.getSize(rewriter, loc, rank - 2));
+    Value numRows =
+        arith::TruncIOp::create(rewriter, loc, rewriter.getI32Type(),
+                                dest.getSize(rewriter, loc, rank - 2));
     Type element = destType.getElementType();
 
     // All of the part is on its way before the first of it is waited for; each
@@ -174,10 +172,10 @@ struct RoundPackedLowering : public KernelPattern<RoundPackedOp> {
     constexpr int64_t loadBytes = 16, bytesOfLoads = warpSize * loadBytes;
     Value idleWarp = emitAdd(rewriter, loc, context.warp,
                              -context.firstIdleWarp - context.numIdleWarps);
-    Value stage = add(
-        add(emitAdd(rewriter, loc, context.shared, context.sharedBytes),
-            multiply(idleWarp, constant(loads * bytesOfLoads))),
-        multiply(lane, constant(loadBytes)));
+    Value stage =
+        add(add(emitAdd(rewriter, loc, context.shared, context.sharedBytes),
+                multiply(idleWarp, constant(loads * bytesOfLoads))),
+            multiply(lane, constant(loadBytes)));
     Value source0 = emitOffset(rewriter, sum, base, offset);
     context.target.emitStartTake(rewriter, loc, stage, source0, loads,
                                  bytesOfLoads);
@@ -198,7 +196,8 @@ struct RoundPackedLowering : public KernelPattern<RoundPackedOp> {
     first[transposed ? rank - 1 : rank - 2] = loop.getRegionIterArg(3);
 
     Value factor = arith::ConstantOp::create(
-        rewriter, loc, rewriter.getF32FloatAttr(op.getFactor().convertToDouble()));
+        rewriter, loc,
+        rewriter.getF32FloatAttr(op.getFactor().convertToDouble()));
     auto take = [&](int64_t group) {
       Value address = LLVM::GEPOp::create(
           rewriter, loc, registers.getType(), sum, registers,
@@ -216,9 +215,9 @@ struct RoundPackedLowering : public KernelPattern<RoundPackedOp> {
     };
     auto store = [&](int64_t rowOffset, int64_t columnOffset,
                      ArrayRef<Value> words) {
-      Value inside = emitLess(
-          rewriter, loc, emitAdd(rewriter, loc, first[rank - 2], rowOffset),
-          numRows);
+      Value inside =
+          emitLess(rewriter, loc,
+                   emitAdd(rewriter, loc, first[rank - 2], rowOffset), numRows);
       if (channels < tile.getDimSize(transposed ? 0 : 1))
         inside = arith::AndIOp::create(
             rewriter, loc, inside,
@@ -263,11 +262,11 @@ struct RoundPackedLowering : public KernelPattern<RoundPackedOp> {
       next = multiply(stride, next);
     scf::YieldOp::create(
         rewriter, loc,
-        ValueRange{emitOffset(rewriter, sum, registers, constant(ofWarp)),
-                   emitAdd(rewriter, loc, copied, ofWarp * loadBytes / 4),
-                   emitOffset(rewriter, element, place, next),
-                   emitAdd(rewriter, loc, loop.getRegionIterArg(3),
-                           rowsOfWarp)});
+        ValueRange{
+            emitOffset(rewriter, sum, registers, constant(ofWarp)),
+            emitAdd(rewriter, loc, copied, ofWarp * loadBytes / 4),
+            emitOffset(rewriter, element, place, next),
+            emitAdd(rewriter, loc, loop.getRegionIterArg(3), rowsOfWarp)});
     rewriter.setInsertionPoint(op);
     rewriter.eraseOp(op);
     return success();

@@ -46,8 +46,8 @@ private:
   /// Makes an array of f32 with a row of `channels` values for each query (of
   /// one value for none), and rows for whole tiles.
   Value makeRows(int64_t channels = 0);
-  /// Makes a ring of sums with as many places as have `items` tiles of keys, and
-  /// two more, if there are so many key heads; and its counters.
+  /// Makes a ring of sums with as many places as have `items` tiles of keys,
+  /// and two more, if there are so many key heads; and its counters.
   void makeRing(GradWorkspace &workspace, int64_t channels, int64_t items,
                 int64_t keyTile);
   /// Makes an array for the random streams of all sequences and heads.
@@ -125,8 +125,8 @@ void GradLowering::makeRing(GradWorkspace &workspace, int64_t channels,
   TileProgramBuilder b(op.getLoc(), rewriter);
   Value key = op.getKey();
   Value one = b.index(1);
-  Value tiles = arith::MaxUIOp::create(
-      b, b.countTiles(b.size(key, 2), keyTile), one);
+  Value tiles =
+      arith::MaxUIOp::create(b, b.countTiles(b.size(key, 2), keyTile), one);
   Value last = arith::SubIOp::create(b, tiles, one);
   Value wanted = arith::DivUIOp::create(
       b, arith::AddIOp::create(b, b.index(items), last).getResult(), tiles);
@@ -326,9 +326,8 @@ LogicalResult GradLowering::lower() {
           });
   }
 
-  buffers.append(
-      {workspace.exponent, workspace.delta, workspace.sums, workspace.counters,
-       workspace.streams});
+  buffers.append({workspace.exponent, workspace.delta, workspace.sums,
+                  workspace.counters, workspace.streams});
   for (auto &[tiles, plan] : plans)
     buffers.push_back(plan);
   for (Value buffer : buffers)

@@ -51,8 +51,8 @@ struct GradWorkspace {
   /// kernel of their own. In a ring, instead of batch entries and heads, it has
   /// places of key heads, and the heads that share each.
   Value sums;
-  /// For each place in the ring, how many tiles of keys have been added, and how
-  /// many shares of the sums have been rounded; null if there is no ring.
+  /// For each place in the ring, how many tiles of keys have been added, and
+  /// how many shares of the sums have been rounded; null if there is no ring.
   Value counters;
   /// The random streams of batch entries and heads; null if no decisions are
   /// made.
@@ -91,8 +91,8 @@ public:
   /// Rounds sums of a ring while others are added up, on warps that are idle.
   void writeRounding(attn_tile::KernelOp kernel, const GradWorkspace &workspace,
                      Value result);
-  /// Rounds the sums, which a kernel with the tiles of `keys` has made; of a ring,
-  /// those that are left.
+  /// Rounds the sums, which a kernel with the tiles of `keys` has made; of a
+  /// ring, those that are left.
   void writeSums(attn_tile::KernelOp kernel, const GradWorkspace &workspace,
                  Value result, ScheduleAttrInterface keys, Value plan);
 
@@ -144,8 +144,8 @@ private:
     Value slot, turn;
   };
   RingPlace emitRingPlace(Value sums, Value number);
-  /// Emits how many key heads there are, over all batch entries, and how many of
-  /// them, the last ones, have sums that no idle warp rounds.
+  /// Emits how many key heads there are, over all batch entries, and how many
+  /// of them, the last ones, have sums that no idle warp rounds.
   std::pair<Value, Value> emitRingHeads(Value sums, Value batches,
                                         Value keyHeads);
   /// Emits how many shares of the sums of a key head are rounded one by one.

@@ -141,9 +141,8 @@ GradKernelWriter::RingPlace GradKernelWriter::emitRingPlace(Value sums,
           arith::DivUIOp::create(b, number, slots)};
 }
 
-std::pair<Value, Value> GradKernelWriter::emitRingHeads(Value sums,
-                                                        Value batches,
-                                                        Value keyHeads) {
+std::pair<Value, Value>
+GradKernelWriter::emitRingHeads(Value sums, Value batches, Value keyHeads) {
   // Half of the ring is for heads that groups work on, which end together.
   Value half = arith::DivUIOp::create(b, b.size(sums, 0), b.index(2));
   Value working = arith::AddIOp::create(b, half, b.index(1));
@@ -181,14 +180,12 @@ void GradKernelWriter::clearRing(const WorkItem &item,
       arith::CmpIOp::create(b, arith::CmpIPredicate::eq, member, zero);
   Value clears = arith::AndIOp::create(b, isFirst, isFirstMember);
   auto each = attn_tile::EachOp::create(
-      b, arith::SelectOp::create(
-             b, clears, b.size(counters, 1), zero)
+      b, arith::SelectOp::create(b, clears, b.size(counters, 1), zero)
              .getResult());
   Block *body =
       b.createBlock(&each.getBody(), {}, b.getIndexType(), b.getLoc());
-  memref::StoreOp::create(
-      b, arith::ConstantIntOp::create(b, 0, 32).getResult(), counters,
-      ValueRange{number, body->getArgument(0)});
+  memref::StoreOp::create(b, arith::ConstantIntOp::create(b, 0, 32).getResult(),
+                          counters, ValueRange{number, body->getArgument(0)});
   attn_tile::YieldOp::create(b, ValueRange());
 }
 

@@ -416,7 +416,7 @@ VARIANTS = [
     Variant("d128_temperature", 128, score="temperature", sums=48, dlse=True),
     Variant("d128_ring", 128, schedule=RING.format(traversal="persistent")),
     Variant("d128_ring_causal", 128, dtype="f16", mask="causal", schedule=RING.format(traversal="paired")),
-    Variant("d96_ring_causal_grouped", 96, heads=(6, 2), mask="causal", dlse=True, schedule=RING.format(traversal="paired")),
+    Variant("d96_ring_causal", 96, heads=(3, 3), mask="causal", dlse=True, schedule=RING.format(traversal="paired")),
     Variant("d64_ring", 64, schedule=RING_IN_PARTS.format(traversal="persistent")),
     Variant("d64_ring_causal", 64, heads=(3, 3), mask="causal", schedule=RING_IN_PARTS.format(traversal="paired")),
     Variant("d32_ring_grouped", 32, heads=(4, 2), dtype="f16", schedule=RING_IN_PARTS.format(traversal="persistent")),

@@ -35,8 +35,8 @@ struct fake_launch {
   unsigned grid[3];
   unsigned block;
   unsigned shared;
-  unsigned cluster; /* 0 if launched without */
-  unsigned early;   /* programmatic stream serialization */
+  unsigned cluster;  /* 0 if launched without */
+  unsigned early;    /* programmatic stream serialization */
   unsigned together; /* cooperative */
   void *stream;
 };

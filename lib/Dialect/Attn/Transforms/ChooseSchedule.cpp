@@ -191,21 +191,20 @@ attn::chooseGradientSchedule(AttentionGradOp op, const DeviceFigures &device) {
   // Steps that need no mask, which are those of a loop of their own, do not
   // read what it reads.
   withSums.registers = gradTileRegisters - addRegisters;
-  // Fewer queries than this gain by a ring, which saves what is the same for all
-  // lengths and costs each item (docs/Schedules.md, "A ring of sums"). Groups
-  // must walk over heads in order, and have room for the sums of many in the
-  // cache.
+  // Fewer queries than this gain by a ring, which saves what is the same for
+  // all lengths and costs each item (docs/Schedules.md, "A ring of sums").
+  // Groups must walk over heads in order, and have room for the sums of many in
+  // the cache. Padding and additions to captured arrays take registers of the
+  // warps that round.
   auto getRingBound = [&](int64_t parts) -> int64_t {
     constexpr int64_t roundedChannels = 32;
+    int64_t channels = parts > 1 ? op.getQueryHeadDim() : rows;
     if (keysTraversal == attn_tile::TraversalKind::Grid ||
-        op.getGroupSize() != 1)
+        op.getGroupSize() != 1 || !op.getDcaptures().empty() ||
+        channels != op.getQueryHeadDim() || channels % roundedChannels != 0)
       return 0;
-    if (parts > 1) {
-      bool fits =
-          llvm::alignTo(op.getQueryHeadDim(), channelStep) % roundedChannels ==
-          0;
-      return !fits ? 0 : isPaired ? 1536 : 6144;
-    }
+    if (parts > 1)
+      return isPaired ? 1536 : 6144;
     return isPaired ? 6144 : 3072;
   };
   auto chooseSums = [&](int64_t tile, int64_t parts) {
@@ -219,10 +218,9 @@ attn::chooseGradientSchedule(AttentionGradOp op, const DeviceFigures &device) {
           context, ofRows, makeKeys(tile, pipelined, parts, ringItems),
           /*queries=*/nullptr, /*values=*/nullptr);
     };
-    std::string reason =
-        ("tiles of " + Twine(tile) +
-         " queries fit registers and shared memory, with sums")
-            .str();
+    std::string reason = ("tiles of " + Twine(tile) +
+                          " queries fit registers and shared memory, with sums")
+                             .str();
     int64_t bound = getRingBound(parts);
     if (bound == 0)
       return ScheduleChoice{makeSums(0), reason};
@@ -236,10 +234,9 @@ attn::chooseGradientSchedule(AttentionGradOp op, const DeviceFigures &device) {
     int64_t queries = op.getStaticLengths().first;
     if (ShapedType::isDynamic(queries))
       return ScheduleChoice{
-          ByQueryLengthAttr::get(context, bound,
-                                 cast<ScheduleAttrInterface>(ring),
-                                 cast<ScheduleAttrInterface>(
-                                     Attribute(makeSums(0)))),
+          ByQueryLengthAttr::get(
+              context, bound, cast<ScheduleAttrInterface>(ring),
+              cast<ScheduleAttrInterface>(Attribute(makeSums(0)))),
           choice};
     if (queries < bound)
       return ScheduleChoice{ring, choice};

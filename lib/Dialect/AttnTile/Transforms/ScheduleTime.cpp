@@ -500,8 +500,8 @@ estimateMove(StringRef name, double bytes, const attn::DeviceFigures &device,
   attn::KernelTime time;
   time.name = name;
   time.clocksPerSecond = double(device.clockMHz) * 1e6;
-  time.memory = bytes * time.clocksPerSecond /
-                attn::getSustainedRate(device, level);
+  time.memory =
+      bytes * time.clocksPerSecond / attn::getSustainedRate(device, level);
   return time;
 }
 

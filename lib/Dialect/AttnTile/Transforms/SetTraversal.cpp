@@ -376,8 +376,8 @@ Walk Walk::overPairs(IndexBuilder &builder, const Walkers &walkers,
 }
 
 /// The same pairs, but no rest, and in an order in which each group ends with
-/// heads one after the other. Two heads of `n` tiles are `n` units: the pairs of
-/// the first one, the tiles in the middle of both if there are any, and the
+/// heads one after the other. Two heads of `n` tiles are `n` units: the pairs
+/// of the first one, the tiles in the middle of both if there are any, and the
 /// pairs of the second one. A last head that is alone may end with half a unit.
 Walk Walk::overPairsInOrder(IndexBuilder &builder, const Walkers &walkers,
                             ArrayRef<OpFoldResult> sizes) {
@@ -390,13 +390,12 @@ Walk Walk::overPairsInOrder(IndexBuilder &builder, const Walkers &walkers,
   Value programs = walkers.emitCount(builder);
   Value mine = builder.mul(emitShare(builder, units, program, programs), two);
   // The last step of the group that has it is that of half a unit.
-  Value lastProgram = builder.rem(
-      builder.sub(builder.add(units, programs), one), programs);
+  Value lastProgram =
+      builder.rem(builder.sub(builder.add(units, programs), one), programs);
   Value isLast = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq,
                                        program, lastProgram);
-  Value missing = arith::SelectOp::create(builder, isLast,
-                                          builder.rem(items, two),
-                                          builder.constant(0));
+  Value missing = arith::SelectOp::create(
+      builder, isLast, builder.rem(items, two), builder.constant(0));
   auto emit = [=, sizes = SmallVector<OpFoldResult>(sizes)](
                   IndexBuilder &builder, Value step) {
     using Predicate = arith::CmpIPredicate;
@@ -412,14 +411,13 @@ Walk Walk::overPairsInOrder(IndexBuilder &builder, const Walkers &walkers,
     Value heads = builder.mul(builder.div(unit, tiles), two);
     Value number = builder.rem(unit, tiles);
     Value isFirst = compare(Predicate::ult, number, pairsOfHead);
-    Value inSecond =
-        builder.sub(number, builder.sub(tiles, pairsOfHead));
+    Value inSecond = builder.sub(number, builder.sub(tiles, pairsOfHead));
     Value isMiddle = arith::AndIOp::create(
         builder, compare(Predicate::eq, number, pairsOfHead),
         compare(Predicate::ne, builder.rem(tiles, two), builder.constant(0)));
-    Value head = builder.add(
-        heads, select(isMiddle, half,
-                      select(isFirst, builder.constant(0), one)));
+    Value head =
+        builder.add(heads, select(isMiddle, half,
+                                  select(isFirst, builder.constant(0), one)));
     Value place = select(isFirst, number, inSecond);
     Value isLong = compare(Predicate::eq, half, builder.constant(0));
     Value longTile = builder.sub(builder.sub(tiles, one), place);
@@ -755,8 +753,7 @@ AttnTileSetTraversalPass::setTraversal(KernelOp kernel,
   FailureOr<ItemLoops> loops = ItemLoops::find(kernel);
   if (failed(loops))
     return failure();
-  bool waits = kernel
-                   .walk([](AwaitCountOp) { return WalkResult::interrupt(); })
+  bool waits = kernel.walk([](AwaitCountOp) { return WalkResult::interrupt(); })
                    .wasInterrupted();
   for (LaunchOp launch : launches) {
     launch.setTogether(launch.getTogether() || waits);

@@ -100,7 +100,7 @@ func.func @static(%q: memref<64x16x1024x64xbf16>, %lse: memref<64x16x1024xf32>, 
 
 // -----
 
-// Rings have whole groups of 32 channels, and heads that share keys have none.
+// Rings have no padding, and heads that share keys have none.
 
 // CHECK-LABEL: func @no_ring
 // CHECK-NOT:     ring_items
