@@ -166,10 +166,10 @@ func.func @listed_by_two(%q: tensor<1x32x?x128xbf16>, %k: tensor<1x8x?x128xbf16>
   return %0 : tensor<1x32x?x128xbf16>
 }
 
-// 256 channels do not, with key tile 64.
+// 256 channels do not, with key tile 64, but where bits of pairs are made before.
 
 // CHECK-LABEL: @listed_by_two_256(
-// CHECK: key_tile = 32, {{.*}}interleave = 32
+// CHECK: below = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, {{.*}}interleave = 32, {{.*}}pair_bits = true>, from = #attn_tile.warp_specialized<query_tile = 128, key_tile = 32, {{.*}}interleave = 32
 func.func @listed_by_two_256(%q: tensor<1x32x?x256xbf16>, %k: tensor<1x8x?x256xbf16>, %x: tensor<?xi32>, %y: tensor<?xi32>)
     -> tensor<1x32x?x256xbf16> {
   %0 = attn.attention ins(%q, %k, %k : tensor<1x32x?x256xbf16>, tensor<1x8x?x256xbf16>, tensor<1x8x?x256xbf16>)
@@ -187,7 +187,7 @@ func.func @listed_by_two_256(%q: tensor<1x32x?x256xbf16>, %k: tensor<1x8x?x256xb
 // What is computed for each key takes a register, for which a smaller tile leaves room.
 
 // CHECK-LABEL: @computed_by_two(
-// CHECK: key_tile = 96, {{.*}}interleave = 32
+// CHECK: below = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, {{.*}}pair_bits = true>, from = #attn_tile.warp_specialized<query_tile = 128, key_tile = 96, {{.*}}interleave = 32
 func.func @computed_by_two(%q: tensor<1x32x?x128xbf16>, %k: tensor<1x8x?x128xbf16>, %x: tensor<?xi32>, %y: tensor<?xi32>)
     -> tensor<1x32x?x128xbf16> {
   %0 = attn.attention ins(%q, %k, %k : tensor<1x32x?x128xbf16>, tensor<1x8x?x128xbf16>, tensor<1x8x?x128xbf16>)
@@ -206,10 +206,11 @@ func.func @computed_by_two(%q: tensor<1x32x?x128xbf16>, %k: tensor<1x8x?x128xbf1
 }
 
 // A mask that computes from what it reads for each pair leaves no registers for
-// factors of the step before.
+// factors of the step before, unless its bits are made before.
 // CHECK-LABEL: @computed_by_pair(
+// CHECK: #attn.by_query_length<bound = 65536, below = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, ping_pong = true, interleave = 32, lazy_rescale = true, delay_rescale = true, query_stages = 2, pair_bits = true>, from =
 // CHECK-NOT: delay_rescale
-// CHECK: interleave = 32, query_stages = 2>
+// CHECK: interleave = 32, query_stages = 2>>
 func.func @computed_by_pair(%q: tensor<1x32x?x128xbf16>, %k: tensor<1x8x?x128xbf16>, %x: tensor<?x?xi32>)
     -> tensor<1x32x?x128xbf16> {
   %0 = attn.attention ins(%q, %k, %k : tensor<1x32x?x128xbf16>, tensor<1x8x?x128xbf16>, tensor<1x8x?x128xbf16>)

@@ -285,6 +285,7 @@ static void populatePatterns(RewritePatternSet &patterns,
   populateTilePatterns(patterns, converter, context);
   populateScorePatterns(patterns, converter, context);
   populateDropoutPatterns(patterns, converter, context);
+  populatePairBitsPatterns(patterns, converter, context);
   populateMemoryPatterns(patterns, converter, context);
   populateStorePatterns(patterns, converter, context);
   populatePipePatterns(patterns, converter, context);

@@ -116,6 +116,11 @@ std::optional<LogicalResult> convertDecisions(const KernelContext &context,
                                               attn_tile::DecisionsType type,
                                               SmallVectorImpl<Type> &types);
 
+/// Types of the words of bits that one thread holds.
+std::optional<LogicalResult> convertPairBits(const KernelContext &context,
+                                             attn_tile::PairBitsType type,
+                                             SmallVectorImpl<Type> &types);
+
 /// Types of what one thread holds.
 class TileTypeConverter : public TypeConverter {
 public:
@@ -137,6 +142,11 @@ public:
         [&context](attn_tile::DecisionsType type, SmallVectorImpl<Type> &types)
             -> std::optional<LogicalResult> {
           return convertDecisions(context, type, types);
+        });
+    addConversion(
+        [&context](attn_tile::PairBitsType type, SmallVectorImpl<Type> &types)
+            -> std::optional<LogicalResult> {
+          return convertPairBits(context, type, types);
         });
     addConversion(
         [](attn_tile::BufferType type,
@@ -340,6 +350,11 @@ void populateScorePatterns(RewritePatternSet &patterns,
 void populateDropoutPatterns(RewritePatternSet &patterns,
                              const TypeConverter &converter,
                              const KernelContext &context);
+
+/// Masks as bits.
+void populatePairBitsPatterns(RewritePatternSet &patterns,
+                              const TypeConverter &converter,
+                              const KernelContext &context);
 
 /// Loads of global memory, and packed tiles.
 void populateMemoryPatterns(RewritePatternSet &patterns,

@@ -94,7 +94,9 @@ private:
                     const State &state);
   /// Adds the values that the identity weighs to a tile of results.
   Value addIdentity(const WorkItem &item, Value tile);
-  Value writeScores(const WorkItem &item, Value scores, Value firstKey);
+  /// `bits`, if not null, have what is masked.
+  Value writeScores(const WorkItem &item, Value scores, Value firstKey,
+                    Value bits);
 
   /// Clones a region of the attention to the end of `target`, a region of an
   /// `attn_tile` operation whose block arguments stand for those of `source`.
@@ -139,6 +141,8 @@ private:
   /// The lists of key tiles, if masks read tensors, and the order of query
   /// tiles by the lengths of these.
   Value lists, order;
+  /// What the masked tiles of the lists keep, or null.
+  Value pairBits;
   Value storedQueries, storedKeys;
   /// How many items share the keys of a tile of queries; null if none do.
   Value parts;
@@ -202,6 +206,8 @@ KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
   if (needsClassification(attention)) {
     lists = *next++;
     order = *next++;
+    if (readsPairBits(attention, schedule))
+      pairBits = *next++;
   }
   for (Value capture : captures)
     captured.map(capture, *next++);
@@ -408,6 +414,13 @@ KernelWriter::State KernelWriter::writeStep(const WorkItem &item,
 
   Value keyTile = loadKeyTile(item, key, firstKey, queryHeadDim, step, count,
                               /*clears=*/false);
+  Value bits;
+  if (pairBits)
+    bits = attn_tile::LoadPairBitsOp::create(
+        b,
+        attn_tile::PairBitsType::get(b.getContext(), queryTileSize,
+                                     keyTileSize),
+        pairBits, item.listRow[0], item.listRow[1], item.listRow[2], step);
   Value raw = b.contract(queryTile, keyTile, writeBias(item, firstKey),
                          ContractForm::TransposedRhs);
   // Reads are under way while the softmax is computed.
@@ -415,7 +428,7 @@ KernelWriter::State KernelWriter::writeStep(const WorkItem &item,
   if (item.dropout.mask)
     decisions = dropout.emitDecisions(b, item.dropout, item.firstQuery,
                                       firstKey, {queryTileSize, keyTileSize});
-  Value scores = writeScores(item, raw, firstKey);
+  Value scores = writeScores(item, raw, firstKey, bits);
 
   Value rowMax = vector::MultiDimReductionOp::create(
       b, scores, state.rowMax, ArrayRef<bool>{false, true},
@@ -523,7 +536,7 @@ Value KernelWriter::writeBias(const WorkItem &item, Value firstKey) {
 }
 
 Value KernelWriter::writeScores(const WorkItem &item, Value scores,
-                                Value firstKey) {
+                                Value firstKey, Value bits) {
   if (mapsScores) {
     attn_tile::MapOp map =
         b.createMap(scores, item.sequence, item.head, item.firstQuery, firstKey,
@@ -543,6 +556,8 @@ Value KernelWriter::writeScores(const WorkItem &item, Value scores,
     scores = map;
   }
 
+  if (bits)
+    return attn_tile::KeepPairsOp::create(b, scores, bits);
   auto mask = attn_tile::MaskOp::create(
       b, scores, item.sequence, item.head, item.firstQuery, firstKey,
       item.queryLength, item.keyLength, attention.getMaskAttr());

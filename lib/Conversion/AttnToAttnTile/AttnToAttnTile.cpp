@@ -136,13 +136,18 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
     if (failed(planned))
       return failure();
     classified = *planned;
+    TileListing listing{schedule.getQueryTile(), schedule.getKeyTile(),
+                        schedule.getPreparation(), MaskDim::Query,
+                        /*suffix=*/""};
     if (!classified.lists)
-      classified = temporary = classifyTiles(
-          rewriter, attention,
-          {schedule.getQueryTile(), schedule.getKeyTile(),
-           schedule.getPreparation(), MaskDim::Query, /*suffix=*/""},
-          symbols);
+      classified = temporary =
+          classifyTiles(rewriter, attention, listing, symbols);
     operands.append({classified.lists, classified.order});
+    if (readsPairBits(attention, schedule)) {
+      temporary.bits =
+          evaluatePairs(rewriter, attention, listing, classified, symbols);
+      operands.push_back(temporary.bits);
+    }
   }
   llvm::append_range(operands, *captures);
   if (parts && !getConstantIntValue(parts.count))
@@ -152,7 +157,8 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
   writeAttentionKernel(rewriter, attention, kernel, *captures, parts.count);
 
   rewriter.setInsertionPointAfter(attention);
-  for (Value buffer : {plan, temporary.lists, temporary.order, parts.buffer})
+  for (Value buffer :
+       {plan, temporary.lists, temporary.order, temporary.bits, parts.buffer})
     if (buffer)
       memref::DeallocOp::create(rewriter, attention.getLoc(), buffer);
   rewriter.setInsertionPoint(attention);

@@ -6,10 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Three small kernels. The first one finds out what each tile keeps, from
-// bounds of what the mask reads where these decide, else by evaluating the mask
-// for its pairs. The second one makes a list of the tiles of each row of tiles,
-// and the third one sorts the rows.
+// Small kernels. The first one finds out what each tile keeps, from bounds of
+// what the mask reads where these decide, else by evaluating the mask for its
+// pairs. The second one makes a list of the tiles of each row of tiles, and the
+// third one sorts the rows. A fourth one evaluates the mask for the pairs of
+// tiles that are listed as masked, where that is wanted.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,6 +27,8 @@
 #include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/SetVector.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace mlir::attn;
 
@@ -34,6 +37,12 @@ using namespace mlir::attn;
 static constexpr int64_t countedKeys = 32;
 /// Tiles of a work item whose threads find the classes of tiles alone.
 static constexpr int64_t tilesOfItem = 32;
+/// Bits of a word that are evaluated together, so that what is read for one
+/// need not arrive before the next one is read.
+static constexpr int64_t bitsTogether = 8;
+/// Work items that share the steps of a row of tiles whose bits are wanted:
+/// some rows have many.
+static constexpr int64_t itemsOfRow = 4;
 
 namespace {
 /// What a tile is.
@@ -119,6 +128,30 @@ emitCounted(ScalarKernelBuilder &b, PredicateBounds &bounds,
           b.select(isOpen, b.compare(CmpIPredicate::ne, kept, zero), any)};
 }
 
+/// What `listed` refers to and kernels are handed.
+static SmallVector<Value> getMaskCaptures(const ListedMask &listed) {
+  SetVector<Value> used;
+  getUsedValuesDefinedAbove(listed.keep, used);
+  SmallVector<Value> captures;
+  for (Value value : used)
+    if (!matchPattern(value, m_Constant()))
+      captures.push_back(value);
+  return captures;
+}
+
+/// Maps what `listed` refers to to `arguments`, which stand for `captures`, and
+/// to constants.
+static IRMapping mapCaptures(ScalarKernelBuilder &b, const ListedMask &listed,
+                             ValueRange captures, ValueRange arguments) {
+  IRMapping captured;
+  captured.map(captures, arguments);
+  visitUsedValuesDefinedAbove(listed.keep, [&](OpOperand *use) {
+    if (!captured.contains(use->get()))
+      b.clone(*use->get().getDefiningOp(), captured);
+  });
+  return captured;
+}
+
 /// Writes the kernel that finds the class of each tile: of arguments `classes`,
 /// the lengths and what the mask captures.
 static void writeClasses(RewriterBase &rewriter, const ListedMask &listed,
@@ -130,12 +163,8 @@ static void writeClasses(RewriterBase &rewriter, const ListedMask &listed,
   b.setInsertionPointToEnd(entry);
   Value classes = entry->getArgument(0);
   Value queryLength = entry->getArgument(1), keyLength = entry->getArgument(2);
-  IRMapping captured;
-  captured.map(captures, entry->getArguments().drop_front(3));
-  visitUsedValuesDefinedAbove(listed.keep, [&](OpOperand *use) {
-    if (!captured.contains(use->get()))
-      b.clone(*use->get().getDefiningOp(), captured);
-  });
+  IRMapping captured =
+      mapCaptures(b, listed, captures, entry->getArguments().drop_front(3));
 
   PredicateBlock predicate(listed.getLoc(), {listed.mask, &listed.keep, Value(),
                                              Value(), queryLength, keyLength});
@@ -317,12 +346,7 @@ static void listTiles(RewriterBase &rewriter, const ListedMask &listed,
       ValueRange{listed.batches, queryTiles, keyTiles});
 
   SmallVector<Value> operands = {classes, listed.queryLength, listed.keyLength};
-  SetVector<Value> used;
-  getUsedValuesDefinedAbove(listed.keep, used);
-  SmallVector<Value> captures;
-  for (Value value : used)
-    if (!matchPattern(value, m_Constant()))
-      captures.push_back(value);
+  SmallVector<Value> captures = getMaskCaptures(listed);
   llvm::append_range(operands, captures);
   auto create = [&](StringRef name, ValueRange operands) {
     return createKernel(rewriter, listed.user, listing.schedule, symbols,
@@ -338,6 +362,19 @@ static void listTiles(RewriterBase &rewriter, const ListedMask &listed,
   memref::DeallocOp::create(b, classes);
 }
 
+static ListedMask getListedMask(ScalarKernelBuilder &b,
+                                AttentionOpInterface attention) {
+  bool isByHead = isMaskedByHead(attention);
+  return {attention,
+          attention.getMaskAttr(),
+          attention.getKeepRegion(),
+          b.size(attention.getQuery(), 0),
+          b.size(attention.getQuery(), 2),
+          b.size(attention.getKey(), 2),
+          isByHead ? attention.getNumQueryHeads() : 1,
+          isByHead ? attention.getGroupSize() : 1};
+}
+
 ClassifiedTiles attn::classifyTiles(RewriterBase &rewriter,
                                     AttentionOpInterface attention,
                                     const TileListing &listing,
@@ -346,15 +383,7 @@ ClassifiedTiles attn::classifyTiles(RewriterBase &rewriter,
   ScalarKernelBuilder b(attention.getLoc(), rewriter);
   b.setInsertionPoint(attention);
   bool isOfQueries = listing.rows == MaskDim::Query;
-  bool isByHead = isMaskedByHead(attention);
-  ListedMask listed{attention,
-                    attention.getMaskAttr(),
-                    attention.getKeepRegion(),
-                    b.size(attention.getQuery(), 0),
-                    b.size(attention.getQuery(), 2),
-                    b.size(attention.getKey(), 2),
-                    isByHead ? attention.getNumQueryHeads() : 1,
-                    isByHead ? attention.getGroupSize() : 1};
+  ListedMask listed = getListedMask(b, attention);
   Value rows = b.tiles(listed.queryLength, listing.queryTile);
   Value columns = b.tiles(listed.keyLength, listing.keyTile);
   if (!isOfQueries) {
@@ -376,6 +405,144 @@ ClassifiedTiles attn::classifyTiles(RewriterBase &rewriter,
   tiles.order = makeArray({listed.batches, rows});
   listTiles(rewriter, listed, listing, tiles, symbols);
   return tiles;
+}
+
+/// Writes the kernel that evaluates pairs, of arguments `lists`, `bits`, the
+/// lengths and what the mask captures: a work item has a word of each lane in
+/// some of the tiles that a list calls masked.
+static void writePairBits(RewriterBase &rewriter, const ListedMask &listed,
+                          attn_tile::KernelOp kernel,
+                          attn_tile::PairBitsType type, ValueRange captures) {
+  using arith::CmpIPredicate;
+  constexpr int64_t lanes = attn_tile::PairBitsType::lanes,
+                    wordBits = attn_tile::PairBitsType::wordBits;
+  ScalarKernelBuilder b(listed.getLoc(), rewriter);
+  Block *entry = &kernel.getBody().front();
+  b.setInsertionPointToEnd(entry);
+  Value lists = entry->getArgument(0), bits = entry->getArgument(1);
+  Value queryLength = entry->getArgument(2), keyLength = entry->getArgument(3);
+  ValueRange arguments = entry->getArguments().drop_front(4);
+  IRMapping captured = mapCaptures(b, listed, captures, arguments);
+  PredicateBlock predicate(listed.getLoc(), {listed.mask, &listed.keep, Value(),
+                                             Value(), queryLength, keyLength});
+  int64_t laneWords = type.getLaneWords(), columns = type.getLaneColumns();
+  SmallVector<OpFoldResult> items;
+  for (int64_t dim = 0; dim < 3; ++dim)
+    items.push_back(b.size(bits, dim));
+  items.push_back(b.getIndexAttr(type.getNumWords() / lanes * itemsOfRow));
+  auto forall = scf::ForallOp::create(b, items, ValueRange(), std::nullopt);
+  attn_tile::ReturnOp::create(b);
+  b.setInsertionPointToStart(forall.getBody());
+  SmallVector<Value> ids(forall.getInductionVars());
+  captured.map(predicate.getPositions().batch, ids[0]);
+  captured.map(predicate.getPositions().head, ids[1]);
+  Value zero = b.constant(0), one = b.constant(1);
+  auto divide = [&](Value value, int64_t divisor) -> Value {
+    return arith::DivUIOp::create(b, value, b.constant(divisor));
+  };
+  auto remain = [&](Value value, int64_t divisor) -> Value {
+    return arith::RemUIOp::create(b, value, b.constant(divisor));
+  };
+  auto loadEntry = [&](Value column) {
+    return b.loadIndex(lists, {ids[0], ids[1], ids[2], column});
+  };
+  Value word = divide(ids[3], itemsOfRow), masked = loadEntry(zero);
+  Value firstRow = b.add(b.mul(ids[2], b.constant(type.getRows())),
+                         b.mul(divide(word, laneWords),
+                               b.constant(attn_tile::PairBitsType::blockRows)));
+  Value firstBit = b.mul(remain(word, laneWords), b.constant(wordBits));
+  // The first step of a row masks whatever it visits.
+  Value steps = arith::MaxSIOp::create(b, masked, one);
+  auto loop = scf::ForOp::create(b, remain(ids[3], itemsOfRow), steps,
+                                 b.constant(itemsOfRow));
+  b.setInsertionPointToStart(loop.getBody());
+  Value step = loop.getInductionVar();
+  Value lastColumn = b.sub(b.size(lists, 3), one);
+  Value tile = loadEntry(b.select(b.compare(CmpIPredicate::slt, step, masked),
+                                  b.add(step, b.constant(2)), lastColumn));
+  Value firstColumn = b.mul(tile, b.constant(type.getColumns()));
+
+  b.each(b.constant(lanes), [&](Value lane) {
+    Value laneRow = b.add(firstRow, divide(lane, 4));
+    Value laneColumn =
+        b.add(firstColumn, b.mul(remain(lane, 4), b.constant(2)));
+    // In one row.
+    int64_t together = std::gcd(bitsTogether, columns);
+    auto parts =
+        scf::ForOp::create(b, zero, b.constant(wordBits), b.constant(together),
+                           arith::ConstantIntOp::create(b, 0, 32).getResult());
+    {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(parts.getBody());
+      Value first = parts.getInductionVar();
+      Value element = b.add(firstBit, first);
+      Value row =
+          b.add(laneRow, b.mul(divide(element, columns), b.constant(8)));
+      Value firstInRow = remain(element, columns);
+      Value part = arith::ConstantIntOp::create(b, 0, 32);
+      for (int64_t number = 0; number < together; ++number) {
+        // Of each eight columns the lane has two.
+        Value inRow = b.add(firstInRow, b.constant(number));
+        Value column =
+            b.add(laneColumn, b.add(b.mul(divide(inRow, 2), b.constant(8)),
+                                    remain(inRow, 2)));
+        IRMapping mapping = captured;
+        mapping.map(predicate.getPositions().query, row);
+        mapping.map(predicate.getPositions().key, column);
+        for (Operation &op : *predicate.getBlock())
+          b.clone(op, mapping);
+        Value isKept = b.both(mapping.lookupOrDefault(predicate.getPredicate()),
+                              b.compare(CmpIPredicate::slt, column, keyLength));
+        Value bit = arith::ConstantIntOp::create(b, int64_t(1) << number, 32);
+        Value none = arith::ConstantIntOp::create(b, 0, 32);
+        part = b.either(part, b.select(isKept, bit, none));
+      }
+      Value shift = arith::IndexCastOp::create(b, b.getI32Type(), first);
+      part = arith::ShLIOp::create(b, part, shift);
+      scf::YieldOp::create(b, b.either(parts.getRegionIterArg(0), part));
+    }
+    Value place = b.add(b.mul(word, b.constant(lanes)), lane);
+    memref::StoreOp::create(b, parts.getResult(0), bits,
+                            ValueRange{ids[0], ids[1], ids[2], step, place});
+  });
+  boundReads(b, kernel, arguments);
+}
+
+bool attn::readsPairBits(AttentionOpInterface attention,
+                         ScheduleAttrInterface schedule) {
+  return schedule.readsPairBits() && needsClassification(attention) &&
+         !isMaskedByHead(attention);
+}
+
+Value attn::evaluatePairs(RewriterBase &rewriter,
+                          AttentionOpInterface attention,
+                          const TileListing &listing,
+                          const ClassifiedTiles &tiles, SymbolTable &symbols) {
+  OpBuilder::InsertionGuard guard(rewriter);
+  ScalarKernelBuilder b(attention.getLoc(), rewriter);
+  b.setInsertionPoint(attention);
+  ListedMask listed = getListedMask(b, attention);
+  Value rows = b.tiles(listed.queryLength, listing.queryTile);
+  Value columns = b.tiles(listed.keyLength, listing.keyTile);
+  auto type = attn_tile::PairBitsType::get(b.getContext(), listing.queryTile,
+                                           listing.keyTile);
+  // A row has a step even if there is no tile.
+  Value steps = arith::MaxUIOp::create(b, columns, b.constant(1));
+  int64_t dynamic = ShapedType::kDynamic;
+  Value bits = memref::AllocOp::create(
+      b,
+      MemRefType::get({dynamic, 1, dynamic, dynamic, type.getNumWords()},
+                      b.getI32Type()),
+      ValueRange{listed.batches, rows, steps});
+  SmallVector<Value> operands = {tiles.lists, bits, listed.queryLength,
+                                 listed.keyLength};
+  SmallVector<Value> captures = getMaskCaptures(listed);
+  llvm::append_range(operands, captures);
+  writePairBits(rewriter, listed,
+                createKernel(rewriter, attention, listing.schedule, symbols,
+                             ("_bits" + listing.suffix), operands),
+                type, captures);
+  return bits;
 }
 
 ClassifiedTiles attn::getPlannedTiles(OpBuilder &builder, Location loc,

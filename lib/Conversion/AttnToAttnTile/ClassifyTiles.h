@@ -37,6 +37,9 @@ struct ClassifiedTiles {
   /// and the rows, those with short lists first. In a plan it has one more
   /// dimension, of size 1.
   Value order;
+  /// What `attn_tile.load_pair_bits` reads of the masked tiles of each list, or
+  /// null.
+  Value bits;
 };
 
 /// The place in `order` of the item at `indices`: batch entry, head and number.
@@ -78,6 +81,17 @@ struct TileListing {
 ClassifiedTiles classifyTiles(RewriterBase &rewriter,
                               AttentionOpInterface attention,
                               const TileListing &listing, SymbolTable &symbols);
+
+/// Whether kernels of `attention` with `schedule` read bits.
+bool readsPairBits(AttentionOpInterface attention,
+                   ScheduleAttrInterface schedule);
+
+/// Writes the kernel that evaluates the mask of `attention` for the pairs of
+/// the tiles that `tiles` lists as masked, and its launch before the attention.
+/// Returns the bits, which the caller frees.
+Value evaluatePairs(RewriterBase &rewriter, AttentionOpInterface attention,
+                    const TileListing &listing, const ClassifiedTiles &tiles,
+                    SymbolTable &symbols);
 
 } // namespace mlir::attn
 

@@ -71,13 +71,16 @@ Value GradKernelWriter::emitTileAt(const QueryTiles &tiles, Value turn,
                                    bool isFull) {
   if (!tiles.list)
     return (isFull ? tiles.fullWalk : *tiles.walk).emitTile(b, turn);
-  // The masked ones follow the two counts, the others end the row.
+  // The masked ones follow the two counts, the others end the row: the last
+  // tile of queries comes first, which many rows may have in common, so that
+  // they add to its sums at about the same time.
   Value column;
   if (isFull)
-    column = arith::SubIOp::create(
+    column = arith::AddIOp::create(
         b,
-        arith::SubIOp::create(b, b.size(tiles.list, 3), b.index(1)).getResult(),
-        turn);
+        arith::SubIOp::create(b, b.size(tiles.list, 3), tiles.count)
+            .getResult(),
+        arith::AddIOp::create(b, tiles.masked, turn).getResult());
   else
     column = arith::AddIOp::create(b, turn, b.index(2));
   SmallVector<Value> indices(tiles.row);
@@ -289,7 +292,12 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
     if (firstStep != zero)
       turn = arith::SubIOp::create(b, step, firstStep);
     Value member;
-    if (isOncePerHead) {
+    if (isOncePerHead && listed.lists) {
+      // Heads after one another in each tile of a list: what other items need
+      // at the same time is in fewer tiles.
+      member = arith::RemUIOp::create(b, turn, b.index(group));
+      turn = arith::DivUIOp::create(b, turn, b.index(group));
+    } else if (isOncePerHead) {
       member = arith::DivUIOp::create(b, turn, count);
       turn = arith::SubIOp::create(
           b, turn, arith::MulIOp::create(b, member, count).getResult());

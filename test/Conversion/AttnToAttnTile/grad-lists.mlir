@@ -57,7 +57,8 @@ func.func @heads(%q: memref<?x8x?x64xf32>, %k: memref<?x2x?x64xf32>, %lse: memre
 
 // -----
 
-// Lists that all heads share are walked over once for each of them: the masked tiles of all heads, then the full ones.
+// Lists that all heads share are walked over for all of them, one head after another in each tile: the masked tiles, then the full ones, the last queries
+// first.
 
 #tile = #attn_tile.sequential<query_tile = 32, key_tile = 64>
 
@@ -70,12 +71,16 @@ func.func @heads(%q: memref<?x8x?x64xf32>, %k: memref<?x2x?x64xf32>, %lse: memre
 // CHECK:           %[[TOTAL:.*]] = arith.muli %[[COUNT]], %c4
 // CHECK:           %[[ALL_MASKED:.*]] = arith.muli %[[MASKED]], %c4
 // CHECK:           scf.for %[[STEP:.*]] = %c0 to %[[ALL_MASKED]]
-// CHECK:             arith.divui %[[STEP]], %[[MASKED]]
+// CHECK:             arith.remui %[[STEP]], %c4
+// CHECK:             arith.divui %[[STEP]], %c4
 // CHECK:             attn_tile.mask
-// CHECK:           %[[FULL:.*]] = arith.subi %[[COUNT]], %[[MASKED]]
 // CHECK:           scf.for %[[LATE:.*]] = %[[ALL_MASKED]] to %[[TOTAL]]
 // CHECK:             %[[TURN:.*]] = arith.subi %[[LATE]], %[[ALL_MASKED]]
-// CHECK:             arith.divui %[[TURN]], %[[FULL]]
+// CHECK:             arith.remui %[[TURN]], %c4
+// CHECK:             %[[PLACE:.*]] = arith.divui %[[TURN]], %c4
+// CHECK:             %[[BEGIN:.*]] = arith.subi %{{.*}}, %[[COUNT]]
+// CHECK:             %[[OFFSET:.*]] = arith.addi %[[MASKED]], %[[PLACE]]
+// CHECK:             arith.addi %[[BEGIN]], %[[OFFSET]]
 // CHECK-NOT:         attn_tile.mask
 // CHECK:             attn_tile.add_packed
 func.func @shared(%q: memref<?x8x?x64xf32>, %k: memref<?x2x?x64xf32>, %lse: memref<?x8x?xf32>, %ids: memref<?xi32>) {

@@ -34,7 +34,8 @@ func.func private @enums() attributes {
 // CHECK-SAME:    s7 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, score_stages = 2>,
 // CHECK-SAME:    s8 = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, split_items = 132, pack_heads = true, l2_promotion = 128, groups = 2>,
 // CHECK-SAME:    s9 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, polynomial_exp2 = 4>,
-// CHECK-SAME:    sa = #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2, cluster = 2>}
+// CHECK-SAME:    sa = #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2, cluster = 2>,
+// CHECK-SAME:    sb = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, pair_bits = true>}
 func.func private @warp_specialized() attributes {
   s0 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2>,
   s1 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2,
@@ -53,7 +54,8 @@ func.func private @warp_specialized() attributes {
   s8 = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1,
       split_items = 132, pack_heads = true, l2_promotion = 128, groups = 2>,
   s9 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, polynomial_exp2 = 4>,
-  sa = #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2, cluster = 2>
+  sa = #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2, cluster = 2>,
+  sb = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, pair_bits = true>
 }
 
 // -----
@@ -524,4 +526,25 @@ func.func private @few_queries_of_cluster() attributes {
 func.func private @packed_cluster() attributes {
   // expected-error @below {{'cluster' is for many tiles of queries, which 'split_items' and 'pack_heads' are not (was 2)}}
   s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_heads = true, cluster = 2>
+}
+
+// -----
+
+func.func private @bits_of_cluster() attributes {
+  // expected-error @below {{'pair_bits' are of whole rows of tiles, which 'split_items', 'pack_heads' and 'cluster' do not have}}
+  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, cluster = 2, pair_bits = true>
+}
+
+// -----
+
+func.func private @bits_of_shared_keys() attributes {
+  // expected-error @below {{'pair_bits' are of whole rows of tiles, which 'split_items', 'pack_heads' and 'cluster' do not have}}
+  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, split_items = 132, pair_bits = true>
+}
+
+// -----
+
+func.func private @bits_of_packed_heads() attributes {
+  // expected-error @below {{'pair_bits' are of whole rows of tiles, which 'split_items', 'pack_heads' and 'cluster' do not have}}
+  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_heads = true, pair_bits = true>
 }

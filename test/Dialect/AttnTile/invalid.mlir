@@ -1463,6 +1463,57 @@ func.func @dropout_tile(%p: vector<16x32xbf16>, %d: !attn_tile.decisions<16x16>)
 
 // -----
 
+// expected-error @below {{tiles of bits must have two dimensions}}
+func.func @pair_bits_rank(%d: !attn_tile.pair_bits<16>)
+
+// -----
+
+// expected-error @below {{sizes of a tile of bits must be positive multiples of 16 (was 16x24)}}
+func.func @pair_bits_columns(%d: !attn_tile.pair_bits<16x24>)
+
+// -----
+
+// expected-error @below {{sizes of a tile of bits must be positive multiples of 16 (was 0x16)}}
+func.func @pair_bits_rows(%d: !attn_tile.pair_bits<0x16>)
+
+// -----
+
+func.func @load_pair_bits_words(%m: memref<?x1x?x?x64xi32>, %i: index) {
+  // expected-error @below {{'attn_tile.load_pair_bits' op source must have the words of '!attn_tile.pair_bits<32x80>' (expected 128, found 64)}}
+  %0 = attn_tile.load_pair_bits %m[%i, %i, %i, %i] : memref<?x1x?x?x64xi32> -> !attn_tile.pair_bits<32x80>
+  return
+}
+
+// -----
+
+func.func @load_pair_bits_dynamic(%m: memref<?x1x?x?x?xi32>, %i: index) {
+  // expected-error @below {{'attn_tile.load_pair_bits' op source must have the words of '!attn_tile.pair_bits<16x64>' (expected 32, found ?)}}
+  %0 = attn_tile.load_pair_bits %m[%i, %i, %i, %i] : memref<?x1x?x?x?xi32> -> !attn_tile.pair_bits<16x64>
+  return
+}
+
+// -----
+
+func.func @keep_pairs_tile(%s: vector<16x32xf32>, %b: !attn_tile.pair_bits<32x16>) {
+  // expected-error @below {{'attn_tile.keep_pairs' op bits must be those of a tile of 16x32 (was '!attn_tile.pair_bits<32x16>')}}
+  %0 = attn_tile.keep_pairs %s by %b : vector<16x32xf32>, !attn_tile.pair_bits<32x16>
+  return
+}
+
+// -----
+
+attn_tile.kernel @beside_with_bits(%m: memref<?x1x?x?x32xi32>) {
+  %c0 = arith.constant 0 : index
+  // expected-error @below {{'attn_tile.beside' op must compute with scalars alone}}
+  attn_tile.beside {
+    // expected-note @below {{'attn_tile.load_pair_bits' does not}}
+    %b = attn_tile.load_pair_bits %m[%c0, %c0, %c0, %c0] : memref<?x1x?x?x32xi32> -> !attn_tile.pair_bits<16x64>
+  }
+  attn_tile.return
+}
+
+// -----
+
 attn_tile.kernel @store_through_indices(%out: memref<?x?xbf16>) {
   %c0 = arith.constant 0 : index
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>

@@ -650,6 +650,17 @@ func.func @dropout(%p: vector<16x32xbf16>, %m: memref<?x4x?x?xi32>, %i: index, %
   return %1 : vector<16x32xbf16>
 }
 
+// CHECK-LABEL: func @pair_bits(
+// CHECK-SAME: %[[S:.*]]: vector<32x128xf32>, %[[M:.*]]: memref<?x1x?x?x128xi32>, %[[I:.*]]: index)
+// CHECK: %[[B:.*]] = attn_tile.load_pair_bits %[[M]][%[[I]], %[[I]], %[[I]], %[[I]]] : memref<?x1x?x?x128xi32> -> <32x128>
+// CHECK: attn_tile.keep_pairs %[[S]] by %[[B]] : vector<32x128xf32>, <32x128>
+func.func @pair_bits(%s: vector<32x128xf32>, %m: memref<?x1x?x?x128xi32>, %i: index) -> vector<32x128xf32> {
+  %b = attn_tile.load_pair_bits %m[%i, %i, %i, %i]
+      : memref<?x1x?x?x128xi32> -> !attn_tile.pair_bits<32x128>
+  %0 = attn_tile.keep_pairs %s by %b : vector<32x128xf32>, !attn_tile.pair_bits<32x128>
+  return %0 : vector<32x128xf32>
+}
+
 //===----------------------------------------------------------------------===//
 // Sums in flight, and stores through workgroup memory
 

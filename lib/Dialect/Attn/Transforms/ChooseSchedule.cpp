@@ -152,8 +152,12 @@ attn::chooseGradientSchedule(AttentionGradOp op, const DeviceFigures &device) {
   auto keysTraversal = isUneven || addsDropped || hasSequences
                            ? attn_tile::TraversalKind::Grid
                            : traversal;
-  constexpr int64_t maskedKeyHeads = 8;
-  int64_t interleave = isUneven ? maskedKeyHeads : 1;
+  // Fewer where lists say which tiles there are: sums of the gradients of
+  // queries stay in the second cache (docs/Schedules.md, "Gradients, under
+  // masks").
+  constexpr int64_t maskedKeyHeads = 8, listedKeyHeads = 4;
+  int64_t interleave =
+      isUneven ? readsKeep ? listedKeyHeads : maskedKeyHeads : 1;
   if (hasSequences)
     interleave = 0;
   MLIRContext *context = op.getContext();
@@ -281,7 +285,8 @@ attn::chooseGradientSchedule(AttentionGradOp op, const DeviceFigures &device) {
           /*lazy_rescale=*/false, /*delay_rescale=*/false,
           /*query_stages=*/preloads ? 2 : 1, /*split_items=*/0,
           /*pack_heads=*/false, /*score_stages=*/0, /*l2_promotion=*/256,
-          /*groups=*/1, /*polynomial_exp2=*/0, /*cluster=*/1)));
+          /*groups=*/1, /*polynomial_exp2=*/0, /*cluster=*/1,
+          /*pair_bits=*/false)));
   auto schedule = attn_tile::GradientAttr::get(
       context, ofRows, makeKeys(queryTile), queries, values);
   std::string reason =

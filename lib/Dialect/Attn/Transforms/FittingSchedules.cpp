@@ -343,6 +343,14 @@ static bool computesFromPairReads(Region &keep) {
   });
 }
 
+bool attn::canReadPairBits(AttentionOpInterface attention) {
+  Region &keep = attention.getKeepRegion();
+  int64_t queries = getDimSize(attention.getQuery(), 2);
+  return readsByPosition(keep) && keep.getArgument(1).use_empty() &&
+         !attention.hasSequences() &&
+         (ShapedType::isDynamic(queries) || queries < maxPairBitQueries);
+}
+
 namespace {
 /// One producer and two or three consumer warpgroups.
 class WarpSpecializedSchedules {
@@ -374,6 +382,8 @@ private:
   const DeviceFigures &device;
   OpChain chain;
   bool isMasked, readsKeep;
+  /// Whether a kernel before evaluates what the mask cuts.
+  bool readsBits;
   attn_tile::TraversalKind traversal = attn_tile::TraversalKind::Persistent;
   int64_t interleave = 1;
 };
@@ -383,7 +393,9 @@ WarpSpecializedSchedules::WarpSpecializedSchedules(AttentionOp op,
                                                    const DeviceFigures &device)
     : op(op), device(device), chain(op.getOperation()),
       isMasked(op.getMaskAttr() || !op.getKeepRegion().empty()),
-      readsKeep(readsByPosition(op.getKeepRegion())) {
+      readsKeep(readsByPosition(op.getKeepRegion())),
+      readsBits(
+          canReadPairBits(cast<AttentionOpInterface>(op.getOperation()))) {
   // Under a mask, long and short work items are paired to equal amounts. That
   // is needless where items are alike, and where lists say how long they are:
   // they are sorted then.
@@ -413,7 +425,7 @@ WarpSpecializedSchedules::getLargest(int64_t consumers, int64_t maxKeyTile) {
   // dropout, also beside a change of scores.
   if (readsKeep)
     bounds.registers -= 24;
-  if (readsKeep && countPositionTables(op.getKeepRegion()) > 1)
+  if (readsKeep && !readsBits && countPositionTables(op.getKeepRegion()) > 1)
     bounds.registers -= computesFromKeyReads(op.getKeepRegion()) ? 32 : 16;
   if (readsKeep && op.hasDropout() && !op.getScoreRegion().empty())
     bounds.registers -= 32;
@@ -476,14 +488,14 @@ FittingSchedule WarpSpecializedSchedules::getFitting(KeyTileBounds bounds,
   bool isLazy = valueHeadDim >= minValueHeadDimLazy;
   bool isDelayed = !isLazy && valueHeadDim >= minValueHeadDimDelayed &&
                    !op.hasDropout() && bounds.scoreStages == 0 &&
-                   !computesFromPairReads(op.getKeepRegion());
+                   (readsBits || !computesFromPairReads(op.getKeepRegion()));
   Attribute schedule = attn_tile::WarpSpecializedAttr::get(
       op.getContext(), bounds.queryTile, keyTile, bounds.stages, consumers,
       /*ping_pong=*/consumers > 1, traversal, interleave,
       /*lazy_rescale=*/isLazy || isDelayed, /*delay_rescale=*/isDelayed,
       /*query_stages=*/preloads ? 2 : 1, /*split_items=*/0,
       /*pack_heads=*/false, bounds.scoreStages, sharedPromotion, /*groups=*/1,
-      /*polynomial_exp2=*/0, /*cluster=*/1);
+      /*polynomial_exp2=*/0, /*cluster=*/1, readsBits);
   return FittingSchedule{cast<ScheduleAttrInterface>(schedule), keyTile,
                          preloads, limit.str()};
 }
@@ -512,7 +524,7 @@ std::optional<FittingSchedule> WarpSpecializedSchedules::getForBlocks() {
       /*interleave=*/1, /*lazy_rescale=*/false, /*delay_rescale=*/false,
       /*query_stages=*/1, /*split_items=*/0, /*pack_heads=*/false,
       /*score_stages=*/0, sharedPromotion, /*groups=*/1,
-      /*polynomial_exp2=*/0, /*cluster=*/1);
+      /*polynomial_exp2=*/0, /*cluster=*/1, /*pair_bits=*/false);
   return FittingSchedule{cast<ScheduleAttrInterface>(schedule), keyTile,
                          /*preloadsQueries=*/false, "blocks of the mask"};
 }
@@ -600,7 +612,7 @@ std::optional<FittingSchedule> WarpSpecializedSchedules::getForFewQueries() {
       /*split_items=*/whyNotShareKeys(op) ? 0 : device.multiprocessors,
       /*pack_heads=*/op.getGroupSize() > 1 && !whyNotPackHeads(op),
       /*score_stages=*/0, streamedPromotion, groups, /*polynomial_exp2=*/0,
-      /*cluster=*/1);
+      /*cluster=*/1, /*pair_bits=*/false);
   return FittingSchedule{cast<ScheduleAttrInterface>(schedule), keyTile,
                          /*preloadsQueries=*/false, "what is read at a time"};
 }
@@ -670,6 +682,16 @@ WarpSpecializedSchedules::getLargest(int64_t &bound) {
       getLargest(2, std::min(maxKeyTile, getMaxKeyTile()));
   if (!two)
     return {};
+  if (readsBits) {
+    readsBits = false;
+    std::optional<FittingSchedule> plain =
+        getLargest(2, std::min(maxKeyTile, getMaxKeyTile()));
+    readsBits = true;
+    if (plain) {
+      bound = maxPairBitQueries;
+      return {*two, *plain};
+    }
+  }
   if (three) {
     // The larger query tile wastes more on the edges of a mask and at the end
     // of the queries, which matters less the longer they are: docs/Schedules.md

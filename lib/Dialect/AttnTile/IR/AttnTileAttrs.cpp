@@ -162,7 +162,7 @@ LogicalResult WarpSpecializedAttr::verify(
     int64_t consumers, bool pingPong, TraversalKind, int64_t interleave, bool,
     bool, int64_t queryStages, int64_t splitItems, bool packHeads,
     int64_t scoreStages, int64_t l2Promotion, int64_t groups,
-    int64_t polynomialExp2, int64_t cluster) {
+    int64_t polynomialExp2, int64_t cluster, bool pairBits) {
   if (!isL2Promotion(l2Promotion))
     return emitError() << "'l2_promotion' must be 0, 64, 128 or 256 (was "
                        << l2Promotion << ")";
@@ -203,6 +203,10 @@ LogicalResult WarpSpecializedAttr::verify(
     return emitError() << "'cluster' is for many tiles of queries, which "
                           "'split_items' and 'pack_heads' are not (was "
                        << cluster << ")";
+  if (pairBits && (splitItems > 0 || packHeads || cluster > 1))
+    return emitError() << "'pair_bits' are of whole rows of tiles, which "
+                          "'split_items', 'pack_heads' and 'cluster' do not "
+                          "have";
   return success();
 }
 

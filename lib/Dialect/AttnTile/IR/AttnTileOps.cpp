@@ -750,6 +750,34 @@ LogicalResult DropoutOp::verify() {
   return success();
 }
 
+void LoadPairBitsOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
+        &effects) {
+  effects.emplace_back(MemoryEffects::Read::get(), &getSourceMutable(),
+                       SideEffects::DefaultResource::get());
+}
+
+LogicalResult LoadPairBitsOp::verify() {
+  int64_t words = getSource().getType().getShape().back();
+  int64_t expected = getResult().getType().getNumWords();
+  if (words != expected)
+    return emitOpError("source must have the words of ")
+           << getResult().getType() << " (expected " << expected << ", found "
+           << (ShapedType::isDynamic(words) ? "?" : std::to_string(words))
+           << ")";
+  return success();
+}
+
+LogicalResult KeepPairsOp::verify() {
+  auto type = cast<VectorType>(getSource().getType());
+  PairBitsType bits = getBits().getType();
+  if (type.getShape() != ArrayRef<int64_t>{bits.getRows(), bits.getColumns()})
+    return emitOpError("bits must be those of a tile of ")
+           << type.getDimSize(0) << "x" << type.getDimSize(1) << " (was "
+           << bits << ")";
+  return success();
+}
+
 LogicalResult RescaleOp::verify() {
   int64_t rows = cast<VectorType>(getSource().getType()).getDimSize(0);
   int64_t factors = cast<VectorType>(getFactor().getType()).getDimSize(0);
@@ -890,9 +918,10 @@ LogicalResult RoleOp::verify() {
 
 LogicalResult BesideOp::verifyRegions() {
   WalkResult walk = getBody().walk([&](Operation *op) -> WalkResult {
-    if (llvm::any_of(op->getResultTypes(),
-                     llvm::IsaPred<VectorType, PendingType, PipeType,
-                                   BufferType, TileWalkType, DecisionsType>))
+    if (llvm::any_of(
+            op->getResultTypes(),
+            llvm::IsaPred<VectorType, PendingType, PipeType, BufferType,
+                          TileWalkType, DecisionsType, PairBitsType>))
       return LogicalResult(emitOpError("must compute with scalars alone")
                                .attachNote(op->getLoc())
                            << "'" << op->getName() << "' does not");

@@ -146,6 +146,37 @@ DecisionsType::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+Type PairBitsType::parse(AsmParser &parser) {
+  SmallVector<int64_t> shape;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseLess() ||
+      parser.parseDimensionList(shape, /*allowDynamic=*/false,
+                                /*withTrailingX=*/false) ||
+      parser.parseGreater())
+    return {};
+  if (shape.size() != 2) {
+    parser.emitError(loc, "tiles of bits must have two dimensions");
+    return {};
+  }
+  return parser.getChecked<PairBitsType>(loc, parser.getContext(), shape[0],
+                                         shape[1]);
+}
+
+void PairBitsType::print(AsmPrinter &printer) const {
+  printer << '<' << getRows() << 'x' << getColumns() << '>';
+}
+
+LogicalResult PairBitsType::verify(function_ref<InFlightDiagnostic()> emitError,
+                                   int64_t rows, int64_t columns) {
+  for (int64_t size : {rows, columns})
+    if (size <= 0 || size % blockRows != 0)
+      return emitError() << "sizes of a tile of bits must be positive "
+                            "multiples of "
+                         << blockRows << " (was " << rows << "x" << columns
+                         << ")";
+  return success();
+}
+
 BufferType PipeType::getBufferType() {
   return BufferType::get(getContext(), getShape(), getElementType(),
                          getCluster());

@@ -37,7 +37,9 @@ Attribute attn_tile::withSplitItems(Attribute schedule, int64_t items) {
             old.getTraversal(), old.getInterleave(), old.getLazyRescale(),
             old.getDelayRescale(), old.getQueryStages(), items,
             old.getPackHeads(), old.getScoreStages(), old.getL2Promotion(),
-            old.getGroups(), old.getPolynomialExp2(), old.getCluster());
+            old.getGroups(), old.getPolynomialExp2(), old.getCluster(),
+            // Keys that are shared are masked by the region.
+            items == 0 && old.getPairBits());
       })
       .Case([&](MultistageAttr old) -> Attribute {
         return MultistageAttr::get(old.getContext(), old.getQueryTile(),

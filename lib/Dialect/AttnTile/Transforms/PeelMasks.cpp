@@ -17,6 +17,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/PatternMatch.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace mlir::attn_tile {
 #define GEN_PASS_DEF_ATTNTILEPEELMASKSPASS
@@ -43,6 +44,15 @@ static bool isSameRegion(Region &lhs, Region &rhs) {
 /// another attribute or region stays.
 static void eraseKnownMasks(RewriterBase &rewriter, scf::ForOp loop,
                             KeyTilesOp tiles) {
+  // Bits are those of the tiles that are listed as masked.
+  SmallVector<KeepPairsOp> keeps;
+  loop.walk([&](KeepPairsOp keep) { keeps.push_back(keep); });
+  for (KeepPairsOp keep : keeps) {
+    Operation *load = keep.getBits().getDefiningOp();
+    rewriter.replaceOp(keep, keep.getSource());
+    if (load && isOpTriviallyDead(load))
+      rewriter.eraseOp(load);
+  }
   SmallVector<MaskOp> masks;
   loop.walk([&](MaskOp mask) {
     if (!mask.getMaskAttr() || mask.getMaskAttr() == tiles.getMaskAttr())

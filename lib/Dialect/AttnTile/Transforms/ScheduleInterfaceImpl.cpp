@@ -193,6 +193,9 @@ struct WarpSpecializedSchedule
   bool isRescaleLazy(Attribute schedule) const {
     return cast<WarpSpecializedAttr>(schedule).getLazyRescale();
   }
+  bool readsPairBits(Attribute schedule) const {
+    return cast<WarpSpecializedAttr>(schedule).getPairBits();
+  }
   SmallVector<attn::KernelTime>
   estimateKernels(Attribute schedule, const attn::VisitedTiles &tiles,
                   const attn::DeviceFigures &device) const {
@@ -424,6 +427,11 @@ struct GradientSchedule
         if (given.getSplitItems() > 0 || given.packsHeads())
           return LogicalResult(
               attention->emitOpError("cannot share keys or pack heads as '")
+              << name << "' = '" << part << "' says: gradients cannot");
+      if (auto given = dyn_cast_if_present<attn::ScheduleAttrInterface>(part))
+        if (given.readsPairBits())
+          return LogicalResult(
+              attention->emitOpError("cannot read bits of pairs as '")
               << name << "' = '" << part << "' says: gradients cannot");
       if (auto given = dyn_cast_if_present<attn::ScheduleAttrInterface>(part))
         if (given.getClusterSize() > 1)

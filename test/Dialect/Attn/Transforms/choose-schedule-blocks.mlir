@@ -16,7 +16,7 @@ func.func @blocks64(%q: tensor<1x8x?x128xbf16>, %offsets: tensor<1x8x?xi32>, %in
 // Those of smaller blocks are not: products of 64 rows meet most of them.
 
 // CHECK-LABEL: func @blocks16
-// CHECK:         attn.attention {{.*}} schedule(#attn_tile.warp_specialized<query_tile = 128,
+// CHECK:         attn.attention {{.*}} schedule(#attn.by_query_length<bound = 65536, below = #attn_tile.warp_specialized<query_tile = 128,
 func.func @blocks16(%q: tensor<1x8x?x64xbf16>, %offsets: tensor<1x1x?xi32>, %indices: tensor<1x1x?xi32>) -> tensor<1x8x?x64xbf16> {
   %0 = attn.attention ins(%q, %q, %q : tensor<1x8x?x64xbf16>, tensor<1x8x?x64xbf16>, tensor<1x8x?x64xbf16>)
       outs(%q : tensor<1x8x?x64xbf16>) mask(#attn.and<#attn.causal, #attn.block_mask<rows = 16, columns = 16, offsets = 0, indices = 1>>)
@@ -29,7 +29,7 @@ func.func @blocks16(%q: tensor<1x8x?x64xbf16>, %offsets: tensor<1x1x?xi32>, %ind
 // Reads for single positions, and for large blocks.
 
 // CHECK-LABEL: func @documents
-// CHECK:         attn.attention {{.*}} schedule(#attn_tile.warp_specialized<query_tile = 128,
+// CHECK:         attn.attention {{.*}} schedule(#attn.by_query_length<bound = 65536, below = #attn_tile.warp_specialized<query_tile = 128,
 func.func @documents(%q: tensor<1x8x?x128xbf16>, %ids: tensor<1x?xi32>) -> tensor<1x8x?x128xbf16> {
   %0 = attn.attention ins(%q, %q, %q : tensor<1x8x?x128xbf16>, tensor<1x8x?x128xbf16>, tensor<1x8x?x128xbf16>)
       outs(%q : tensor<1x8x?x128xbf16>) mask(#attn.documents<queries = 0, keys = 0>)

@@ -176,8 +176,8 @@ func.func @sequences(%q: tensor<1x8x?x128xbf16>, %lse: tensor<1x8x?xf32>, %cu: t
 // What a mask reads takes registers of the steps that it masks alone, but for tiles that are walked over in parts.
 
 // CHECK-LABEL: func @reads
-// CHECK:         keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = grid, interleave = 8, pipelined = true>>)
-// CHECK:         keys = #attn_tile.key_stationary<query_tile = {{[0-9]+}}, key_tile = 128, stages = 2, consumers = 2, traversal = grid, interleave = 8>, queries
+// CHECK:         keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = grid, interleave = 4, pipelined = true>>)
+// CHECK:         keys = #attn_tile.key_stationary<query_tile = {{[0-9]+}}, key_tile = 128, stages = 2, consumers = 2, traversal = grid, interleave = 4>, queries
 func.func @reads(%q: tensor<?x8x?x128xbf16>, %k: tensor<?x8x?x64xbf16>, %lse: tensor<?x8x?xf32>, %ids: tensor<?xi32>)
     -> (tensor<?x8x?x128xbf16>, tensor<?x8x?x64xbf16>) {
   %0:3 = attn.attention_grad ins(%q, %q, %q, %q, %lse, %q : tensor<?x8x?x128xbf16>, tensor<?x8x?x128xbf16>,

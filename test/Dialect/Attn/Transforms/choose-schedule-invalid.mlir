@@ -101,6 +101,20 @@ func.func @multistage(%q: memref<1x8x?x64xbf16>, %lse: memref<1x8x?xf32>, %o: me
 
 // -----
 
+func.func @bits(%q: memref<1x8x?x64xbf16>, %lse: memref<1x8x?xf32>, %o: memref<1x8x?x64xbf16>) {
+  // expected-error-re @below {{'attn.attention_grad' op cannot read bits of pairs as 'queries' = '#attn_tile.warp_specialized<{{.*}}>' says: gradients cannot}}
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>,
+          memref<1x8x?x64xbf16>, memref<1x8x?xf32>, memref<1x8x?x64xbf16>)
+      outs(%o, %o, %o : memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>)
+      schedule(#attn_tile.gradient<rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+          keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>,
+          queries = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, pair_bits = true>>)
+  return
+}
+
+// -----
+
 func.func @choice(%q: memref<1x8x?x64xbf16>, %lse: memref<1x8x?xf32>, %o: memref<1x8x?x64xbf16>) {
   // expected-error @below {{'attn.attention_grad' op cannot have schedule '#attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2>', it is for attention}}
   attn.attention_grad

@@ -256,3 +256,30 @@ attn_tile.kernel @listed(%list: memref<?x1x?x?xi32>, %i: index, %s: vector<32x64
   }
   attn_tile.return
 }
+
+// -----
+
+// Bits are those of the masked tiles of a list.
+
+// CHECK-LABEL: attn_tile.kernel @bits(
+// CHECK-SAME:    %{{.*}}, %[[BITS:[a-z0-9]+]]: memref<?x1x?x?x128xi32>, %[[I:[a-z0-9]+]]: index
+// CHECK:         scf.for %[[T:.*]] =
+// CHECK:           %[[B:.*]] = attn_tile.load_pair_bits %[[BITS]][%[[I]], %[[I]], %[[I]], %[[T]]]
+// CHECK:           attn_tile.keep_pairs %{{.*}} by %[[B]]
+// CHECK:         scf.for
+// CHECK-NOT:       pair
+// CHECK:         attn_tile.return
+attn_tile.kernel @bits(%list: memref<?x1x?x?xi32>, %bits: memref<?x1x?x?x128xi32>, %i: index, %s: vector<64x64xf32>,
+                       %out: memref<?x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %tiles, %masked, %count = attn_tile.key_tiles at(%i, %i) queries(%i, 64) keys(64)
+      lengths(%i, %i) listed(%list[%i, %i, %i] : memref<?x1x?x?xi32>)
+  scf.for %t = %c0 to %count step %c1 {
+    %tile = attn_tile.tile_at %tiles[%t]
+    %b = attn_tile.load_pair_bits %bits[%i, %i, %i, %t] : memref<?x1x?x?x128xi32> -> !attn_tile.pair_bits<64x64>
+    %s1 = attn_tile.keep_pairs %s by %b : vector<64x64xf32>, !attn_tile.pair_bits<64x64>
+    attn_tile.store %s1, %out[%tile, %c0] : vector<64x64xf32>, memref<?x64xf32>
+  }
+  attn_tile.return
+}

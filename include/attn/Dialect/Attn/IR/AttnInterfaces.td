@@ -234,6 +234,12 @@ def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
       }],
       "bool", "packsHeads", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return false;">,
+    InterfaceMethod<[{
+        Whether a kernel before evaluates what masks cut that read tensors but
+        not the head, a bit for each pair of a tile.
+      }],
+      "bool", "readsPairBits", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return false;">,
   ];
 }
 

@@ -33,6 +33,14 @@ inline constexpr int64_t keyTileUnit = 16;
 /// Whether kernels on `target` take heads of this many channels.
 bool isSupportedHeadDim(int64_t channels, StringRef target);
 
+/// Queries from which on bits of pairs take too much memory: an eighth of a
+/// byte for each query and key.
+inline constexpr int64_t maxPairBitQueries = 65536;
+
+/// Whether a kernel before can evaluate what the mask of `attention` cuts, once
+/// for all heads, unless that takes too much memory.
+bool canReadPairBits(AttentionOpInterface attention);
+
 /// What bounds the key tile of a GPU kernel: each thread holds its part of the
 /// scores in f32, of the weights made of them, and of the output; shared memory
 /// holds tiles of queries, and stages of tiles of keys and values.

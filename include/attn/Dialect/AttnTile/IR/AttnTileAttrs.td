@@ -96,6 +96,10 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
     They walk over the same tiles of keys, of which each group loads a part to the
     stages of all of them, so that fewer bytes leave the second level cache.
 
+    With `pair_bits`, a kernel before evaluates what is masked in the tiles that
+    are listed as masked, where a mask reads tensors but not the head: once for
+    all heads, a bit for each pair.
+
     ```mlir
     #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2,
         consumers = 2, ping_pong = true, traversal = persistent>
@@ -121,7 +125,8 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
                         DefaultValuedParameter<"int64_t", "256">:$l2_promotion,
                         DefaultValuedParameter<"int64_t", "1">:$groups,
                         DefaultValuedParameter<"int64_t", "0">:$polynomial_exp2,
-                        DefaultValuedParameter<"int64_t", "1">:$cluster);
+                        DefaultValuedParameter<"int64_t", "1">:$cluster,
+                        DefaultValuedParameter<"bool", "false">:$pair_bits);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

@@ -881,6 +881,48 @@ def AttnTile_MaskOp : AttnTile_Op<"mask", [
   let hasRegionVerifier = 1;
 }
 
+def AttnTile_LoadPairBitsOp : AttnTile_Op<"load_pair_bits", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "reads a bit for each pair of a tile";
+  let description = [{
+    Reads the bits of a tile that a kernel before has written: those of step
+    `step` of a row of tiles, of a batch entry and head.
+
+    ```mlir
+    %m = attn_tile.load_pair_bits %bits[%b, %h, %row, %step]
+        : memref<?x1x?x?x512xi32> -> !attn_tile.pair_bits<128x128>
+    ```
+  }];
+  let arguments = (ins MemRefRankOf<[I32], [5]>:$source, Index:$batch,
+                       Index:$head, Index:$row, Index:$step);
+  let results = (outs AttnTile_PairBitsType:$result);
+  let assemblyFormat = [{
+    $source `[` $batch `,` $head `,` $row `,` $step `]` attr-dict
+    `:` type($source) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def AttnTile_KeepPairsOp : AttnTile_Op<"keep_pairs", [
+    Pure, AllTypesMatch<["source", "result"]>]> {
+  let summary = "sets scores without a bit to minus infinity";
+  let description = [{
+    Keeps the elements of a tile whose bit is set; others become minus infinity.
+
+    ```mlir
+    %r = attn_tile.keep_pairs %s by %m
+        : vector<128x128xf32>, !attn_tile.pair_bits<128x128>
+    ```
+  }];
+  let arguments = (ins VectorOfRankAndType<[2], [F32]>:$source,
+                       AttnTile_PairBitsType:$bits);
+  let results = (outs VectorOfRankAndType<[2], [F32]>:$result);
+  let assemblyFormat = [{
+    $source `by` $bits attr-dict `:` type($source) `,` type($bits)
+  }];
+  let hasVerifier = 1;
+}
+
 def AttnTile_ScatterAddOp : AttnTile_Op<"scatter_add", [
     SingleBlock, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
     DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {

@@ -134,6 +134,43 @@ def AttnTile_DecisionsType : AttnTile_Type<"Decisions", "decisions"> {
   let genVerifyDecl = 1;
 }
 
+def AttnTile_PairBitsType : AttnTile_Type<"PairBits", "pair_bits"> {
+  let summary = "a bit for each pair of a tile";
+  let description = [{
+    A bit for each element of a tile, in words of the threads that hold the
+    elements. Both sizes are multiples of 16. Of each 16 rows, lane `l` of a warp
+    holds rows `l / 4` and `l / 4 + 8` and of each eight columns two, as in
+    `#attn_tile.row_blocks`. Its elements are numbered row by row; bit `n % 32`
+    of its word `n / 32` is that of element `n`.
+
+    In memory, word `w` of lane `l` of the rows from `16 * r` on is number
+    `(r * words + w) * 32 + l` of those of the tile, where lanes have `words`
+    words for 16 rows.
+
+    ```mlir
+    !attn_tile.pair_bits<128x128>
+    ```
+  }];
+  let parameters = (ins "int64_t":$rows, "int64_t":$columns);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Rows whose elements the lanes of a warp hold, lanes, and bits of a word.
+    static constexpr int64_t blockRows = 16, lanes = 32, wordBits = 32;
+
+    /// Elements of a row that a lane holds.
+    int64_t getLaneColumns() const { return getColumns() / 4; }
+    /// Words that a lane has for 16 rows.
+    int64_t getLaneWords() const {
+      return (2 * getLaneColumns() + wordBits - 1) / wordBits;
+    }
+    /// Words of the tile in memory.
+    int64_t getNumWords() const {
+      return getRows() / blockRows * getLaneWords() * lanes;
+    }
+  }];
+}
+
 def AttnTile_TileWalkType : AttnTile_Type<"TileWalk", "tile_walk"> {
   let summary = "the tiles that the steps of a loop visit";
   let description = [{

@@ -78,8 +78,8 @@ def AttnTilePeelMasksPass
   let description = [{
     A loop `for t = 0 to count` whose bound is the `count` of an
     `attn_tile.key_tiles` becomes two consecutive loops over `[0, masked)` and
-    `[masked, count)`; the masks that `key_tiles` knows are erased from the second
-    one. The `key_tiles` operation and the `tile_at` of its walk are then expanded
+    `[masked, count)`; the masks that `key_tiles` knows, and `attn_tile.keep_pairs`,
+    are erased from the second one. The `key_tiles` operation and the `tile_at` of its walk are then expanded
     to index arithmetic, by an analysis of the predicate. A loop whose bounds fold
     to the same value is removed.
   }];
