@@ -70,10 +70,10 @@ public:
                                               int64_t keyTile) const;
 
   /// Counts what the rows visit, each of which is a tile of queries, or with
-  /// `dim` a tile of keys: what `attn.tile_density` says, if it is there. A keep
-  /// region that depends on such values, and a mask that reads operands, are
-  /// taken to keep all pairs otherwise. Of more than 1024
-  /// rows as many are counted, at equal distances, and the last one.
+  /// `dim` a tile of keys: what `attn.tile_density` says, if it is there. A
+  /// keep region that depends on such values, and a mask that reads operands,
+  /// are taken to keep all pairs otherwise. Of more than 1024 rows as many are
+  /// counted, at equal distances, and the last one.
   TileCounts count(int64_t queryTile, int64_t keyTile,
                    MaskDim dim = MaskDim::Query) const;
 
