@@ -94,7 +94,7 @@ def test_bad_input():
     with pytest.raises(attn.AttnError, match="unknown kind 'pie'; draw one of roofline, tiles, timeline"):
         attn.draw(CAUSAL, "pie")
     with pytest.raises(attn.AttnError, match="no attention of the module has a model of its time"):
-        attn.draw(CAUSAL, "timeline", target="sm_80")
+        attn.draw(CAUSAL, "timeline", target="host")
     for kind, text in (("roofline", "no operation of the module has a roofline"), ("tiles", "has no attention")):
         with pytest.raises(attn.AttnError, match=text):
             attn.draw("module {}", kind)
