@@ -259,10 +259,12 @@ static int32_t setLaunchError(const CudaDriver &driver, CUresult result,
   return setCudaError(driver, result, action);
 }
 
+namespace {
 /// How a kernel begins: in the order of the stream; early, without waiting for
 /// what is before it there, if device and driver can do that; or with all
 /// groups at the same time.
 enum class LaunchMode { Ordered, Early, Together };
+} // namespace
 
 static int32_t launchKernel(attnrt_kernel *kernel, int64_t gx, int64_t gy,
                             int64_t gz, int32_t ctas_per_multiprocessor,
