@@ -16,7 +16,9 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -393,16 +395,37 @@ static bool writeData(FILE *file, const HostTensor &tensor) {
   return true;
 }
 
+/// Where a file is written: behind links, so that these stay.
+static std::string resolve(const std::string &path) {
+  char *real = realpath(path.c_str(), nullptr);
+  std::string result = real ? real : path;
+  free(real);
+  return result;
+}
+
+/// Whether a path is a device or a pipe, which must not be replaced by a file.
+static bool isSpecial(const std::string &path) {
+  struct stat status;
+  return stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) &&
+         !S_ISDIR(status.st_mode);
+}
+
 int32_t attnrt::writeNpy(const std::string &path, const HostTensor &tensor) {
-  std::string temporary = path + ".XXXXXX";
-  int descriptor = mkstemp(&temporary[0]);
+  bool inPlace = isSpecial(path);
+  std::string target = inPlace ? path : resolve(path);
+  std::string temporary = inPlace ? path : target + ".XXXXXX";
+  int descriptor = inPlace ? open(path.c_str(), O_WRONLY | O_CLOEXEC)
+                           : mkstemp(&temporary[0]);
   if (descriptor < 0)
-    return attnrtSetError(ATTN_IO_ERROR, "%s: cannot create '%s': %s",
-                          path.c_str(), temporary.c_str(), strerror(errno));
+    return attnrtSetError(ATTN_IO_ERROR, "%s: cannot %s '%s': %s", path.c_str(),
+                          inPlace ? "open" : "create", temporary.c_str(),
+                          strerror(errno));
   // mkstemp makes files private; ask for what a plain open would have given.
-  mode_t mask = umask(0);
-  umask(mask);
-  fchmod(descriptor, 0666 & ~mask);
+  if (!inPlace) {
+    mode_t mask = umask(0);
+    umask(mask);
+    fchmod(descriptor, 0666 & ~mask);
+  }
 
   std::string header = makeHeader(tensor);
   FILE *file = fdopen(descriptor, "wb");
@@ -416,13 +439,14 @@ int32_t attnrt::writeNpy(const std::string &path, const HostTensor &tensor) {
       error = errno;
     written = false;
   }
-  if (written && rename(temporary.c_str(), path.c_str()) != 0) {
+  if (written && !inPlace && rename(temporary.c_str(), target.c_str()) != 0) {
     error = errno;
     written = false;
   }
   if (written)
     return ATTN_OK;
-  unlink(temporary.c_str());
+  if (!inPlace)
+    unlink(temporary.c_str());
   return attnrtSetError(ATTN_IO_ERROR, "%s: cannot write: %s", path.c_str(),
                         strerror(error));
 }

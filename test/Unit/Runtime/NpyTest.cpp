@@ -17,6 +17,7 @@
 
 #include <cstring>
 #include <dirent.h>
+#include <fcntl.h>
 #include <fstream>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -241,6 +242,33 @@ TEST_F(Npy, MalformedHeaders) {
     write(1, test.header, "");
     expectError(ATTN_IO_ERROR, test.message);
   }
+}
+
+TEST_F(Npy, KeepsPipesAndLinks) {
+  HostTensor tensor;
+  ASSERT_EQ(HostTensor::create(ATTN_F32, {4}, Layout::BHSD, tensor), ATTN_OK);
+  std::string pipe = directory + "/pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  EXPECT_EQ(writeNpy(pipe, tensor), ATTN_OK) << attnGetLastError();
+  char begin[6] = {};
+  EXPECT_EQ(read(reader, begin, sizeof begin), 6);
+  EXPECT_EQ(memcmp(begin, "\x93NUMPY", 6), 0);
+  close(reader);
+  struct stat status;
+  ASSERT_EQ(lstat(pipe.c_str(), &status), 0);
+  EXPECT_TRUE(S_ISFIFO(status.st_mode));
+
+  std::string link = directory + "/link";
+  write("");
+  ASSERT_EQ(symlink(path.c_str(), link.c_str()), 0);
+  EXPECT_EQ(writeNpy(link, tensor), ATTN_OK) << attnGetLastError();
+  ASSERT_EQ(lstat(link.c_str(), &status), 0);
+  EXPECT_TRUE(S_ISLNK(status.st_mode));
+  ASSERT_EQ(stat(path.c_str(), &status), 0);
+  EXPECT_GT(status.st_size, 16);
+  EXPECT_EQ(listFiles().size(), 3u);
 }
 
 TEST_F(Npy, FailedWriteLeavesNothing) {
