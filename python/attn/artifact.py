@@ -92,13 +92,17 @@ def element_types() -> Dict[Any, int]:
     return {getattr(torch, name): number for number, name in enumerate(_TORCH_NAMES)}
 
 
-def _describe(tensor: Any) -> TensorView:
-    """The C view of a torch tensor."""
+def _describe(tensor: Any, name: str) -> TensorView:
+    """The C view of a torch tensor, the argument of this name."""
+    import torch
+
+    if not isinstance(tensor, torch.Tensor):
+        raise AttnError(f"{name} is a {type(tensor).__name__}; pass a tensor of torch")
     dtype = element_types().get(tensor.dtype)
     if dtype is None:
-        raise AttnError(f"tensors of {tensor.dtype} are not supported (expected one of {', '.join(_TORCH_NAMES)})")
+        raise AttnError(f"{name} is a tensor of {tensor.dtype} (expected one of {', '.join(_TORCH_NAMES)})")
     if tensor.device.type not in ("cuda", "cpu"):
-        raise AttnError(f"tensors on '{tensor.device}' are not supported (expected cpu or cuda)")
+        raise AttnError(f"{name} is on '{tensor.device}' (expected cpu or cuda)")
     device = tensor.device.index if tensor.device.type == "cuda" else -1
     view = TensorView.make(tensor.shape, tensor.stride(), dtype, device)
     view.data = tensor.data_ptr()
@@ -134,7 +138,9 @@ class Function:
 
         ``stream`` is a CUDA stream handle; the default is the legacy stream.
         """
-        views = [ctypes.pointer(_describe(tensor)) for tensor in tensors]
+        names = [f"{self.name}: argument '{name}'" for name, *_ in self.args]
+        names += [f"{self.name}: argument {number}" for number in range(len(names), len(tensors))]
+        views = [ctypes.pointer(_describe(tensor, name)) for tensor, name in zip(tensors, names)]
         array = (ctypes.POINTER(TensorView) * len(views))(*views)
         call, count, error = self.call, len(views), self.last_error
 
@@ -150,7 +156,13 @@ class Function:
 
     def flops(self, *tensors: Any) -> int:
         """Floating point operations of a call, by the compiler's count."""
-        return self._function.flops(self.bind(*tensors).array)
+        if len(tensors) != len(self.args):
+            raise AttnError(f"{self.name}: got {len(tensors)} arguments, expected {len(self.args)}")
+        array = self.bind(*tensors).array
+        for tensor, (name, _, dims, _) in zip(tensors, self.args):
+            if tensor.ndim != len(dims):
+                raise AttnError(f"{self.name}: argument '{name}' has rank {tensor.ndim}, expected {len(dims)}")
+        return self._function.flops(array)
 
 
 class Artifact:
@@ -175,7 +187,11 @@ class Artifact:
             self.functions[function.name] = function
 
     def __getitem__(self, name: str) -> Function:
-        return self.functions[name]
+        try:
+            return self.functions[name]
+        except KeyError:
+            known = ", ".join(self.functions) or "none"
+            raise AttnError(f"the artifact has no function '{name}'; it has {known}") from None
 
     def names(self) -> List[str]:
         return list(self.functions)

@@ -4,10 +4,12 @@
 """Attention as a module of one function."""
 
 import dataclasses
+import math
 import re
 import textwrap
 from typing import Optional, Tuple, Union
 
+from attn.errors import AttnError
 from attn.masks import Mask
 
 
@@ -50,6 +52,22 @@ class Attention:
 
     #: The function's name.
     NAME = "attention"
+
+    def __post_init__(self) -> None:
+        if self.dtype not in ("bf16", "f16", "f32"):
+            raise AttnError(f"dtype is {self.dtype!r}; it must be bf16, f16 or f32")
+        sizes = ("query_heads", "key_heads", "query_dim", "value_dim", "batch", "queries", "keys")
+        for name in sizes:
+            size = getattr(self, name)
+            if size is None and name not in sizes[:3]:
+                continue
+            if not isinstance(size, int) or size < 0:
+                raise AttnError(f"{name} is {size!r}; it must be a number from 1")
+        if self.scale is not None and not math.isfinite(self.scale):
+            raise AttnError(f"scale is {self.scale}; it must be finite")
+        for name in ("captures", "reads"):
+            if isinstance(getattr(self, name), str):
+                raise AttnError(f"{name} is text; give a tuple of types, as in ({getattr(self, name)!r},)")
 
     def mlir(self) -> str:
         batch, queries, keys = ("?" if size is None else size for size in (self.batch, self.queries, self.keys))

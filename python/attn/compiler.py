@@ -31,10 +31,19 @@ Source = Union[str, Builder]
 
 
 def _text(source: Source) -> str:
-    return source if isinstance(source, str) else source.mlir()
+    if not isinstance(source, str):
+        if not hasattr(source, "mlir"):
+            raise AttnError(f"source is a {type(source).__name__}; pass MLIR text, or attn.Attention")
+        return source.mlir()
+    if source.endswith((".mlir", ".mlirbc")) and "\n" not in source:
+        raise AttnError(f"source is the name of a file, '{source}'; pass the text in it")
+    return source
 
 
 def _option_texts(target: str, options: Optional[Options]) -> Tuple[Tuple[str, str], ...]:
+    for name, value in {"target": target, **(options or {})}.items():
+        if not isinstance(value, (str, int)):
+            raise AttnError(f"the option '{name}' is a {type(value).__name__}; pass text, a number or a bool")
     texts = {name.replace("_", "-"): str(value) for name, value in (options or {}).items()}
     for name, value in (options or {}).items():
         if isinstance(value, bool):

@@ -48,6 +48,9 @@ def draw(
     drawers: Dict[str, Callable] = {"roofline": _draw_roofline, "tiles": _draw_tiles, "timeline": _draw_timeline}
     if kind not in drawers:
         raise AttnError(f"unknown kind '{kind}'; draw one of {', '.join(drawers)}")
+    for name, value in (("size", size), ("batch", batch)):
+        if not isinstance(value, int):
+            raise AttnError(f"{name} is a {type(value).__name__}; pass a number")
     try:
         from matplotlib.figure import Figure
     except ImportError:

@@ -15,6 +15,8 @@ both, unless ``alignment`` is "top_left".
 
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
+from attn.errors import AttnError
+
 
 class Read:
     """Something that a mask reads: a tensor, or for ``attn.Attention`` its type."""
@@ -67,6 +69,10 @@ def _mask(name: str, **parameters: Any) -> Mask:
     """The mask of a name, with those of the parameters that are not None."""
     parts: List[Union[str, Read]] = []
     for parameter, value in parameters.items():
+        if parameter == "alignment" and value not in (None, "bottom_right", "top_left"):
+            raise AttnError(f"alignment of {name} is {value!r}; it must be 'bottom_right' or 'top_left'")
+        if parameter != "alignment" and not isinstance(value, (Read, int, type(None))):
+            raise AttnError(f"{parameter} of {name} is a {type(value).__name__}; pass a number")
         if value is not None:
             parts += [", " if parts else "", f"{parameter} = ", value if isinstance(value, Read) else str(value)]
     return Mask([f"#attn.{name}", *(["<", *parts, ">"] if parts else [])])
@@ -80,6 +86,8 @@ def causal(alignment: Optional[str] = None) -> Mask:
 def sliding_window(left: Optional[int] = None, right: Optional[int] = None, alignment: Optional[str] = None) -> Mask:
     """Keys from ``left`` before the position of the query to ``right`` behind it; a side
     that is None has no end. ``right=0`` makes the window causal."""
+    if left is None and right is None:
+        raise AttnError("sliding_window has neither left nor right; give one of them")
     return _mask("sliding_window", left=left, right=right, alignment=alignment)
 
 

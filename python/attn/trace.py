@@ -58,12 +58,12 @@ class Scalar:
         )
 
     def __int__(self) -> int:
-        return self._refuse("the number", "compute with it as it is")
+        return self._refuse("the number", "compute with it as it is, by functions of torch and not of math")
 
     __index__ = __float__ = __int__
 
     def item(self) -> Any:
-        return self._refuse("the number", "compute with it as it is")
+        return self._refuse("the number", "compute with it as it is, by functions of torch and not of math")
 
     tolist = item
 
@@ -175,6 +175,8 @@ class Tracer:
         if isinstance(value, bool):
             return self.emit(f"arith.constant {'true' if value else 'false'}", BOOL)
         if isinstance(value, numbers.Integral):
+            if not -(2**63) <= value < 2**63:
+                raise TraceError(f"{self.function} computes with {value}; integers have 64 bits")
             return self.emit(f"arith.constant {int(value)} : index", INDEX)
         if isinstance(value, numbers.Real):
             return self.emit(f"arith.constant {_float_literal(float(value))} : f32", F32)
@@ -371,9 +373,17 @@ def _divide(tracer: Tracer, a: Any, b: Any, *, rounding_mode: Optional[str] = No
 
 
 def _floor_divide(tracer: Tracer, a: Any, b: Any) -> Scalar:
+    is_constant = isinstance(b, numbers.Integral)
+    if is_constant and b == 0 and tracer.lift(a).kind != F32:
+        raise TraceError(f"{tracer.function} divides an integer by 0")
     a, b = tracer.promote(a, b)
     if a.kind == F32:
         return tracer.call("floor", (_divide(tracer, a, b),), {})
+    if a.kind == BOOL:
+        a, b = tracer.cast(a, INDEX), tracer.cast(b, INDEX)
+    if not is_constant:
+        # Processors stop programs that divide by 0.
+        b = tracer.select(tracer.compare("eq", b, 0), 1, b)
     return tracer.emit(f"arith.floordivsi {a.name}, {b.name} : index", INDEX)
 
 

@@ -4,6 +4,7 @@
 """``flex_attention``: attention with Python functions of scores and positions."""
 
 import functools
+import inspect
 import types
 import weakref
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple, Union, cast
@@ -13,8 +14,9 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import AuxOutput, AuxRequest, BlockMask
 from torch.overrides import TorchFunctionMode
 
-from attn.errors import AttnError, UnsupportedError, warn_once
+from attn.errors import AttnError, TraceError, UnsupportedError, warn_once
 from attn.masks import Mask
+from attn.torch.checks import check_arguments
 from attn.torch.kernels import Kind, read_mask
 from attn.torch.ops import attend, make_mask_plan
 from attn.torch.plans import MaskPlan
@@ -43,12 +45,32 @@ class _Reads(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+def _check_parameters(function: Callable, role: str, name: str, arguments: List[Scalar]) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        # Some functions that are not written in Python do not tell.
+        return
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        scores = "score, " if len(arguments) > len(_POSITION) else ""
+        raise TraceError(
+            f"{role} ({name}) cannot be called with its {len(arguments)} arguments, {scores}batch, head, query and "
+            f"key: {error}"
+        ) from None
+
+
 def _run(function: Callable, captures: List[Tensor], kind: str) -> Tuple[str, bool]:
     """The body of the region for a function, and whether it computed tensors."""
+    role = "score_mod" if kind == F32 else "mask_mod"
+    if not callable(function):
+        raise AttnError(f"{role} is a {type(function).__name__}; pass a function")
     name = getattr(function, "__name__", type(function).__name__)
-    tracer = Tracer(f"{'score_mod' if kind == F32 else 'mask_mod'} ({name})", captures)
+    tracer = Tracer(f"{role} ({name})", captures)
     position = [tracer.argument(name, INDEX) for name in _POSITION]
     arguments = [tracer.argument("%s", F32), *position] if kind == F32 else position
+    _check_parameters(function, role, name, arguments)
     with _Reads(tracer) as reads:
         result = function(*arguments)
         body = tracer.finish(result, kind)
@@ -250,8 +272,7 @@ def _prepare(
     dropout_p: float,
 ) -> Tuple[Tensor, Tensor, List[Tensor], Kind]:
     """Key and value for each batch entry, what functions read, and what they do."""
-    if not 0.0 <= dropout_p < 1.0:
-        raise AttnError(f"dropout_p is {dropout_p}; it must be at least 0 and less than 1")
+    check_arguments(scale, dropout_p, query=query, key=key, value=value)
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if tensor.dim() != 4:
             raise AttnError(f"{name} has {tensor.dim()} dimensions; it needs 4: batch, heads, positions and channels")

@@ -121,7 +121,7 @@ def check_tensors(query: Tensor, key: Tensor, value: Tensor, captures: Sequence[
         if tensor.device != query.device:
             raise AttnError(
                 f"{name} is on {tensor.device} and query on {query.device}; move them to one device, as in "
-                f"{name.split()[0]}.to(query.device)"
+                f"{'tensor' if ' ' in name else name}.to(query.device)"
             )
         if tensor.ndim and tensor.shape[-1] > 1 and tensor.stride(-1) != 1:
             raise AttnError(
@@ -357,6 +357,13 @@ class Plan:
 
     def __init__(self, kind: Kind, mode: Mode, query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor]):
         check_tensors(query, key, value, captures)
+        for number in range(kind.reads, len(captures)):
+            # Every pair reads it.
+            if captures[number].numel() == 0 and query.numel() != 0 and key.shape[2] != 0:
+                raise AttnError(
+                    f"captured tensor {number} has the shape {tuple(captures[number].shape)}: there is no element to "
+                    "read"
+                )
         self.mode = mode
         self.with_lse = mode.with_lse or mode.gradients is not None
         description = Attention(

@@ -161,6 +161,9 @@ def is_plain(*tensors: Tensor) -> bool:
     """Whether tensors are what they seem, and nothing looks on."""
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() != 0:
         return False
+    # Tensors of torch.func are of the class Tensor, but without memory.
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        return False
     for tensor in tensors:
         if type(tensor) not in _PLAIN or tensor.is_meta:
             return False

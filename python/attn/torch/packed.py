@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from attn.errors import AttnError
+from attn.torch.checks import autocast_dtype, check_arguments
 from attn.torch.kernels import Kind, Mode, Plan, check_tensors, get_plan
 from attn.torch.ops import _library, draw_state, refuse_second_derivatives
 from attn.torch.sdpa import CAUSAL
@@ -97,14 +98,14 @@ def sdpa_packed(
     of the three parts; the gradient is one tensor, too, where that of three views
     of one tensor has to be put together.
     """
+    check_arguments(scale, dropout_p, qkv=qkv)
     if qkv.dim() != 5 or qkv.shape[2] != 3:
         raise AttnError(
             f"qkv has the shape {tuple(qkv.shape)}; it must have five dimensions: batch, positions, 3, heads and channels"
         )
-    if not 0.0 <= dropout_p < 1.0:
-        raise AttnError(f"dropout_p is {dropout_p}; it must be at least 0 and less than 1")
-    if torch.is_autocast_enabled(qkv.device.type):
-        qkv = qkv.to(torch.get_autocast_dtype(qkv.device.type))
+    dtype = autocast_dtype(qkv.device)
+    if dtype is not None:
+        qkv = qkv.to(dtype)
     needs_gradient = torch.is_grad_enabled() and qkv.requires_grad
     rng = draw_state(qkv.device) if dropout_p else None
     return torch.ops.attn.packed(qkv, rng, is_causal, scale, dropout_p, needs_gradient)[0]

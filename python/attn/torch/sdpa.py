@@ -11,6 +11,7 @@ from torch import Tensor
 
 from attn.errors import AttnError, UnsupportedError
 from attn.masks import Mask
+from attn.torch.checks import autocast_dtype, check_arguments
 from attn.torch.kernels import Kind, Mode, call_plans, describe, get_plan, read_mask
 from attn.torch.ops import attend, draw_state, is_plain, run_plan
 from attn.trace import capture_type
@@ -71,11 +72,18 @@ def _broadcast(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> T
             )
     query_heads = query.shape[1] if enable_gqa else heads
     key_heads = max(key.shape[1], value.shape[1])
+    if key.shape[1] not in (1, key_heads) or value.shape[1] not in (1, key_heads):
+        raise AttnError(f"key has {key.shape[1]} heads and value {value.shape[1]}; they need the same number")
     return _expand(query, batch, query_heads), _expand(key, batch, key_heads), _expand(value, batch, key_heads)
 
 
 def _check_mask(attn_mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
     """The mask with four dimensions."""
+    if attn_mask.device != query.device:
+        raise AttnError(
+            f"attn_mask is on {attn_mask.device} and query on {query.device}; move them to one device, as in "
+            "attn_mask.to(query.device)"
+        )
     if attn_mask.dtype != torch.bool and attn_mask.dtype not in (query.dtype, torch.float32):
         raise UnsupportedError(
             f"attn_mask has the dtype {attn_mask.dtype}; it must be torch.bool, that of query ({query.dtype}) or "
@@ -88,6 +96,11 @@ def _check_mask(attn_mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
         raise AttnError(
             f"attn_mask has the shape {tuple(attn_mask.shape)}, which does not broadcast to {sizes}: batch, heads, "
             "queries and keys"
+        )
+    if attn_mask.dim() and attn_mask.shape[-1] > 1 and attn_mask.stride(-1) != 1:
+        raise AttnError(
+            f"attn_mask has a last dimension with a stride of {attn_mask.stride(-1)}, which must be 1; call "
+            ".contiguous() on it"
         )
     return attn_mask if attn_mask.dim() == 4 else attn_mask[(None,) * (4 - attn_mask.dim())]
 
@@ -136,13 +149,12 @@ def sdpa(
             if dropout_p:
                 tensors += (draw_state(query.device),)
             return run_plan(plan, tensors, needs_gradient)
-    if not 0.0 <= dropout_p < 1.0:
-        raise AttnError(f"dropout_p is {dropout_p}; it must be at least 0 and less than 1")
+    check_arguments(scale, dropout_p, query=query, key=key, value=value)
     if is_causal and (attn_mask is not None or named):
         part = 'combine the mask with masks.causal("top_left")' if named else "put the causal part into the mask"
         raise AttnError(f"is_causal and attn_mask exclude each other; {part}")
-    if torch.is_autocast_enabled(query.device.type):
-        dtype = torch.get_autocast_dtype(query.device.type)
+    dtype = autocast_dtype(query.device)
+    if dtype is not None:
         query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
         if attn_mask is not None and attn_mask.dtype != torch.bool:
             attn_mask = attn_mask.to(dtype)
@@ -152,6 +164,11 @@ def sdpa(
             raise AttnError(
                 f"query, key and value have {query.dim()}, {key.dim()} and {value.dim()} dimensions; give them the "
                 "same number"
+            )
+        if query.dim() > 4 and not query.shape[:-3] == key.shape[:-3] == value.shape[:-3]:
+            raise AttnError(
+                f"query, key and value have the batch sizes {tuple(query.shape[:-3])}, {tuple(key.shape[:-3])} and "
+                f"{tuple(value.shape[:-3])}; make them equal"
             )
         if attn_mask is not None and query.dim() == 3:
             # The first dimension is the batch: the mask has no heads.

@@ -1,0 +1,172 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Wrong arguments are errors that name them, and never end the process."""
+
+import pathlib
+
+import attn
+import pytest
+from attn import AttnError, TraceError, UnsupportedError, masks
+
+torch = pytest.importorskip("torch")
+
+import numpy  # noqa: E402
+from attn.torch import flex_attention, sdpa, sdpa_packed  # noqa: E402
+
+
+def make(*shape, dtype=torch.float32):
+    torch.manual_seed(0)
+    return torch.randn(shape).to(dtype)
+
+
+X = make(1, 2, 8, 16)
+
+
+@pytest.mark.parametrize(
+    "arguments, options, message",
+    [
+        ((None, X, X), {}, "query is a NoneType; pass a tensor"),
+        ((X, X.numpy(), X), {}, "key is a ndarray; pass a tensor"),
+        ((X.to_sparse(), X, X), {}, "query is a tensor of the kind torch.sparse_coo"),
+        ((X, X, X), {"dropout_p": "much"}, "dropout_p is a str; pass a number"),
+        ((X, X, X), {"dropout_p": torch.tensor(0.5)}, "dropout_p is a Tensor; pass a number"),
+        ((X, X, X), {"scale": "large"}, "scale is a str; pass a number"),
+        # It could change behind a plan.
+        ((X, X, X), {"scale": torch.tensor(0.5)}, "scale is a Tensor; pass a number"),
+        ((X, X, X), {"scale": float("nan")}, "scale is nan; it must be finite"),
+        ((X, X, X), {"attn_mask": torch.ones(8, 8).T}, "attn_mask has a last dimension with a stride of 8"),
+        ((X, X, X), {"attn_mask": torch.ones(8, 8, device="meta")}, "attn_mask is on meta and query on cpu"),
+        (
+            (make(1, 4, 8, 16), make(1, 4, 8, 16), X),
+            {"enable_gqa": True},
+            "key has 4 heads and value 2; they need the same number",
+        ),
+        (
+            (make(2, 3, 2, 8, 16), make(3, 2, 2, 8, 16), make(3, 2, 2, 8, 16)),
+            {},
+            r"batch sizes \(2, 3\), \(3, 2\) and \(3, 2\); make them equal",
+        ),
+    ],
+)
+def test_sdpa(arguments, options, message):
+    with pytest.raises(AttnError, match=message):
+        sdpa(*arguments, **options)
+
+
+def test_other_functions():
+    with pytest.raises(AttnError, match="query is a list; pass a tensor"):
+        flex_attention([1.0], X, X)
+    with pytest.raises(AttnError, match="scale is a str"):
+        flex_attention(X, X, X, scale="large")
+    with pytest.raises(AttnError, match="qkv is a NoneType"):
+        sdpa_packed(None)
+
+
+def test_meta():
+    x = X.to("meta")
+    assert sdpa(x, x, x).shape == x.shape
+    assert sdpa_packed(make(1, 8, 3, 2, 16).to("meta")).shape == (1, 8, 2, 16)
+
+
+def test_numbers_of_numpy():
+    expected = sdpa(X, X, X, scale=0.5)
+    torch.testing.assert_close(sdpa(X, X, X, scale=numpy.float32(0.5)), expected, rtol=0, atol=0)
+
+
+def test_transformations():
+    sdpa(X[0:1], X[0:1], X[0:1])
+    for transform in (torch.vmap, lambda f: torch.func.grad(lambda x: f(x).sum())):
+        with pytest.raises(UnsupportedError, match="no rules for the transformations of torch.func"):
+            transform(lambda x: sdpa(x, x, x))(X[None] if transform is torch.vmap else X)
+
+
+@pytest.mark.parametrize(
+    "score_mod, message",
+    [
+        (lambda s: s, "cannot be called with its 5 arguments, score, batch, head, query and key: too many positional"),
+        (lambda s, b, h, i, j: s + i // 0, "divides an integer by 0"),
+        (lambda s, b, h, i, j: s + i % 0, "divides an integer by 0"),
+        (lambda s, b, h, i, j: s + i * 2**63, "computes with 9223372036854775808; integers have 64 bits"),
+        (3, "score_mod is a int; pass a function"),
+    ],
+)
+def test_functions(score_mod, message):
+    with pytest.raises(AttnError, match=message):
+        flex_attention(X, X, X, score_mod=score_mod)
+
+
+def test_mask_function():
+    with pytest.raises(TraceError, match="mask_mod .* its 4 arguments, batch, head, query and key: missing"):
+        flex_attention(X, X, X, block_mask=lambda b, h, i, j, more: True)
+
+
+def test_division_by_zero_of_data():
+    """Pairs whose divisor is 0 get any score; others the right one."""
+    divisors = torch.tensor([0, 1, 2, 3, 4, 5, 6, 7], dtype=torch.int32)
+
+    def divide(score, batch, head, query, key):
+        quotient = query // divisors[key] + query % divisors[key]
+        return torch.where(divisors[key] == 0, -float("inf"), score + quotient)
+
+    i, j = torch.arange(8)[:, None], torch.arange(1, 8)
+    scores = (X @ X.mT / 4)[..., 1:] + i // j + i % j
+    expected = torch.softmax(scores, -1) @ X[:, :, 1:]
+    torch.testing.assert_close(flex_attention(X, X, X, score_mod=divide), expected)
+
+
+def test_empty_capture():
+    bias = torch.zeros(0)
+    with pytest.raises(AttnError, match=r"captured tensor 0 has the shape \(0,\): there is no element to read"):
+        flex_attention(X, X, X, score_mod=lambda s, b, h, i, j: s + bias[i])
+    assert flex_attention(X[:0], X[:0], X[:0], score_mod=lambda s, b, h, i, j: s + bias[i]).shape == (0, 2, 8, 16)
+
+
+@pytest.mark.parametrize(
+    "make_mask, message",
+    [
+        (lambda: masks.sliding_window(), "neither left nor right"),
+        (lambda: masks.sliding_window("far"), "left of sliding_window is a str; pass a number"),
+        (lambda: masks.causal("bottom"), "alignment of causal is 'bottom'; it must be 'bottom_right' or 'top_left'"),
+    ],
+)
+def test_masks(make_mask, message):
+    with pytest.raises(AttnError, match=message):
+        make_mask()
+
+
+@pytest.mark.parametrize(
+    "parameters, message",
+    [
+        ((torch.bfloat16, 1, 1, 16), "dtype is torch.bfloat16; it must be bf16, f16 or f32"),
+        (("f32", -1, 1, 16), "query_heads is -1"),
+        (("f32", 1, 1, "wide"), "query_dim is 'wide'"),
+    ],
+)
+def test_attention(parameters, message):
+    with pytest.raises(AttnError, match=message):
+        attn.Attention(*parameters)
+
+
+def test_compile():
+    with pytest.raises(AttnError, match="source is a PosixPath; pass MLIR text"):
+        attn.compile(pathlib.Path("in.mlir"))
+    with pytest.raises(AttnError, match="source is the name of a file, 'in.mlir'"):
+        attn.compile("in.mlir")
+    with pytest.raises(AttnError, match="the option 'schedule' is a NoneType"):
+        attn.compile("module {}", options={"schedule": None})
+
+
+def test_artifact():
+    artifact = attn.compile(attn.Attention("f32", 2, 2, 16))
+    with pytest.raises(AttnError, match="the artifact has no function 'other'; it has attention"):
+        artifact["other"]
+    function = artifact["attention"]
+    with pytest.raises(AttnError, match="argument 'value' is a NoneType; pass a tensor"):
+        function(X, X, None, X)
+    with pytest.raises(AttnError, match="argument 'key' is a tensor of torch.complex64"):
+        function(X, X.cfloat(), X, X)
+    with pytest.raises(AttnError, match="got 0 arguments, expected 4"):
+        function.flops()
+    with pytest.raises(AttnError, match="argument 'query' has rank 3, expected 4"):
+        function.flops(X[0], X, X, X)
