@@ -12,6 +12,12 @@
 
 #include "attn/Compiler/Compiler.h"
 #include "attn/Target/TargetInfo.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Config/llvm-config.h"
+#include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/TargetParser/Triple.h"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -52,7 +58,9 @@ std::optional<std::string> attn::setOption(CompilerOptions &options,
         "input, raise, schedule, bufferize, tile, kernel, device or host");
   }
   if (name == "ptx-version")
-    return expect(!value.getAsInteger(10, options.ptxVersion), "a number");
+    return expect(!value.getAsInteger(10, options.ptxVersion) &&
+                      options.ptxVersion >= 0,
+                  "a number from 0");
   if (name == "host-opt-level")
     return expect(!value.getAsInteger(10, options.host.optLevel) &&
                       options.host.optLevel <= 3,
@@ -74,7 +82,9 @@ std::optional<std::string> attn::setOption(CompilerOptions &options,
   if (name == "dropout")
     return setText(options.dropout);
   if (name == "mask-budget")
-    return expect(!value.getAsInteger(10, options.maskBudget), "a number");
+    return expect(!value.getAsInteger(10, options.maskBudget) &&
+                      options.maskBudget >= 0,
+                  "a number from 0");
   if (name == "explicit-plans")
     return setFlag(options.explicitPlans);
   if (name == "cuda-path")
@@ -90,6 +100,24 @@ std::optional<std::string> attn::setOption(CompilerOptions &options,
   return ("unknown option '" + name + "'").str();
 }
 
+/// Whether LLVM has a PTX version, which it otherwise ignores.
+static bool isKnownPTXVersion(int64_t version) {
+  LLVMInitializeNVPTXTargetInfo();
+  LLVMInitializeNVPTXTargetMC();
+  llvm::Triple triple("nvptx64-nvidia-cuda");
+  std::string error, name = "ptx" + std::to_string(version);
+  const llvm::Target *target =
+      llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    return false;
+  std::unique_ptr<llvm::MCSubtargetInfo> info(
+      target->createMCSubtargetInfo(triple, "", ""));
+  return llvm::any_of(info->getAllProcessorFeatures(),
+                      [&](const llvm::SubtargetFeatureKV &feature) {
+                        return name == feature.Key;
+                      });
+}
+
 std::optional<std::string> attn::completeOptions(CompilerOptions &options) {
   bool isDeviceCode =
       options.output == OutputKind::PTX || options.output == OutputKind::Cubin;
@@ -98,10 +126,21 @@ std::optional<std::string> attn::completeOptions(CompilerOptions &options) {
            "sm_90a";
   if (options.stopAfter && options.output != OutputKind::MLIR)
     return "the option 'stop-after' needs MLIR as output";
-  if (!options.embedPTX)
-    if (std::unique_ptr<TargetInfo> target = createTargetInfo(options.target))
+  if (std::unique_ptr<TargetInfo> target = createTargetInfo(options.target)) {
+    // LLVM ends the process at versions that are too old for an architecture.
+    if (options.ptxVersion != 0 &&
+        (options.ptxVersion < target->getMinPTXVersion() ||
+         !isKnownPTXVersion(options.ptxVersion)))
+      return ("unknown value '" + Twine(options.ptxVersion) +
+              "' of the option 'ptx-version' (expected a version that LLVM " +
+              LLVM_VERSION_STRING + " has, from " +
+              Twine(target->getMinPTXVersion()) + " on for " + options.target +
+              ")")
+          .str();
+    if (!options.embedPTX)
       options.embedPTX =
           target->isForwardCompatible() && options.output != OutputKind::Cubin;
+  }
   if (options.host.cpu.empty())
     options.host.cpu = options.isGPU() ? "generic" : "native";
   return std::nullopt;

@@ -47,6 +47,7 @@ class SM80Target : public TargetInfo {
 public:
   StringRef getName() const override { return "sm_80"; }
   StringRef getFeatures() const override { return "+ptx80"; }
+  int64_t getMinPTXVersion() const override { return 70; }
   bool isForwardCompatible() const override { return true; }
   int64_t getSharedMemoryBytes() const override { return 163 * 1024; }
 

@@ -44,6 +44,7 @@ class SM90aTarget : public TargetInfo {
 public:
   StringRef getName() const override { return "sm_90a"; }
   StringRef getFeatures() const override { return "+ptx90"; }
+  int64_t getMinPTXVersion() const override { return 80; }
   bool hasEarlyLaunches() const override { return true; }
   bool hasClusters() const override { return true; }
   bool hasCounters() const override { return true; }

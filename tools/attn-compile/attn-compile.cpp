@@ -39,7 +39,8 @@ Compiles functions with attn operations to kernels and their C interface:
   attn-compile in.mlir -o out.h
   attn-compile in.mlir -o - --emit=mlir --stop-after=kernel
 
-The stages are input, schedule, bufferize, tile, kernel, device and host.
+The stages are input, raise, schedule, bufferize, tile, kernel, device and
+host.
 MLIR's options to look at passes work too: --mlir-print-ir-after-all,
 --mlir-print-ir-tree-dir, --mlir-timing, --mlir-pass-statistics,
 --mlir-print-debuginfo and others; --help-hidden lists them.
@@ -205,16 +206,20 @@ static std::optional<std::string> readOptions(const char *argv0,
               attn::setOption(options, flag->ArgStr, *flag))
         return error;
 
+  for (const cl::opt<int64_t> *flag : {&flags.maskBudget, &flags.ptxVersion})
+    if (flag->getNumOccurrences() > 0)
+      if (std::optional<std::string> error = attn::setOption(
+              options, flag->ArgStr, std::to_string(flag->getValue())))
+        return error;
+
   options.raise = flags.raise;
   options.withReference = flags.withReference;
   options.schedule = flags.schedule;
   options.database = flags.database;
   options.dropout = flags.dropout;
-  options.maskBudget = flags.maskBudget;
   options.explicitPlans = flags.explicitPlans;
   if (flags.embedPTX.getNumOccurrences() > 0)
     options.embedPTX = flags.embedPTX;
-  options.ptxVersion = flags.ptxVersion;
   options.toolkit = flags.cudaPath;
   options.assemblerOptions = flags.ptxasOptions;
   options.failOnSpills = flags.failOnSpills;

@@ -61,6 +61,8 @@ public:
   virtual StringRef getName() const = 0;
   /// Features of LLVM's NVPTX back end, such as "+ptx90".
   virtual StringRef getFeatures() const = 0;
+  /// The first version of PTX that has the architecture, times 10.
+  virtual int64_t getMinPTXVersion() const = 0;
   /// Whether later architectures run code for this one, if it is kept as PTX.
   virtual bool isForwardCompatible() const { return false; }
   /// Whether a kernel can begin while the one before it runs.

@@ -180,6 +180,8 @@ LogicalResult attn::linkSharedLibrary(Location loc, StringRef object,
   if (status != 0 && message.empty())
     if (auto buffer = llvm::MemoryBuffer::getFile(log))
       message = (*buffer)->getBuffer().trim().str();
+  if (message.empty())
+    message = "exit code " + std::to_string(status);
   (void)llvm::sys::fs::remove(log);
   if (status != 0)
     return emitError(loc) << "'" << *linker << "' failed: " << message;
