@@ -23,6 +23,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 
@@ -299,23 +300,32 @@ LogicalResult attn::compileToFile(ModuleOp module,
                                    !llvm::sys::fs::is_regular_file(path));
   if (isInPlace && options.output == OutputKind::SharedLibrary)
     return emitError(loc, "a shared library must be written to a regular file");
+  // Links stay: the file behind them is replaced.
+  SmallString<128> target;
+  if (isInPlace || llvm::sys::fs::real_path(path, target))
+    target = path;
   // Make sure that the result can be written before taking time to compute it.
   SmallVector<std::string, 2> temporaries;
   llvm::scope_exit removeTemporaries([&] {
-    for (StringRef file : temporaries)
+    for (StringRef file : temporaries) {
       (void)llvm::sys::fs::remove(file);
+      if (options.removeOnSignals)
+        llvm::sys::DontRemoveFileOnSignal(file);
+    }
   });
   auto createTemporary = [&]() -> FailureOr<std::string> {
     SmallString<128> file;
     int descriptor;
     std::error_code error = llvm::sys::fs::createUniqueFile(
-        path + ".%%%%%%", descriptor, file, llvm::sys::fs::OF_None,
+        target + ".%%%%%%", descriptor, file, llvm::sys::fs::OF_None,
         llvm::sys::fs::all_read | llvm::sys::fs::owner_write);
     if (error)
       return emitError(loc)
              << "could not write '" << path << "': " << error.message();
     llvm::raw_fd_ostream(descriptor, /*shouldClose=*/true).flush();
     temporaries.push_back(file.str().str());
+    if (options.removeOnSignals)
+      llvm::sys::RemoveFileOnSignal(file);
     return temporaries.back();
   };
   std::string output = path.str();
@@ -341,7 +351,7 @@ LogicalResult attn::compileToFile(ModuleOp module,
   }
   if (isInPlace)
     return success();
-  if (std::error_code error = llvm::sys::fs::rename(output, path))
+  if (std::error_code error = llvm::sys::fs::rename(output, target))
     return emitError(loc) << "could not write '" << path
                           << "': " << error.message();
   return success();

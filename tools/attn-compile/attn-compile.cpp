@@ -224,6 +224,7 @@ static std::optional<std::string> readOptions(const char *argv0,
   options.assemblerOptions = flags.ptxasOptions;
   options.failOnSpills = flags.failOnSpills;
   options.report = flags.verbose;
+  options.removeOnSignals = true;
   options.host.cpu = flags.hostCPU;
   options.link.linker = flags.linker;
   options.link.runtimeDir = flags.runtimeDir.empty()

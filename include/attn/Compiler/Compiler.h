@@ -103,6 +103,10 @@ struct CompilerOptions {
   /// Called with the name of each piece of work when it starts.
   std::function<void(StringRef)> onProgress;
 
+  /// Whether unfinished files are removed when a signal ends the process, by
+  /// handlers that are installed for it: for programs, not for libraries.
+  bool removeOnSignals = false;
+
   bool isGPU() const { return target != "host"; }
 };
 

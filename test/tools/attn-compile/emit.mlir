@@ -4,6 +4,7 @@
 // RUN: attn-compile %s -o - --emit=header | FileCheck %s --check-prefix=HEADER
 // RUN: attn-compile %s -o %t.o && test -s %t.o
 // RUN: cat %s | attn-compile - -o - --emit=llvm | FileCheck %s --check-prefix=LLVM
+// RUN: rm -f %t.link.o && ln -s %t.o %t.link.o && attn-compile %s -o %t.link.o && test -L %t.link.o
 
 // Arguments have the names of the source.
 
