@@ -311,7 +311,7 @@ LogicalResult Tuner::measure() {
   SmallVector<Run> missing;
   for (const Run &run : getRuns())
     if (llvm::sys::fs::exists(getFile(run.candidate, ".so")) &&
-        !llvm::sys::fs::exists(getResultFile(run)))
+        !readResult(run))
       missing.push_back(run);
   ProgressBar bar("measure", missing.size());
   std::string firstError;
@@ -376,4 +376,16 @@ LogicalResult Tuner::collect(ScheduleDatabase &database) {
     database.set(key, length, std::move(times));
   }
   return success();
+}
+
+LogicalResult Tuner::save(const ScheduleDatabase &database, StringRef path) {
+  std::string text, message, partial = (path + ".partial").str();
+  llvm::raw_string_ostream stream(text);
+  database.print(stream);
+  if (failed(writeText(partial, text)))
+    return failure();
+  if (succeeded(keepFile(partial, path.str(), message)))
+    return success();
+  (void)llvm::sys::fs::remove(partial);
+  return fail(message);
 }

@@ -53,6 +53,9 @@ public:
   mlir::LogicalResult measure();
   /// Adds what was measured to `database`.
   mlir::LogicalResult collect(mlir::attn::ScheduleDatabase &database);
+  /// Writes `database` in full or not at all.
+  static mlir::LogicalResult save(const mlir::attn::ScheduleDatabase &database,
+                                  llvm::StringRef path);
 
 private:
   struct Run {

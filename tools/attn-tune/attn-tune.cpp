@@ -22,7 +22,6 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/Threading.h"
-#include "llvm/Support/ToolOutputFile.h"
 
 using namespace mlir;
 namespace cl = llvm::cl;
@@ -111,6 +110,24 @@ static std::string findProgram(const char *argv0, StringRef name) {
   return path.str().str();
 }
 
+/// Finds out before the work that what is measured can be added to the file.
+static LogicalResult checkDatabase(ModuleOp module, StringRef path) {
+  if (llvm::sys::fs::exists(path)) {
+    if (!llvm::sys::fs::is_regular_file(path))
+      return module.emitError("the database '")
+             << path << "' is not a regular file";
+    attn::ScheduleDatabase database;
+    if (failed(database.read(module, path)))
+      return failure();
+  }
+  StringRef folder = llvm::sys::path::parent_path(path);
+  if (std::error_code error = llvm::sys::fs::access(
+          folder.empty() ? "." : folder, llvm::sys::fs::AccessMode::Write))
+    return module.emitError("cannot write the database '")
+           << path << "': " << error.message();
+  return success();
+}
+
 /// Adds what was measured to the file, which need not exist.
 static LogicalResult updateDatabase(Tuner &tuner, ModuleOp module,
                                     StringRef path) {
@@ -119,13 +136,7 @@ static LogicalResult updateDatabase(Tuner &tuner, ModuleOp module,
     return failure();
   if (failed(tuner.collect(database)))
     return failure();
-  std::string message;
-  std::unique_ptr<llvm::ToolOutputFile> file = openOutputFile(path, &message);
-  if (!file)
-    return module.emitError(message);
-  database.print(file->os());
-  file->keep();
-  return success();
+  return Tuner::save(database, path);
 }
 
 int main(int argc, char **argv) {
@@ -150,7 +161,7 @@ int main(int argc, char **argv) {
       return usageError("lengths must be positive (was " + Twine(length) + ")");
   if (flags.candidates == 0 || flags.repeats == 0 || flags.timeout == 0)
     return usageError("candidates, repeats and timeout must be positive");
-  if (flags.batch < 0)
+  if (flags.batch.getNumOccurrences() > 0 && flags.batch < 1)
     return usageError("batch must be positive (was " + Twine(flags.batch) +
                       ")");
 
@@ -190,6 +201,9 @@ int main(int argc, char **argv) {
   compiler.target = flags.target;
   if (!module ||
       failed(attn::runStages(*module, compiler, attn::Stage::Schedule)))
+    return exitFailure;
+
+  if (!flags.compileOnly && failed(checkDatabase(*module, flags.database)))
     return exitFailure;
 
   Tuner tuner(options);
