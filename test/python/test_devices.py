@@ -121,6 +121,50 @@ def test_dropout(p):
     assert torch.equal(sdpa(q, k, v, dropout_p=p), first) and not torch.equal(first, second)
 
 
+def test_dropout_follows_the_generator():
+    from torch.utils.checkpoint import checkpoint
+
+    q, k, v = make_inputs()
+
+    def call(query=q):
+        return sdpa(query, k, v, dropout_p=0.125)
+
+    module = torch.cuda if DEVICE == "cuda" else torch
+    torch.manual_seed(3)
+    call()
+    state = module.get_rng_state()
+    first, numbers, second = call(), torch.rand(4, device=DEVICE), call()
+    module.set_rng_state(state)
+    with torch.random.fork_rng():
+        torch.manual_seed(4)
+        other = call()
+    with torch.inference_mode():
+        again = call()
+    assert torch.equal(again, first) and torch.equal(torch.rand(4, device=DEVICE), numbers)
+    assert torch.equal(call(), second)
+    results = (first, second, other)
+    assert not any(torch.equal(results[i], results[j]) for i, j in ((0, 1), (0, 2), (1, 2)))
+    # What a checkpoint repeats, after other calls, has the same gradients.
+    pairs = []
+    # Checkpoints keep the states of the devices of their arguments.
+    for run in (lambda f: f(q), lambda f: checkpoint(f, q, use_reentrant=False)):
+        torch.manual_seed(5)
+        outs = [run(call) for _ in range(3)]
+        pairs.append(gradients(sum(outs), (q, k, v)))
+    # Sums may have another order.
+    assert all((one - other).norm() <= 1e-2 * one.norm() for one, other in zip(*pairs))
+    # Numbers of several streams go on from one another.
+    if DEVICE == "cuda":
+        torch.manual_seed(3)
+        call()
+        torch.cuda.synchronize()
+        with torch.cuda.stream(torch.cuda.Stream()):
+            assert torch.equal(call(), first)
+            assert torch.equal(torch.rand(4, device=DEVICE), numbers)
+        torch.cuda.synchronize()
+        assert torch.equal(call(), second)
+
+
 @pytest.mark.skipif(DEVICE == "cpu", reason="graphs are those of CUDA")
 def test_graphs_of_cuda_drop_anew():
     q, k, v = (tensor.detach() for tensor in make_inputs())
@@ -133,7 +177,9 @@ def test_graphs_of_cuda_drop_anew():
     for _ in range(2):
         graph.replay()
         results.append(out.clone())
-    assert not torch.equal(*results)
+    # Calls that no graph holds go on from there.
+    results += [sdpa(q, k, v, dropout_p=0.125) for _ in range(2)]
+    assert not any(torch.equal(results[i], results[j]) for i in range(4) for j in range(i))
     assert all(torch.isfinite(result).all() for result in results)
 
 

@@ -7,6 +7,7 @@ Which they are is found out from outputs: of scores that are all equal and value
 that are rows of the identity, each output is a weight.
 """
 
+import concurrent.futures
 import sys
 
 import pytest
@@ -15,7 +16,7 @@ from conftest import ROOT
 torch = pytest.importorskip("torch")
 
 import attn  # noqa: E402
-from attn.torch import flex_attention, sdpa  # noqa: E402
+from attn.torch import flex_attention, ops, sdpa  # noqa: E402
 from attn.torch.kernels import dropout_attribute  # noqa: E402
 
 # Before benchmarks, which has a module of the same name.
@@ -160,6 +161,75 @@ def test_checkpoints_drop_the_same():
         results.append((out, *gradients(out, (q, k, v))))
     for one, other in zip(*results):
         assert torch.equal(one, other)
+
+
+class CudaGenerator:
+    """What a generator of CUDA has that one of the host has not."""
+
+    def __init__(self, seed, offset=0):
+        self.seed, self.offset = seed, offset
+
+    def initial_seed(self):
+        return self.seed
+
+    def get_offset(self):
+        return self.offset
+
+    def set_offset(self, offset):
+        assert offset % 4 == 0 and 0 <= offset < 2**64
+        self.offset = offset
+
+
+@pytest.fixture
+def draw():
+    """Draws a state from a generator: its two numbers, unsigned."""
+    ops._tables.clear()
+    yield lambda generator, stream=0: [
+        number % 2**64 for number in ops._advance(generator, torch.device("cpu"), stream).tolist()
+    ]
+    ops._tables.clear()
+
+
+@pytest.mark.parametrize("seed", [0, 3, 2**63 - 1, 2**63, 2**64 - 1])
+@pytest.mark.parametrize("begin", [0, 40, 4 * 4095, 8 * 4096, 2**63 - 8, 2**64 - 12])
+def test_states_are_those_of_the_generator(draw, seed, begin):
+    generator = CudaGenerator(seed, begin)
+    # Other operators of torch count further between calls.
+    for offset, others in ((begin, 0), (begin + 4, 4 * 4096), (begin + 8 + 4 * 4096, 12)):
+        assert draw(generator) == [seed, offset % 2**64]
+        generator.offset = (generator.offset + others) % 2**64
+    generator.offset = begin
+    assert draw(generator) == [seed, begin]
+
+
+def test_states_come_from_few_tables(draw):
+    generator = CudaGenerator(3)
+    states = [draw(generator) for _ in range(2 * ops._TABLE_ROWS)]
+    assert states == [[3, 4 * number] for number in range(len(states))]
+    assert len(ops._tables) == 2
+    # Streams have their own; and there is an end of tables.
+    for stream in range(40):
+        assert draw(CudaGenerator(stream % 3, 16), stream) == [stream % 3, 16]
+    assert len(ops._tables) == ops._MAX_TABLES
+    assert draw(CudaGenerator(3, 400)) == [3, 400]
+
+
+def test_states_are_drawn_once_by_threads(draw):
+    generator = CudaGenerator(5)
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        states = list(pool.map(lambda _: tuple(draw(generator)), range(400)))
+    assert sorted(states) == [(5, 4 * number) for number in range(400)]
+
+
+def test_states_made_for_inference_serve_gradients(draw):
+    generator, device = CudaGenerator(3), torch.device("cpu")
+    with torch.inference_mode():
+        first = ops._advance(generator, device, 0)
+    second = ops._advance(generator, device, 0)
+    assert len(ops._tables) == 1
+    for state in (first, second):
+        q, k, v = make_inputs()
+        torch.ops.attn.attention(q, k, v, [], state, "", "", "", None, 0.3, 0, False, [])[0].sum().backward()
 
 
 class Model(torch.nn.Module):

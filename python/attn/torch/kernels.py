@@ -217,9 +217,19 @@ class _Frame:
 
 
 class Binding:
-    """A compiled function with inputs and outputs of fixed layouts."""
+    """A compiled function with inputs and outputs of fixed layouts.
 
-    def __init__(self, function: Function, inputs: Sequence[Tensor], outputs: Sequence[Layout]):
+    ``state`` is the number of the input, if there is one, that has seed and offset,
+    two arguments of the function.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Layout],
+        state: Optional[int] = None,
+    ):
         self._call = function.call
         self._last_error = function.last_error
         self._device = inputs[0].get_device()
@@ -227,6 +237,14 @@ class Binding:
             *(describe(tensor) for tensor in inputs),
             *((layout.shape, layout.strides, layout.dtype, self._device) for layout in outputs),
         ]
+        # Numbers of the words that have the addresses of tensors.
+        self._places = [number * _VIEW_WORDS for number in range(len(layouts))]
+        self._seed = 0
+        if state is not None:
+            number = ((), (), torch.int64, self._device)
+            layouts[state : state + 1] = [number, number]
+            self._seed = self._places[state]
+            self._places[state + 1 :] = [place + _VIEW_WORDS for place in self._places[state + 1 :]]
         ranks = [len(dims) for _, _, dims, _ in function.args]
         self._arguments = [self._as_argument(rank, *layout) for rank, layout in zip(ranks, layouts)]
         self._allocate = _empty_strided_cpu if self._device < 0 else _empty_strided_cuda
@@ -259,13 +277,11 @@ class Binding:
         except IndexError:
             frame = _Frame(self._arguments)
         words = frame.words
-        number = 0
-        for tensor in inputs:
-            words[number] = tensor.data_ptr()
-            number += _VIEW_WORDS
-        for tensor in outputs:
-            words[number] = tensor.data_ptr()
-            number += _VIEW_WORDS
+        for place, tensor in zip(self._places, (*inputs, *outputs)):
+            words[place] = tensor.data_ptr()
+        seed = self._seed
+        if seed:
+            words[seed + _VIEW_WORDS] = words[seed] + 8
         status = self._call(frame.address, self._count, stream)
         self._free.append(frame)
         if status != 0:
@@ -386,9 +402,10 @@ class Plan:
         for target in _further_targets:
             find_functions(description, target, mode.gradients, mode.planned)
         self._has_dropout = kind.dropout_p != 0
+        self._state = 3 + len(captures) if self._has_dropout else None
         inputs = (query, key, value, *captures)
         if self._has_dropout:
-            inputs += (query.new_empty((), dtype=torch.int64),) * 2
+            inputs += (query.new_empty(2, dtype=torch.int64),)
         functions = find_functions(description, find_target(query.device), mode.gradients, mode.planned)
         self._backward = functions.backward
         #: Layout of the plan of the mask, and the numbers of queries and keys of its tiles. None if there is none:
@@ -398,17 +415,15 @@ class Plan:
         if functions.plan is not None:
             self.mask_layout = _plan_layout(functions.plan, query, key)
             self.mask_tiles = tuple(re.findall(r"/ (\d+)", " ".join(functions.plan.symbols)))
-            self._plan_mask = Binding(functions.plan, inputs, [self.mask_layout])
+            self._plan_mask = Binding(functions.plan, inputs, [self.mask_layout], self._state)
             inputs += (self.mask_layout.make(),)
-        self._run = Binding(functions.forward, inputs, output_layouts(query, value, self.with_lse))
+        self._run = Binding(functions.forward, inputs, output_layouts(query, value, self.with_lse), self._state)
         self._gradients: Dict[Tuple, Binding] = {}
 
     def run(self, tensors: Sequence[Tensor], mask_plan: Optional[Tensor] = None) -> List[Tensor]:
         """The output and perhaps its log-sum-exp. ``tensors`` are query, key, value,
         captures and, with dropout, seed and offset in one tensor. A plan with a
         ``mask_layout`` takes what ``plan_mask`` has made."""
-        if self._has_dropout:
-            tensors = (*tensors[:-1], *tensors[-1].unbind())
         return self._run(tensors if mask_plan is None else (*tensors, mask_plan))
 
     def plan_mask(self, captures: Sequence[Tensor], out: Optional[Tensor] = None) -> Tensor:
@@ -418,7 +433,7 @@ class Plan:
             out = self.mask_layout.make()
         if out.numel():
             # Of query, key, value, seed and offset nothing but the sizes is read: any memory will do.
-            state = (out, out) if self._has_dropout else ()
+            state = (out,) if self._has_dropout else ()
             self._plan_mask((out, out, out, *captures, *state), [out])
         return out
 
@@ -433,13 +448,10 @@ class Plan:
     ) -> List[Tensor]:
         """Gradients of query, key, value and of the captures asked for, new ones or
         those that are given, which are of the layouts of what they belong to."""
-        state = tensors[-1].unbind() if self._has_dropout else ()
-        if state:
-            tensors = tensors[:-1]
         results = [out, lse, _readable(dout)]
         if self.mode.with_lse:
             results.append(torch.zeros_like(lse) if dlse is None else _readable(dlse))
-        inputs = [*tensors, *state, *results]
+        inputs = [*tensors, *results]
         layouts = (gradients is None, *[tensor.stride() for tensor in results])
         binding = self._gradients.get(layouts)
         if binding is None:
@@ -449,7 +461,7 @@ class Plan:
             else:
                 made = [Layout(tuple(t.shape), t.stride(), t.dtype, t.device) for t in gradients]
             assert self._backward is not None
-            binding = Binding(self._backward, inputs, made)
+            binding = Binding(self._backward, inputs, made, self._state)
             self._gradients[layouts] = binding
         return binding(inputs, gradients)
 

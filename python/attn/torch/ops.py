@@ -7,13 +7,24 @@ Compilers of torch keep them as they are. A plain call in eager mode does the
 same work without the dispatcher.
 """
 
-from typing import Any, List, Optional, Sequence, Tuple, Union
+import threading
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
 
 from attn.errors import AttnError, UnsupportedError
-from attn.torch.kernels import Kind, Mode, Plan, check_tensors, get_plan, gradient_layout, output_layouts
+from attn.torch.kernels import (
+    Kind,
+    Mode,
+    Plan,
+    _get_current_device,
+    _get_current_stream,
+    check_tensors,
+    get_plan,
+    gradient_layout,
+    output_layouts,
+)
 from attn.torch.plans import MaskPlan, find_tensor, reads_tensors
 
 _library = torch.library.Library("attn", "DEF")
@@ -170,10 +181,63 @@ def is_plain(*tensors: Tensor) -> bool:
     return True
 
 
+# Generators of CUDA count in steps of this.
+_OFFSET_STEP = 4
+# Offsets of one table, which takes 64 KiB of the device.
+_TABLE_ROWS = 4096
+_MAX_TABLES = 16
+_tables: Dict[Tuple, Tensor] = {}
+_draws = threading.Lock()
+_is_capturing = getattr(torch._C, "_cuda_isCurrentStreamCapturing", None)
+
+
+def _as_signed(number: int) -> int:
+    """An unsigned number of 64 bits as torch.int64 has it."""
+    return number - 2**64 if number >= 2**63 else number
+
+
+def _make_table(seed: int, first: int, device: torch.device) -> Tensor:
+    """Rows of the seed and an offset, from number ``first`` of the steps on."""
+    # Gradients keep rows, which they cannot of tensors made for inference alone.
+    with torch.inference_mode(False):
+        offsets = torch.arange(_TABLE_ROWS, dtype=torch.int64, device=device) * _OFFSET_STEP
+        offsets += _as_signed(first * _OFFSET_STEP)
+        return torch.stack((torch.full_like(offsets, _as_signed(seed)), offsets), 1)
+
+
+def _advance(generator: torch.Generator, device: torch.device, stream: int) -> Tensor:
+    """Seed and offset of a generator of CUDA, which then has the next offset.
+
+    They are a row of a table, so that no kernel writes them. ``stream`` is the current
+    one of the device, which makes the table before it reads it.
+    """
+    with _draws:
+        offset = generator.get_offset()
+        generator.set_offset((offset + _OFFSET_STEP) % 2**64)
+        seed = generator.initial_seed()
+        block, row = divmod(offset // _OFFSET_STEP, _TABLE_ROWS)
+        name = (device.index, stream, seed, block)
+        table = _tables.get(name)
+        if table is None:
+            if len(_tables) >= _MAX_TABLES:
+                del _tables[next(iter(_tables))]
+            table = _tables[name] = _make_table(seed, block * _TABLE_ROWS, device)
+    return table[row]
+
+
 def draw_state(device: torch.device) -> Tensor:
     """Seed and offset for dropout, from the generator that ``torch.manual_seed``
-    sets. They stay on the device, so that nothing waits for them, and graphs of
-    CUDA get new ones at each replay."""
+    sets, on the device, so that nothing waits for them.
+
+    A generator of CUDA has a seed and an offset itself. Where something looks on,
+    they are drawn by an operator: compilers of torch keep it, and graphs of CUDA
+    draw new ones at each replay.
+    """
+    if device.type == "cuda" and is_plain():
+        index = device.index
+        # Whether the stream of another device captures is not told.
+        if _get_current_device() == index and not _is_capturing():
+            return _advance(torch.cuda.default_generators[index], device, _get_current_stream(index))
     return torch.randint(2**63 - 1, (2,), dtype=torch.int64, device=device)
 
 
