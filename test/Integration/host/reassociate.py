@@ -32,8 +32,8 @@ from attention import from_memory, to_memory  # noqa: E402
 from attn.artifact import DTYPES, Artifact, TensorView  # noqa: E402
 
 EPSILON = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24}
-#: Channels of queries, values and latents.
-D, DV, R = 24, 16, 40
+#: Channels of keys that heads have of their own, of those that they share, of values and of latents.
+D, DR, DV, R = 24, 8, 16, 40
 
 
 def tensor(shape, dtype):
@@ -46,6 +46,9 @@ class Variant:
 
     #: "rows": [B * S, r] with [r, H * d] in linalg; "stored": [B, S, r] with [H * d, r];
     #: "heads": [S, r] with [H, r, d]; "values": values of each head with weights they share.
+    #: One product of keys and values, which is sliced: "joined": like "heads"; "concat": like "stored", with channels
+    #: that all heads share, concatenated; "cache": these and the latent in one tensor; "insert": like "rows", all keys
+    #: before all values, with shared channels in front.
     form: str
     dtype: str = "f32"
     batch: int = 2
@@ -57,12 +60,27 @@ class Variant:
     def __str__(self):
         return f"{self.form}-{self.dtype}-b{self.batch}-q{self.queries}-k{self.keys}"
 
+    @property
+    def is_shared(self):
+        return self.form in ("concat", "cache", "insert")
+
+    @property
+    def query_channels(self):
+        return D + DR if self.is_shared else D
+
     def arguments(self):
         """Names, shapes and types, the outputs last."""
         b, h, sq, sk = self.batch, self.heads, self.queries, self.keys
-        latent = {"rows": (b * sk, R), "heads": (sk, R)}.get(self.form, (b, sk, R))
-        inputs = [("q", (b, h, sq, D)), ("sinks", (h,))]
-        if self.form == "values":
+        latent = {"rows": (b * sk, R), "insert": (b * sk, R), "heads": (sk, R), "joined": (sk, R)}
+        latent = latent.get(self.form, (b, sk, R))
+        inputs = [("q", (b, h, sq, self.query_channels)), ("sinks", (h,))]
+        weights = {"joined": (h, R, D + DV), "concat": (h * (D + DV), R), "insert": (R, h * (D + DV))}
+        if self.form == "cache":
+            inputs += [("cache", (b, sk, R + DR)), ("w", weights["concat"])]
+        elif self.form in weights:
+            inputs += [("c", latent), ("w", weights[self.form])]
+            inputs += [("kr", (b, 1, sk, DR) if self.form == "concat" else (b, sk, DR))] * self.is_shared
+        elif self.form == "values":
             inputs += [("k", (b, h, sk, D)), ("c", (b * h, sk, R)), ("wv", (R, DV))]
         else:
             inputs += [("c", latent)]
@@ -102,17 +120,87 @@ class Variant:
   %{name} = linalg.transpose ins(%{name}3 : {split}) outs(%{name}4 : {result}) permutation = [0, 2, 1, 3]
 """
 
+    def joined(self):
+        """Lines that make keys and values of each head of one product."""
+        b, h, sk, t, d = self.batch, self.heads, self.keys, self.dtype, D + DV
+        types = {n: tensor(shape, kind) for n, shape, kind in self.arguments()}
+        heads, keys, values = (tensor((b, h, sk, n), t) for n in (d, D, DV))
+        ranges = f"""
+  %n = tensor.extract_slice %kv[0, 0, 0, 0] [{b}, {h}, {sk}, {D}] [1, 1, 1, 1] : {heads} to {keys}
+  %v = tensor.extract_slice %kv[0, 0, 0, {D}] [{b}, {h}, {sk}, {DV}] [1, 1, 1, 1] : {heads} to {values}"""
+        if self.form == "joined":
+            flat = tensor((h, sk, d), t)
+            return f"""
+  %p0 = tensor.empty() : {flat}
+  %p = attn.matmul ins(%c, %w : {types['c']}, {types['w']}) outs(%p0 : {flat}) -> {flat}
+  %kv = tensor.expand_shape %p [[0, 1], [2], [3]] output_shape [1, {h}, {sk}, {d}] : {flat} into {heads}{ranges}
+  %k = tensor.cast %n : {keys} to {keys}
+"""
+        shared, wide = tensor((b, h, sk, DR), t), tensor((b, h, sk, D + DR), t)
+        if self.form in ("concat", "cache"):
+            flat, split = tensor((b, sk, h * d), t), tensor((b, sk, h, d), t)
+            slices = ""
+            if self.form == "cache":
+                types["c"], types["kr"] = tensor((b, sk, R), t), tensor((b, 1, sk, DR), t)
+                part = tensor((b, sk, DR), t)
+                slices = f"""
+  %c = tensor.extract_slice %cache[0, 0, 0] [{b}, {sk}, {R}] [1, 1, 1] : {types['cache']} to {types['c']}
+  %kr0 = tensor.extract_slice %cache[0, 0, {R}] [{b}, {sk}, {DR}] [1, 1, 1] : {types['cache']} to {part}
+  %kr = tensor.expand_shape %kr0 [[0, 1], [2], [3]] output_shape [{b}, 1, {sk}, {DR}] : {part} into {types['kr']}"""
+            return slices + f"""
+  %p0 = tensor.empty() : {flat}
+  %p1 = attn.matmul ins(%c, %w : {types['c']}, {types['w']}) outs(%p0 : {flat}) transpose_rhs -> {flat}
+  %p2 = tensor.expand_shape %p1 [[0], [1], [2, 3]] output_shape [{b}, {sk}, {h}, {d}] : {flat} into {split}
+  %p3 = tensor.empty() : {heads}
+  %kv = linalg.transpose ins(%p2 : {split}) outs(%p3 : {heads}) permutation = [0, 2, 1, 3]{ranges}
+  %r0 = tensor.empty() : {shared}
+  %r = linalg.generic {{indexing_maps = [affine_map<(b, h, s, d) -> (b, 0, s, d)>, affine_map<(b, h, s, d) -> (b, h, s, d)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "parallel"]}}
+      ins(%kr : {types['kr']}) outs(%r0 : {shared}) {{
+  ^bb0(%x: {t}, %y: {t}):
+    linalg.yield %x : {t}
+  }} -> {shared}
+  %k = tensor.concat dim(3) %n, %r : ({keys}, {shared}) -> {wide}
+"""
+        flat, rows = tensor((b * sk, h * d), t), tensor((b, sk, h * d), t)
+        lines = f"""
+  %p0 = tensor.empty() : {flat}
+  %p1 = linalg.fill ins(%zero : {t}) outs(%p0 : {flat}) -> {flat}
+  %p2 = linalg.matmul ins(%c, %w : {types['c']}, {types['w']}) outs(%p1 : {flat}) -> {flat}
+  %p = tensor.expand_shape %p2 [[0, 1], [2]] output_shape [{b}, {sk}, {h * d}] : {flat} into {rows}"""
+        for name, start, channels in (("n", 0, D), ("u", h * D, DV)):
+            part, split = tensor((b, sk, h * channels), t), tensor((b, sk, h, channels), t)
+            lines += f"""
+  %{name}0 = tensor.extract_slice %p[0, 0, {start}] [{b}, {sk}, {h * channels}] [1, 1, 1] : {rows} to {part}
+  %{name} = tensor.expand_shape %{name}0 [[0], [1], [2, 3]] output_shape [{b}, {sk}, {h}, {channels}] : {part} into {split}"""
+        own, shared, wide = (tensor((b, sk, h, n), t) for n in (D, DR, D + DR))
+        return lines + f"""
+  %r0 = tensor.empty() : {shared}
+  %r = linalg.broadcast ins(%kr : {types['kr']}) outs(%r0 : {shared}) dimensions = [2]
+  %k0 = tensor.empty() : {wide}
+  %k1 = tensor.insert_slice %r into %k0[0, 0, 0, 0] [{b}, {sk}, {h}, {DR}] [1, 1, 1, 1] : {shared} into {wide}
+  %k2 = tensor.insert_slice %n into %k1[0, 0, 0, {DR}] [{b}, {sk}, {h}, {D}] [1, 1, 1, 1] : {own} into {wide}
+  %k3 = tensor.empty() : {tensor((b, h, sk, D + DR), t)}
+  %k = linalg.transpose ins(%k2 : {wide}) outs(%k3 : {tensor((b, h, sk, D + DR), t)}) permutation = [0, 2, 1, 3]
+  %v0 = tensor.empty() : {values}
+  %v = linalg.transpose ins(%u : {tensor((b, sk, h, DV), t)}) outs(%v0 : {values}) permutation = [0, 2, 1, 3]
+"""
+
     def module(self):
         b, h, sk, t = self.batch, self.heads, self.keys, self.dtype
         types = {name: tensor(shape, dtype) for name, shape, dtype in self.arguments()}
         inputs = ", ".join(f"%{name}: {kind}" for name, kind in types.items() if name not in ("out", "lse"))
-        keys = "" if self.form == "values" else self.product("k", "wk", D)
+        if "w" in types:
+            products = self.joined()
+        else:
+            products = "" if self.form == "values" else self.product("k", "wk", D)
+            products += self.product("v", "wv", DV)
         # The score depends on the head, so that heads must not be mixed up.
         return f"""func.func @f({inputs}) -> ({types['out']}, {types['lse']}) {{
-  %zero = arith.constant 0.0 : {t}{keys}{self.product("v", "wv", DV)}
+  %zero = arith.constant 0.0 : {t}{products}
   %e = tensor.empty() : {types['out']}
   %l = tensor.empty() : {types['lse']}
-  %a:2 = attn.attention ins(%q, %k, %v : {types['q']}, {tensor((b, h, sk, D), t)}, {tensor((b, h, sk, DV), t)})
+  %a:2 = attn.attention ins(%q, %k, %v : {types['q']}, {tensor((b, h, sk, self.query_channels), t)}, {tensor((b, h, sk, DV), t)})
       outs(%e, %l : {types['out']}, {types['lse']}) sinks(%sinks : {types['sinks']}) mask(#attn.causal)
       score {{
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
@@ -137,17 +225,33 @@ class Variant:
             w = w.T if self.form == "stored" else w
             return (c.reshape(b, sk, R) @ w).reshape(b, sk, h, -1).transpose(0, 2, 1, 3)
 
-        k = x["k"] if self.form == "values" else multiply(x["c"], x["wk"])
-        v = multiply(x["c"], x["wv"])
+        if "w" in x:
+            w, shared, c = x["w"], x.get("kr"), x.get("c")
+            if self.form == "cache":
+                c, shared = x["cache"][..., :R], x["cache"][:, None, :, R:]
+            if self.form == "joined":
+                k, v = np.split(np.einsum("sr,hrd->hsd", c, w)[None], [D], -1)
+            elif self.form in ("concat", "cache"):
+                product = (c @ w.T).reshape(b, sk, h, D + DV).transpose(0, 2, 1, 3)
+                k, v = product[..., :D], product[..., D:]
+                k = np.concatenate([k, np.broadcast_to(shared, (b, h, sk, DR))], -1)
+            else:
+                k, v = np.split((c @ w).reshape(b, sk, -1), [h * D], -1)
+                k, v = (part.reshape(b, sk, h, -1).transpose(0, 2, 1, 3) for part in (k, v))
+                k = np.concatenate([np.broadcast_to(shared[:, None], (b, h, sk, DR)), k], -1)
+        else:
+            k = x["k"] if self.form == "values" else multiply(x["c"], x["wk"])
+            v = multiply(x["c"], x["wv"])
+        channels = self.query_channels
         sink = x["sinks"][:, None, None]
-        s = x["q"] @ k.swapaxes(2, 3) / np.sqrt(D) + sink
+        s = x["q"] @ k.swapaxes(2, 3) / np.sqrt(channels) + sink
         i, j = np.ogrid[: self.queries, :sk]
         s = np.where(j <= i + sk - self.queries, s, -np.inf)
         p = np.exp(s)
         total = p.sum(-1, keepdims=True) + np.exp(sink)
         p = p / total
         # Rounded operands of products, in scores and in values.
-        spread = np.sqrt((x["q"] ** 2).sum(-1, keepdims=True) * (k**2).sum(-1).mean(-1)[..., None, None] / D)
+        spread = np.sqrt((x["q"] ** 2).sum(-1, keepdims=True) * (k**2).sum(-1).mean(-1)[..., None, None] / channels)
         allowed = 2 * eps * (1 + spread / 4) * (p @ abs(v)).mean(-1, keepdims=True) + 4e-6
         return p @ v, np.log(total)[..., 0], allowed, eps * (1 + spread[..., 0]) + 4e-6
 
@@ -160,8 +264,16 @@ VARIANTS = [
     Variant("heads", batch=1),
     Variant("heads", "bf16", batch=1, queries=1),
     Variant("values", keys=2000),
+    Variant("joined", batch=1),
+    Variant("concat"),
+    Variant("concat", "bf16", queries=1),
+    Variant("cache"),
+    Variant("cache", "bf16", batch=1, queries=1),
+    Variant("insert"),
+    Variant("insert", "f16", batch=1, queries=1),
     # As many queries as keys: the products stay.
     Variant("stored", queries=200, keys=200, moves=False),
+    Variant("concat", queries=200, keys=200, moves=False),
 ]
 
 
@@ -176,7 +288,8 @@ def has_moved(variant, path):
     done = subprocess.run(["attn-compile", path, "--target=host", "--stop-after=schedule", "--emit=mlir", "-o", "-"],
                           check=True, capture_output=True, text=True)
     (types,) = re.findall(r"= attn\.attention ins\([^:]*: tensor<[^>]*>, tensor<([^>]*)>, tensor<([^>]*)>", done.stdout)
-    return [kind.split("x")[3] for kind in types] == [str(D if variant.form == "values" else R), str(R)]
+    channels = D if variant.form == "values" else R + variant.query_channels - D
+    return [kind.split("x")[3] for kind in types] == [str(channels), str(R)]
 
 
 def main():
@@ -201,7 +314,7 @@ def main():
             values = np.full(shape, np.nan) if name in ("out", "lse") else rng.standard_normal(shape)
             # Results of heads differ by much more than what is allowed.
             values = values + 1 if name == "c" else values
-            kept[name] = to_memory(values / np.sqrt(R) if name in ("wk", "wv") else values, dtype)
+            kept[name] = to_memory(values / np.sqrt(R) if name in ("w", "wk", "wv") else values, dtype)
             wide[name] = from_memory(kept[name], dtype).astype(np.float64)
             views.append(view(kept[name], dtype))
         if function.call((ctypes.POINTER(TensorView) * len(views))(*views), len(views), None) != 0:

@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "HeadSources.h"
 #include "attn/Analysis/Roofline.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/Attn/Transforms/ForwardSchedules.h"
@@ -24,6 +25,7 @@
 #include "mlir/IR/Remarks.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FormatVariadic.h"
 
 namespace mlir::attn {
@@ -47,7 +49,16 @@ protected:
       : rewriter(rewriter), op(op), target(target), device(device) {}
 
   double getSeconds(Operation *operation) {
+    // Slices are views.
+    if (isa<tensor::ExtractSliceOp>(operation))
+      return 0;
     std::optional<OpCost> cost = getOpCost(operation, assumptions);
+    if (auto insert = dyn_cast<tensor::InsertSliceOp>(operation)) {
+      cost.emplace();
+      cost->launches = 1;
+      cost->bytes(MemoryLevel::Memory) =
+          2 * getShapedBytes(insert.getSourceType(), assumptions);
+    }
     return cost ? estimate(*cost, device).seconds : 0;
   }
 
@@ -86,18 +97,20 @@ private:
   MatmulOp product;
 };
 
-/// Keys or values of each head as the product of a latent, which all heads
-/// share, with weights of the head.
+/// Channels of keys or values of each head as the product of a latent, which
+/// all heads share, with weights of the head.
 struct LatentHeads {
-  Value heads;
-  /// Of `[B, S, r]` or `[B * S, r]` with `[r, H * d]`, or of `[S, r]` with
-  /// `[H, r, d]`.
+  /// Where `heads` have the channels that the product makes.
+  HeadPart part;
+  /// Of `[B, S, r]` or `[B * S, r]` with `[r, N]`, or of `[S, r]` with
+  /// `[H, r, N]`.
   MatmulOp product;
   bool isBatchOfHeads = false;
-  /// Sizes of `heads`.
-  SmallVector<OpFoldResult> sizes;
-  /// Whether something else uses what is between the product and the heads.
-  bool isUsedElsewhere = false;
+  /// Of the `N` columns, that of the first channel of the first head, and the
+  /// number of them from one head to the next.
+  int64_t column = 0, stride = 0;
+  /// Sizes of batch and positions; null where they are not known.
+  OpFoldResult batch, positions;
 
   int64_t getRank() {
     return cast<ShapedType>(product.getLhs().getType()).getRank();
@@ -105,10 +118,12 @@ struct LatentHeads {
   int64_t getNumChannels() {
     return getDimSize(product.getLhs(), product.getLhsDepthDim());
   }
+  int64_t getNumHeadChannels() const { return part.end - part.begin; }
 };
 
 /// Multiplies the queries and the result of one attention by the weights of
-/// keys and values, so that it attends to their latents.
+/// keys and values, so that it attends to their latents. Channels of keys that
+/// all heads share stay beside the latent.
 class Absorber : Reassociation {
 public:
   Absorber(RewriterBase &rewriter, AttentionOp op, StringRef target,
@@ -121,18 +136,42 @@ public:
 private:
   /// Says why the products stay.
   bool miss(const Twine &why);
-  std::optional<LatentHeads> match(Value heads);
+  /// The part of heads as a product of a latent, if it is one.
+  std::optional<LatentHeads> match(const HeadSources &heads,
+                                   const HeadPart &part);
+  /// Finds the products, and what is beside that of the keys.
+  bool matchOperands();
+  /// Why channels that all heads share cannot be beside a latent, if they
+  /// cannot.
+  StringRef getObstacle(const HeadSources &heads, const HeadPart &part);
   /// Why the product of `latent` cannot move, if it cannot.
   StringRef getObstacle(LatentHeads &latent);
+  /// Whether something else uses what is between a product and the heads.
+  bool isUsedElsewhere();
+  /// What the products take, the keys that are put together, and attention.
+  double getSecondsBefore();
 
   /// The latent as keys or values of one head.
   Value emitLatent(LatentHeads &latent);
+  /// Channels that all heads share, as those of keys of one head.
+  Value emitShared(const HeadPart &part);
+  /// The weights of each head, `[H, r, d]`, or `[H, d, r]` as they are stored.
+  Value emitWeights(LatentHeads &latent);
   /// Multiplies rows of each head, `[B, H, S, x]`, by the weights of `latent`,
   /// or by what they are transposed.
   Value emitProduct(Value rows, LatentHeads &latent, bool isTransposed,
                     Type element);
+  /// Queries for keys with `parts`, where those of a product are its latent.
+  Value emitQuery(ArrayRef<HeadPart> parts);
+  Value emitKey(ArrayRef<HeadPart> parts);
+  bool isOfProduct(const HeadPart &part) {
+    return part.begin == keys.part.begin;
+  }
+  void eraseViews(ArrayRef<HeadPart> parts);
 
   LatentHeads keys, values;
+  /// By channels.
+  SmallVector<HeadPart> keyParts;
 };
 } // namespace
 
@@ -268,70 +307,125 @@ static Value swapBatchAndHeads(RewriterBase &rewriter, Location loc,
       ->getResult(0);
 }
 
-/// The source of `value`, if that is `[B, S, H, d]` as `[B, H, S, d]`.
-static Value getSwappedHeads(Value value) {
-  Value source;
-  ArrayRef<int64_t> permutation;
-  if (auto transpose = value.getDefiningOp<linalg::TransposeOp>()) {
-    source = transpose.getInput();
-    permutation = transpose.getPermutation();
-  } else if (auto permute = value.getDefiningOp<PermuteOp>()) {
-    source = permute.getSource();
-    permutation = permute.getPermutation();
-  }
-  return permutation == ArrayRef<int64_t>{0, 2, 1, 3} ? source : Value();
-}
-
-std::optional<LatentHeads> Absorber::match(Value heads) {
+std::optional<LatentHeads> Absorber::match(const HeadSources &heads,
+                                           const HeadPart &part) {
   LatentHeads latent;
-  latent.heads = heads;
-  // Sizes are asked for without a use of the contents.
-  auto noteUses = [&](Value value, Operation *next) {
-    latent.isUsedElsewhere |=
-        llvm::any_of(value.getUsers(), [&](Operation *user) {
-          return user != next && !isa<tensor::DimOp>(user);
-        });
-  };
-  Value value = heads;
-  noteUses(value, op);
-  Value swapped = getSwappedHeads(heads);
-  if (swapped) {
-    noteUses(swapped, heads.getDefiningOp());
-    value = swapped;
-  }
-  SmallVector<tensor::ExpandShapeOp> splits;
-  while (auto split = value.getDefiningOp<tensor::ExpandShapeOp>()) {
-    splits.push_back(split);
-    value = split.getSrc();
-    noteUses(value, split);
-  }
-  latent.product = value.getDefiningOp<MatmulOp>();
-  if (!latent.product || splits.empty())
+  latent.part = part;
+  latent.product = part.source.getDefiningOp<MatmulOp>();
+  if (!latent.product)
     return std::nullopt;
   MatmulOp product = latent.product;
+  HeadIndex batch = heads.getIndex(Batch), head = heads.getIndex(Head),
+            position = heads.getIndex(Position);
+  latent.batch = heads.getMixedSize(Batch);
+  latent.positions = heads.getMixedSize(Position);
   bool isBatched = MatmulOp::isBatched(product.getLhs());
-  bool hasWeightsOfHeads = MatmulOp::isBatched(product.getRhs());
-  int64_t rank = cast<ShapedType>(product.getOut().getType()).getRank();
-  // The dimension of `[B, S, H, d]`, or of `[B, H, S, d]`, that one of the
-  // product begins with.
-  auto getFirst = [&](int64_t dim) {
-    for (tensor::ExpandShapeOp split : llvm::reverse(splits))
-      dim = split.getReassociationIndices()[dim].front();
-    return dim;
-  };
-  int64_t row = getFirst(rank - 2), column = getFirst(rank - 1);
-  latent.sizes = splits.front().getMixedOutputShape();
-  if (swapped) {
-    if (hasWeightsOfHeads || column != 2 || row != (isBatched ? 1 : 0))
+  latent.isBatchOfHeads = MatmulOp::isBatched(product.getRhs());
+  ArrayRef<HeadIndex> indices = part.indices;
+  HeadIndex column = indices.back();
+  if (!heads.isSingle(Channel) && column.getStride(Channel) != 1)
+    return std::nullopt;
+  latent.column = column.offset + part.begin;
+  if (latent.isBatchOfHeads) {
+    if (isBatched || !heads.isSingle(Batch) || indices[0] != head ||
+        indices[1] != position || column.getStride(Head) != 0 ||
+        getDimSize(product.getOut(), 0) != heads.getSize(Head))
       return std::nullopt;
-    std::swap(latent.sizes[1], latent.sizes[2]);
     return latent;
   }
-  latent.isBatchOfHeads = true;
-  if (isBatched || !hasWeightsOfHeads || column != 3 || row != 2 ||
-      !isOneInteger(latent.sizes[0]))
+  HeadIndex ofHeads, expected = heads.getIndex(Channel);
+  ofHeads.terms = head.terms;
+  latent.stride = getDimSize(product.getOut(), indices.size() - 1);
+  if (!ofHeads.terms.empty())
+    latent.stride = ofHeads.terms.front().stride = column.getStride(Head);
+  expected.add(ofHeads);
+  expected.offset = column.offset;
+  if (column != expected || latent.stride <= 0)
     return std::nullopt;
-  return latent;
+  int64_t columns = getDimSize(product.getOut(), indices.size() - 1);
+  if (!ShapedType::isDynamic(columns) &&
+      latent.stride * heads.getSize(Head) > columns)
+    return std::nullopt;
+  if (isBatched)
+    return indices[0] == batch && indices[1] == position ? std::optional(latent)
+                                                         : std::nullopt;
+  if (!position.terms.empty() && !batch.terms.empty())
+    batch.terms.front().stride = heads.getSize(Position);
+  batch.add(position);
+  return indices[0] == batch ? std::optional(latent) : std::nullopt;
+}
+
+StringRef Absorber::getObstacle(const HeadSources &heads,
+                                const HeadPart &part) {
+  SmallVector<HeadIndex> expected = {
+      heads.getIndex(Batch), heads.getIndex(Position), heads.getIndex(Channel)};
+  for (HeadIndex index : part.indices) {
+    if (index.terms.empty())
+      continue;
+    if (index.getStride(Channel) != 0)
+      index.offset = 0;
+    HeadIndex *found = llvm::find(expected, index);
+    if (found == expected.end())
+      return "channels of keys that all heads share are reshaped";
+    expected.erase(found);
+  }
+  auto type = cast<RankedTensorType>(part.source.getType());
+  for (auto [dim, index] : llvm::enumerate(part.indices))
+    for (HeadCoordinate coordinate : {Batch, Position})
+      if (index.getStride(coordinate) != 0 &&
+          type.getDimSize(dim) != heads.getSize(coordinate))
+        return "sizes of channels of keys that all heads share are not known";
+  bool isSpread = llvm::any_of(
+      expected, [](const HeadIndex &index) { return !index.terms.empty(); });
+  return isSpread ? "channels of keys that all heads share are broadcast" : "";
+}
+
+bool Absorber::matchOperands() {
+  HeadSources key(op.getKey());
+  llvm::append_range(keyParts, key.getParts());
+  std::optional<LatentHeads> product;
+  for (const HeadPart &part : keyParts) {
+    std::optional<LatentHeads> latent = match(key, part);
+    if (latent && product)
+      return false;
+    if (latent)
+      product = latent;
+  }
+  if (!product)
+    return false;
+  keys = *product;
+  for (const HeadPart &part : keyParts) {
+    if (isOfProduct(part))
+      continue;
+    if (part.isUsedByHead())
+      return miss("keys have other channels that differ from head to head");
+    if (StringRef obstacle = getObstacle(key, part); !obstacle.empty())
+      return miss(obstacle);
+  }
+  HeadSources value(op.getValue());
+  std::optional<LatentHeads> ofValues;
+  if (value.getParts().size() == 1)
+    ofValues = match(value, value.getParts().front());
+  if (!ofValues)
+    return miss("values are no product of what all heads share");
+  values = *ofValues;
+  return true;
+}
+
+bool Absorber::isUsedElsewhere() {
+  llvm::SmallPtrSet<Operation *, 16> users = {op};
+  SmallVector<Operation *> made;
+  for (LatentHeads *latent : {&keys, &values}) {
+    users.insert(latent->part.views.begin(), latent->part.views.end());
+    llvm::append_range(made, latent->part.views);
+    made.push_back(latent->product);
+  }
+  // Sizes are asked for without a use of the contents.
+  return llvm::any_of(made, [&](Operation *operation) {
+    return llvm::any_of(operation->getUsers(), [&](Operation *user) {
+      return !users.contains(user) && !isa<tensor::DimOp>(user);
+    });
+  });
 }
 
 StringRef Absorber::getObstacle(LatentHeads &latent) {
@@ -341,14 +435,16 @@ StringRef Absorber::getObstacle(LatentHeads &latent) {
     return "one of them has an epilogue, or is not of rows";
   if (getElementTypeOrSelf(product.getOut()) != element)
     return "one of them is not of the type of its operands";
-  if (latent.isUsedElsewhere)
-    return "the result of one of them is used elsewhere, too";
   if (ShapedType::isDynamic(latent.getNumChannels()))
     return "the number of channels of a latent is not known";
+  if (!cast<ShapedType>(product.getRhs().getType()).hasStaticShape())
+    return "the number of columns of weights is not known";
+  if (!latent.batch || !latent.positions)
+    return "sizes of a latent are not known";
   // What is known of sizes is known on both sides.
   auto lhs = cast<ShapedType>(product.getLhs().getType());
-  bool isBatchKnown = isa<Attribute>(latent.sizes[0]);
-  bool areKeysKnown = isa<Attribute>(latent.sizes[2]);
+  bool isBatchKnown = isa<Attribute>(latent.batch);
+  bool areKeysKnown = isa<Attribute>(latent.positions);
   bool isConsistent =
       latent.getRank() == 3
           ? lhs.isDynamicDim(0) != isBatchKnown &&
@@ -358,9 +454,9 @@ StringRef Absorber::getObstacle(LatentHeads &latent) {
 }
 
 Value Absorber::emitLatent(LatentHeads &latent) {
-  SmallVector<OpFoldResult> sizes = latent.sizes;
-  sizes[1] = rewriter.getIndexAttr(1);
-  sizes[3] = rewriter.getIndexAttr(latent.getNumChannels());
+  SmallVector<OpFoldResult> sizes = {
+      latent.batch, rewriter.getIndexAttr(1), latent.positions,
+      rewriter.getIndexAttr(latent.getNumChannels())};
   SmallVector<int64_t> shape;
   SmallVector<Value> dynamicSizes;
   dispatchIndexOpFoldResults(sizes, dynamicSizes, shape);
@@ -373,28 +469,145 @@ Value Absorber::emitLatent(LatentHeads &latent) {
                                        latent.product.getLhs(), groups, sizes);
 }
 
+/// What `[begin, begin + size)` of dimension `dim` of `tensor` is.
+static Value emitSlice(RewriterBase &rewriter, Location loc, Value tensor,
+                       int64_t dim, int64_t begin, int64_t size) {
+  if (getDimSize(tensor, dim) == size)
+    return tensor;
+  if (auto concat = tensor.getDefiningOp<tensor::ConcatOp>();
+      concat && int64_t(concat.getDim()) == dim) {
+    int64_t first = 0;
+    for (Value input : concat.getInputs()) {
+      if (first == begin && getDimSize(input, dim) == size)
+        return input;
+      first += getDimSize(input, dim);
+    }
+  }
+  SmallVector<OpFoldResult> sizes =
+      tensor::getMixedSizes(rewriter, loc, tensor);
+  SmallVector<OpFoldResult> offsets(sizes.size(), rewriter.getIndexAttr(0));
+  SmallVector<OpFoldResult> strides(sizes.size(), rewriter.getIndexAttr(1));
+  offsets[dim] = rewriter.getIndexAttr(begin);
+  sizes[dim] = rewriter.getIndexAttr(size);
+  return tensor::ExtractSliceOp::create(rewriter, loc, tensor, offsets, sizes,
+                                        strides);
+}
+
+/// `source`, whose dimensions have the given coordinates or are of one, in the
+/// form `[B, 1, S, x]` if that is a reshape.
+static Value emitReshape(RewriterBase &rewriter, Location loc, Value source,
+                         ArrayRef<std::optional<HeadCoordinate>> coordinates,
+                         RankedTensorType type, ArrayRef<OpFoldResult> sizes) {
+  // Dimensions of one belong to the group that was begun last.
+  SmallVector<ReassociationIndices> groups;
+  SmallVector<HeadCoordinate> order;
+  for (auto [dim, coordinate] : llvm::enumerate(coordinates)) {
+    bool isLeading = groups.size() == 1 && order.empty();
+    if (groups.empty() || (coordinate && !isLeading))
+      groups.emplace_back();
+    groups.back().push_back(dim);
+    if (coordinate)
+      order.push_back(*coordinate);
+  }
+  SmallVector<ReassociationIndices> split;
+  if (order == ArrayRef<HeadCoordinate>{Batch, Position, Channel})
+    split = getHeadGroups();
+  else if (order == ArrayRef<HeadCoordinate>{Position, Channel} &&
+           type.getDimSize(0) == 1)
+    split = {{0, 1, 2}, {3}};
+  else
+    return {};
+  if (groups.size() != coordinates.size())
+    source = tensor::CollapseShapeOp::create(rewriter, loc, source, groups);
+  return tensor::ExpandShapeOp::create(rewriter, loc, type, source, split,
+                                       sizes);
+}
+
+Value Absorber::emitShared(const HeadPart &part) {
+  Location loc = op.getLoc();
+  MLIRContext *context = rewriter.getContext();
+  Value source = part.source;
+  int64_t channels = part.end - part.begin;
+  SmallVector<OpFoldResult> sizes = {keys.batch, rewriter.getIndexAttr(1),
+                                     keys.positions,
+                                     rewriter.getIndexAttr(channels)};
+  SmallVector<std::optional<HeadCoordinate>> coordinates;
+  SmallVector<AffineExpr> read;
+  for (auto [dim, index] : llvm::enumerate(part.indices)) {
+    if (index.terms.empty()) {
+      // A number is that of all coordinates, as in a slice of one.
+      coordinates.push_back(std::nullopt);
+      read.push_back(rewriter.getAffineConstantExpr(0));
+      source = emitSlice(rewriter, loc, source, dim, index.offset, 1);
+      continue;
+    }
+    coordinates.push_back(index.terms.front().coordinate);
+    read.push_back(rewriter.getAffineDimExpr(*coordinates.back()));
+    if (coordinates.back() == Channel)
+      source = emitSlice(rewriter, loc, source, dim, index.offset + part.begin,
+                         channels);
+  }
+  SmallVector<int64_t> shape;
+  SmallVector<Value> dynamicSizes;
+  dispatchIndexOpFoldResults(sizes, dynamicSizes, shape);
+  auto type = RankedTensorType::get(shape, getElementTypeOrSelf(source));
+  ArrayRef<std::optional<HeadCoordinate>> order = coordinates;
+  if (source.getType() == type && !order[1] &&
+      (!order[0] || order[0] == Batch) && (!order[2] || order[2] == Position))
+    return source;
+  if (Value reshaped =
+          emitReshape(rewriter, loc, source, coordinates, type, sizes))
+    return reshaped;
+  SmallVector<AffineMap> maps = {AffineMap::get(4, 0, read, context),
+                                 AffineMap::getMultiDimIdentityMap(4, context)};
+  SmallVector<utils::IteratorType> loops(4, utils::IteratorType::parallel);
+  Value init =
+      tensor::EmptyOp::create(rewriter, loc, sizes, type.getElementType());
+  return linalg::GenericOp::create(
+             rewriter, loc, type, source, init, maps, loops,
+             [](OpBuilder &builder, Location loc, ValueRange arguments) {
+               linalg::YieldOp::create(builder, loc, arguments.front());
+             })
+      ->getResult(0);
+}
+
+Value Absorber::emitWeights(LatentHeads &latent) {
+  Location loc = op.getLoc();
+  Value weights = latent.product.getRhs();
+  bool isStoredTransposed = latent.product.getTransposeRhs();
+  int64_t channels = latent.getNumHeadChannels();
+  int64_t dim = isStoredTransposed ? 1 : 2;
+  if (latent.isBatchOfHeads)
+    return emitSlice(rewriter, loc, weights, dim, latent.column, channels);
+  // Columns of whole heads, then the channels of each.
+  int64_t heads = op.getNumKeyHeads();
+  int64_t columns = heads * latent.stride;
+  int64_t begin =
+      std::min(latent.column, getDimSize(weights, dim - 1) - columns);
+  if (columns <= getDimSize(weights, dim - 1) &&
+      latent.column % latent.stride + channels <= latent.stride)
+    begin = std::min(begin, latent.column / latent.stride * latent.stride);
+  weights = emitSlice(rewriter, loc, weights, dim - 1, begin, columns);
+  auto type = cast<RankedTensorType>(weights.getType());
+  SmallVector<int64_t> shape = {type.getDimSize(0), heads, latent.stride};
+  SmallVector<ReassociationIndices> groups = {{0}, {1, 2}};
+  if (isStoredTransposed) {
+    shape = {heads, latent.stride, type.getDimSize(1)};
+    groups = {{0, 1}, {2}};
+  }
+  weights = tensor::ExpandShapeOp::create(rewriter, loc, type.clone(shape),
+                                          weights, groups);
+  weights =
+      emitSlice(rewriter, loc, weights, dim, latent.column - begin, channels);
+  return isStoredTransposed ? weights
+                            : swapBatchAndHeads(rewriter, loc, weights);
+}
+
 Value Absorber::emitProduct(Value rows, LatentHeads &latent, bool isTransposed,
                             Type element) {
   Location loc = op.getLoc();
-  MatmulOp product = latent.product;
-  // Weights of each head, `[H, r, d]`, or `[H, d, r]` as they are stored.
-  Value weights = product.getRhs();
-  bool isStoredTransposed = product.getTransposeRhs();
-  if (!latent.isBatchOfHeads) {
-    int64_t heads = op.getNumKeyHeads();
-    int64_t channels = getDimSize(latent.heads, 3);
-    auto type = cast<RankedTensorType>(weights.getType());
-    SmallVector<int64_t> shape = {type.getDimSize(0), heads, channels};
-    SmallVector<ReassociationIndices> groups = {{0}, {1, 2}};
-    if (isStoredTransposed) {
-      shape = {heads, channels, type.getDimSize(1)};
-      groups = {{0, 1}, {2}};
-    }
-    weights = tensor::ExpandShapeOp::create(rewriter, loc, type.clone(shape),
-                                            weights, groups);
-    if (!isStoredTransposed)
-      weights = swapBatchAndHeads(rewriter, loc, weights);
-  }
+  Value weights = emitWeights(latent);
+  bool isStoredTransposed = latent.product.getTransposeRhs();
 
   // `[H, B * S, x]`
   bool isSingle = getDimSize(rows, 0) == 1;
@@ -408,7 +621,7 @@ Value Absorber::emitProduct(Value rows, LatentHeads &latent, bool isTransposed,
   SmallVector<OpFoldResult> outSizes =
       tensor::getMixedSizes(rewriter, loc, rows);
   int64_t channels =
-      isTransposed ? latent.getNumChannels() : getDimSize(latent.heads, 3);
+      isTransposed ? latent.getNumChannels() : latent.getNumHeadChannels();
   sizes.back() = outSizes.back() = rewriter.getIndexAttr(channels);
   Value init = tensor::EmptyOp::create(rewriter, loc, outSizes, element);
   Value moved =
@@ -426,35 +639,92 @@ Value Absorber::emitProduct(Value rows, LatentHeads &latent, bool isTransposed,
   return isSingle ? result : swapBatchAndHeads(rewriter, loc, result);
 }
 
-/// Erases what `heads` are made by, up to the product, as far as nothing uses
-/// it.
-static void eraseHeads(RewriterBase &rewriter, LatentHeads &latent) {
-  Operation *next = latent.heads.getDefiningOp();
-  while (isOpTriviallyDead(next)) {
-    Operation *erased = next;
-    bool isProduct = next == latent.product;
-    if (!isProduct)
-      next = next->getOperand(0).getDefiningOp();
+Value Absorber::emitQuery(ArrayRef<HeadPart> parts) {
+  SmallVector<Value> channels;
+  for (const HeadPart &part : parts) {
+    Value slice = emitSlice(rewriter, op.getLoc(), op.getQuery(), 3, part.begin,
+                            part.end - part.begin);
+    channels.push_back(isOfProduct(part)
+                           ? emitProduct(slice, keys, /*isTransposed=*/true,
+                                         getElementTypeOrSelf(op.getQuery()))
+                           : slice);
+  }
+  if (channels.size() == 1)
+    return channels.front();
+  return tensor::ConcatOp::create(rewriter, op.getLoc(), /*dim=*/3, channels);
+}
+
+Value Absorber::emitKey(ArrayRef<HeadPart> parts) {
+  Operation *previous = rewriter.getInsertionPoint()->getPrevNode();
+  SmallVector<Value> channels;
+  for (const HeadPart &part : parts)
+    channels.push_back(isOfProduct(part) ? emitLatent(keys) : emitShared(part));
+  if (channels.size() == 1)
+    return channels.front();
+  auto concat =
+      tensor::ConcatOp::create(rewriter, op.getLoc(), /*dim=*/3, channels);
+  // Parts of one tensor that stand side by side are a part of it.
+  HeadSources sources(concat);
+  HeadPart whole = sources.getParts().front();
+  for (const HeadPart &part : sources.getParts())
+    if (part.source != whole.source || part.indices != whole.indices)
+      return concat;
+  if (!getObstacle(sources, whole).empty())
+    return concat;
+  whole.end = sources.getParts().back().end;
+  Value key = emitShared(whole);
+  Operation *unused = concat;
+  while (unused != previous && isOpTriviallyDead(unused)) {
+    Operation *erased = unused;
+    unused = unused->getPrevNode();
     rewriter.eraseOp(erased);
-    if (isProduct)
-      return;
+  }
+  return key;
+}
+
+double Absorber::getSecondsBefore() {
+  double result = getSeconds(keys.product) + getSeconds(op);
+  if (values.product != keys.product)
+    result += getSeconds(values.product);
+  // Keys that are put together are a pass over memory.
+  llvm::SetVector<Operation *> views;
+  for (const HeadPart &part : keyParts)
+    views.insert(part.views.begin(), part.views.end());
+  for (Operation *view : views)
+    if (isa<tensor::ConcatOp, tensor::InsertSliceOp>(view))
+      result += getSeconds(view);
+  return result;
+}
+
+/// Erases what keys and values are made by, as far as nothing uses it.
+void Absorber::eraseViews(ArrayRef<HeadPart> parts) {
+  llvm::SetVector<Operation *> views;
+  for (const HeadPart &part : parts)
+    views.insert(part.views.begin(), part.views.end());
+  views.insert(keys.product);
+  views.insert(values.product);
+  for (bool hasErased = true; hasErased;) {
+    hasErased = false;
+    for (Operation *view : llvm::to_vector(views)) {
+      if (!isOpTriviallyDead(view))
+        continue;
+      views.remove(view);
+      rewriter.eraseOp(view);
+      hasErased = true;
+    }
   }
 }
 
 bool Absorber::run() {
   if (op.isBufferized())
     return false;
-  std::optional<LatentHeads> key = match(op.getKey());
-  if (!key)
+  if (!matchOperands())
     return false;
-  keys = *key;
-  std::optional<LatentHeads> value = match(op.getValue());
-  if (!value)
-    return miss("values are no product of what all heads share");
-  values = *value;
   for (LatentHeads *latent : {&keys, &values})
     if (StringRef obstacle = getObstacle(*latent); !obstacle.empty())
       return miss(obstacle);
+  if (isUsedElsewhere())
+    return miss("the result of one of them is used elsewhere, too");
   if (op.getHeadMap() || op.getNumQueryHeads() != op.getNumKeyHeads())
     return miss("query heads share keys, whose weights differ");
   if (op.hasSequences() || !op.getQueryRegion().empty() ||
@@ -465,15 +735,14 @@ bool Absorber::run() {
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(op);
   Operation *previous = op->getPrevNode();
-  Value query = emitProduct(op.getQuery(), keys, /*isTransposed=*/true,
-                            getElementTypeOrSelf(op.getQuery()));
+  Value query = emitQuery(keyParts);
   AttentionOp attention =
       createAttention(emitLatent(values), values.product.getLhs());
   Value latent;
   {
     OpBuilder::InsertionGuard inner(rewriter);
     rewriter.setInsertionPoint(attention);
-    latent = emitLatent(keys);
+    latent = emitKey(keyParts);
   }
   rewriter.modifyOpInPlace(attention, [&] {
     attention.getQueryMutable().assign(query);
@@ -487,9 +756,7 @@ bool Absorber::run() {
     result = tensor::CastOp::create(rewriter, op.getLoc(),
                                     op->getResult(0).getType(), result);
 
-  double before = getSeconds(keys.product) + getSeconds(op), after = 0;
-  if (values.product != keys.product)
-    before += getSeconds(values.product);
+  double before = getSecondsBefore(), after = 0;
   SmallVector<Operation *> created;
   for (Operation *next = previous ? previous->getNextNode()
                                   : &op->getBlock()->front();
@@ -512,10 +779,8 @@ bool Absorber::run() {
   SmallVector<Value> results = {result};
   llvm::append_range(results, attention->getResults().drop_front());
   rewriter.replaceOp(op, results);
-  bool isOneProduct = keys.heads == values.heads;
-  eraseHeads(rewriter, keys);
-  if (!isOneProduct)
-    eraseHeads(rewriter, values);
+  keyParts.push_back(values.part);
+  eraseViews(keyParts);
   return true;
 }
 

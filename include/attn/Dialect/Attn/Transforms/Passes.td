@@ -343,13 +343,19 @@ def AttnReassociatePass : Pass<"attn-reassociate"> {
     2024) while tokens are generated. Such products are of `[B, S, r]` or
     `[B * S, r]` with `[r, H * d]`, split into heads and transposed, or, for one
     batch entry, of `[S, r]` with `[H, r, d]`. Keys and values may have different
-    latents. Each query head has keys of its own.
+    latents, or be slices of one product. Each query head has keys of its own.
+
+    Channels of keys that all heads share may be beside those of the product,
+    concatenated or inserted. They are then concatenated to the latent; where both
+    are side by side in one tensor, keys are that part of it.
 
     ```mlir
     %0 = attn.matmul ins(%c, %wk : tensor<4x8192x128xbf16>, tensor<2048x128xbf16>)
         outs(%e : tensor<4x8192x2048xbf16>) transpose_rhs -> tensor<4x8192x2048xbf16>
     %1 = tensor.expand_shape %0 [[0], [1], [2, 3]] output_shape [4, 8192, 16, 128] : ...
-    %k = linalg.transpose ins(%1 : ...) outs(%f : ...) permutation = [0, 2, 1, 3]
+    %n = linalg.transpose ins(%1 : ...) outs(%f : ...) permutation = [0, 2, 1, 3]
+    %k = tensor.concat dim(3) %n, %shared
+        : (tensor<4x16x8192x128xbf16>, tensor<4x16x8192x64xbf16>) -> tensor<4x16x8192x192xbf16>
     ```
   }];
   let options = [
