@@ -100,10 +100,14 @@ static void buildStage(OpPassManager &pm, const CompilerOptions &options,
   switch (stage) {
   case Stage::Input:
     return;
-  case Stage::Raise:
-    if (options.raise)
-      buildRaisingPipeline(pm);
-    return;
+  case Stage::Raise: {
+    if (!options.raise)
+      return;
+    RaisingPipelineOptions raising;
+    raising.assumeKeptRows = options.assumeKeptRows;
+    raising.assumeDropoutMasks = options.assumeDropoutMasks;
+    return buildRaisingPipeline(pm, raising);
+  }
   case Stage::Schedule:
     return buildSchedulePipeline(pm, target);
   case Stage::Bufferize: {

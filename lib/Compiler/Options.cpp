@@ -67,6 +67,10 @@ std::optional<std::string> attn::setOption(CompilerOptions &options,
                   "0 to 3");
   if (name == "raise")
     return setFlag(options.raise);
+  if (name == "assume-kept-rows")
+    return setFlag(options.assumeKeptRows);
+  if (name == "assume-dropout-masks")
+    return setFlag(options.assumeDropoutMasks);
   if (name == "with-reference")
     return setFlag(options.withReference);
   if (name == "embed-ptx")

@@ -42,8 +42,12 @@ static void addCleanup(OpPassManager &pm) {
   pm.addPass(createCSEPass());
 }
 
-void attn::buildRaisingPipeline(OpPassManager &pm) {
-  pm.addPass(createAttnRaiseLinalgPass());
+void attn::buildRaisingPipeline(OpPassManager &pm,
+                                const RaisingPipelineOptions &options) {
+  AttnRaiseLinalgPassOptions raise;
+  raise.assumeKeptRows = options.assumeKeptRows;
+  raise.assumeDropoutMasks = options.assumeDropoutMasks;
+  pm.addPass(createAttnRaiseLinalgPass(raise));
 }
 
 void attn::buildSchedulePipeline(OpPassManager &pm,
@@ -165,9 +169,9 @@ void attn::buildHostPipeline(OpPassManager &pm,
 }
 
 void attn::registerPipelines() {
-  PassPipelineRegistration<>("attn-raising-pipeline",
-                             "Find attention in linalg on tensors",
-                             buildRaisingPipeline);
+  PassPipelineRegistration<RaisingPipelineOptions>(
+      "attn-raising-pipeline", "Find attention in linalg on tensors",
+      buildRaisingPipeline);
   PassPipelineRegistration<TargetPipelineOptions>(
       "attn-schedule-pipeline", "Choose a schedule for each attention",
       buildSchedulePipeline);

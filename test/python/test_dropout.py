@@ -288,6 +288,18 @@ def test_decisions_made_elsewhere_are_the_same(alternative):
     assert torch.equal(*results)
 
 
+def test_factors_that_are_taken_for_decisions():
+    source = (ROOT / "test" / "tools" / "attn-compile" / "assumptions.mlir").read_text()
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(shape, dtype=torch.float16) for shape in ((3, 16, 8), (3, 8, 16), (3, 16, 8)))
+    mask = (torch.rand(3, 16, 16) > 0.3).half()
+    expected = torch.softmax(q.double() @ k.double(), -1) * mask / 0.8 @ v.double()
+    out = torch.empty(3, 16, 8, dtype=torch.float16)
+    # Numbers that are not 0 are decisions to keep.
+    attn.compile(source, options={"assume_dropout_masks": True})["dropped"](q, k, v, mask * 0.5, out)
+    torch.testing.assert_close(out.double(), expected, atol=5e-3, rtol=5e-3)
+
+
 def test_operators_obey_the_rules_of_torch():
     q, k, v = make_inputs()
     rng = torch.tensor([3, 4])

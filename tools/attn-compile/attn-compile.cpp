@@ -75,6 +75,16 @@ struct Flags {
   cl::opt<bool> raise{"raise",
                       cl::desc("Look for attention in linalg (default: true)"),
                       cl::init(true), cl::cat(category)};
+  cl::opt<bool> assumeKeptRows{
+      "assume-kept-rows",
+      cl::desc("In linalg, take every row of scores to keep a pair, so that "
+               "large negative numbers mask"),
+      cl::cat(category)};
+  cl::opt<bool> assumeDropoutMasks{
+      "assume-dropout-masks",
+      cl::desc("In linalg, take tensors that weights of attention are "
+               "multiplied by to hold 0 and 1 alone: decisions of dropout"),
+      cl::cat(category)};
   cl::opt<bool> withReference{
       "with-reference",
       cl::desc("Add a reference of each function, computed in f64 on the host"),
@@ -213,6 +223,8 @@ static std::optional<std::string> readOptions(const char *argv0,
         return error;
 
   options.raise = flags.raise;
+  options.assumeKeptRows = flags.assumeKeptRows;
+  options.assumeDropoutMasks = flags.assumeDropoutMasks;
   options.withReference = flags.withReference;
   options.schedule = flags.schedule;
   options.database = flags.database;

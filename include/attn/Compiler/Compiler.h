@@ -69,6 +69,10 @@ struct CompilerOptions {
   std::optional<Stage> stopAfter;
   /// Whether to look for attention in linalg.
   bool raise = true;
+  /// What is taken for granted there, as of attn-raise-linalg: that every row
+  /// keeps a pair, and that weights are multiplied by 0 and 1 alone.
+  bool assumeKeptRows = false;
+  bool assumeDropoutMasks = false;
   /// Whether to add the f64 reference of each function.
   bool withReference = false;
   /// A schedule for all attentions, as text; empty to choose.

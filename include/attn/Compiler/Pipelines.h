@@ -19,6 +19,21 @@
 
 namespace mlir::attn {
 
+/// Options of the stage that finds attention.
+struct RaisingPipelineOptions
+    : public PassPipelineOptions<RaisingPipelineOptions> {
+  Option<bool> assumeKeptRows{
+      *this, "assume-kept-rows",
+      llvm::cl::desc("Take every row to keep a pair, so that large negative "
+                     "numbers mask"),
+      llvm::cl::init(false)};
+  Option<bool> assumeDropoutMasks{
+      *this, "assume-dropout-masks",
+      llvm::cl::desc("Take tensors that weights are multiplied by to hold 0 "
+                     "and 1 alone"),
+      llvm::cl::init(false)};
+};
+
 /// Options of the stages that depend on the target.
 struct TargetPipelineOptions
     : public PassPipelineOptions<TargetPipelineOptions> {
@@ -88,7 +103,8 @@ struct NVVMPipelineOptions : public PassPipelineOptions<NVVMPipelineOptions> {
 };
 
 /// Finds attention in linalg on tensors.
-void buildRaisingPipeline(OpPassManager &pm);
+void buildRaisingPipeline(OpPassManager &pm,
+                          const RaisingPipelineOptions &options);
 
 /// Chooses a schedule for each attention that has none.
 void buildSchedulePipeline(OpPassManager &pm,
