@@ -103,3 +103,22 @@ func.func @clusters_of_lists(%q: memref<1x1x?x64xbf16>, %o: memref<1x1x?x64xbf16
       }
   return
 }
+
+// -----
+
+// What idle warps make, of tensors.
+
+#tiles = #attn_tile.matmul_warp_specialized<row_tile = 128, column_tile = 256, depth_tile = 64, stages = 4, consumers = 2>
+#dropout = #attn.dropout<p = 0.125, rng = #attn.arx>
+func.func @mask_of_tensors(%x: memref<64x64xbf16>, %y: memref<64x64xbf16>, %m: tensor<1x1x32x4xi32>, %seed: i64) -> tensor<1x1x32x4xi32> {
+  %0 = attn.overlap by fused {
+    attn.matmul ins(%x, %x : memref<64x64xbf16>, memref<64x64xbf16>) outs(%y : memref<64x64xbf16>) schedule(#tiles)
+    attn.overlap_yield
+  } and {
+    // expected-error @below {{'attn.dropout_mask' op must be bufferised}}
+    %1 = attn.dropout_mask rows by(#dropout, %seed, %seed : i64, i64) outs(%m : tensor<1x1x32x4xi32>)
+        schedule(#attn_tile.scalar) -> tensor<1x1x32x4xi32>
+    attn.overlap_yield %1 : tensor<1x1x32x4xi32>
+  } -> tensor<1x1x32x4xi32>
+  return %0 : tensor<1x1x32x4xi32>
+}
