@@ -365,18 +365,24 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
   }
   context.numThreads =
       warpgroups ? warpgroups * warpgroupSize : context.layout.getNumThreads();
-  // As many groups as the registers of their roles suffice for.
+  // As many groups as the registers of their roles suffice for. Who asks for
+  // more than a group is launched with, and the others have given back, waits
+  // for ever.
+  auto getLaunched = [&](int64_t groups) -> int64_t {
+    return llvm::alignDown(target.getRegisters() /
+                               (groups * context.numThreads),
+                           /*unit of a thread=*/8) *
+           context.numThreads;
+  };
   if (registers)
     context.groups = std::max<int64_t>(1, target.getRegisters() / registers);
-  // Who asks for more than the others have given back waits for ever.
-  int64_t launched = llvm::alignDown(target.getRegisters() /
-                                         (context.groups * context.numThreads),
-                                     /*unit of a thread=*/8) *
-                     context.numThreads;
-  if (registers > launched)
+  while (context.groups > 1 && registers > getLaunched(context.groups))
+    --context.groups;
+  if (registers > getLaunched(context.groups))
     return kernel.emitOpError("roles take more registers than a group is "
                               "launched with (")
-           << registers << " instead of at most " << launched << ")";
+           << registers << " instead of at most " << getLaunched(context.groups)
+           << ")";
   if (!warpgroups)
     context.stageThreads = {context.numThreads, context.numThreads};
   kernel.walk([&](Operation *op) {

@@ -1016,3 +1016,31 @@ attn_tile.kernel @order() attributes {layout = #attn_tile.row_blocks<warps = 4>}
   attn_tile.allow_launches
   attn_tile.return
 }
+
+// -----
+
+// Two groups have the registers of these roles, but are launched with 80 of
+// them for each thread, fewer than the consumers ask for and the producer gives
+// back: there is one.
+
+// CHECK-LABEL: llvm.func @one_group() attributes {{{.*}} nvvm.minctasm = 1 : i32
+// CHECK:         nvvm.setmaxregister decrease 24
+// CHECK:         nvvm.setmaxregister decrease 112
+// CHECK-LABEL: llvm.func @two_groups() attributes {{{.*}} nvvm.minctasm = 2 : i32
+// CHECK:         nvvm.setmaxregister decrease 24
+// CHECK:         nvvm.setmaxregister increase 104
+attn_tile.kernel @one_group() attributes {layout = #attn_tile.row_blocks<warps = 8>} {
+  attn_tile.role producer warpgroups(1) registers(24) {
+  }
+  attn_tile.role consumer warpgroups(2) registers(112) {
+  }
+  attn_tile.return
+}
+
+attn_tile.kernel @two_groups() attributes {layout = #attn_tile.row_blocks<warps = 8>} {
+  attn_tile.role producer warpgroups(1) registers(24) {
+  }
+  attn_tile.role consumer warpgroups(2) registers(104) {
+  }
+  attn_tile.return
+}
