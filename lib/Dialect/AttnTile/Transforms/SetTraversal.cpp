@@ -753,6 +753,17 @@ AttnTileSetTraversalPass::setTraversal(KernelOp kernel,
   FailureOr<ItemLoops> loops = ItemLoops::find(kernel);
   if (failed(loops))
     return failure();
+  // Without an item of the main loop there is no group.
+  auto isPositive = [](OpFoldResult size) {
+    return getConstantIntValue(size).value_or(0) > 0;
+  };
+  if (kind == TraversalKind::Grid && loops->main && loops->beside &&
+      !llvm::all_of(loops->main.getMixedUpperBound(), isPositive))
+    return loops->beside
+        .emitOpError("needs groups that walk over items where the other loop "
+                     "may have none (expected the kind persistent or paired)")
+        .attachNote(loops->main.getLoc())
+        .append("the other loop");
   bool waits = kernel.walk([](AwaitCountOp) { return WalkResult::interrupt(); })
                    .wasInterrupted();
   for (LaunchOp launch : launches) {

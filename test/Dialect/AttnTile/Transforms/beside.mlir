@@ -1,6 +1,5 @@
 // RUN: attn-opt %s -attn-tile-set-traversal=kind=persistent -canonicalize -split-input-file \
-// RUN:   | FileCheck %s --check-prefixes=CHECK,WALK
-// RUN: attn-opt %s -attn-tile-set-traversal -canonicalize -split-input-file | FileCheck %s --check-prefixes=CHECK,GRID
+// RUN:   | FileCheck %s
 // RUN: attn-opt %s -attn-tile-set-traversal=kind=persistent -canonicalize -attn-tile-split-roles -split-input-file \
 // RUN:   | FileCheck %s --check-prefix=ROLES
 // RUN: attn-opt %s -attn-tile-set-traversal=kind=persistent -canonicalize -attn-tile-split-roles=consumers=1 \
@@ -19,19 +18,15 @@
 // CHECK:             attn_tile.each to(%[[BESIDE]])
 // CHECK:         }
 // CHECK:         attn_tile.program_id 0
-// WALK:          scf.for
-// WALK:            attn_tile.copy
-// GRID-NOT:      scf.for
-// GRID:          attn_tile.copy
+// CHECK:         scf.for
+// CHECK:           attn_tile.copy
 
-// The kernel has as many groups as either loop has items; without a walk over
-// items, as many as the rest of it has.
+// The kernel has as many groups as either loop has items.
 // CHECK-LABEL: func.func @launch(
 // CHECK-SAME:    %[[MAIN:.*]]: index, %[[BESIDE:.*]]: index
-// WALK:          %[[ITEMS:.*]] = arith.muli %[[BESIDE]], %{{.*}} : index
-// WALK:          %[[MOST:.*]] = arith.maxui %[[MAIN]], %[[ITEMS]] : index
-// WALK:          attn_tile.launch @walks grid(%[[MOST]], %{{.*}}, %{{.*}}) groups_per_multiprocessor(1)
-// GRID:          attn_tile.launch @walks grid(%[[MAIN]], %{{.*}}, %{{.*}}) args
+// CHECK:         %[[ITEMS:.*]] = arith.muli %[[BESIDE]], %{{.*}} : index
+// CHECK:         %[[MOST:.*]] = arith.maxui %[[MAIN]], %[[ITEMS]] : index
+// CHECK:         attn_tile.launch @walks grid(%[[MOST]], %{{.*}}, %{{.*}}) groups_per_multiprocessor(1)
 
 // It is no part of a role. The producer, whose idle warps run it, has registers
 // for it.

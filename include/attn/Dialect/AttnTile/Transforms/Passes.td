@@ -208,7 +208,8 @@ def AttnTileSetTraversalPass
 
     The groups of `attn_tile.beside` walk over its items likewise, one after
     the other. If the groups of the kernel walk over several items, there are as
-    many as the longer one of both loops asks for.
+    many as the longer one of both loops asks for; with `kind = grid` as many as
+    the kernel has items, which must be known to be some.
   }];
   let options = [
     Option<"kind", "kind", "::mlir::attn_tile::TraversalKind",
