@@ -40,6 +40,11 @@ static constexpr int64_t tilesOfItem = 32;
 /// Bits of a word that are evaluated together, so that what is read for one
 /// need not arrive before the next one is read.
 static constexpr int64_t bitsTogether = 8;
+/// Tiles of queries with which the lists of a class of rows may end.
+static constexpr int64_t tilesOfClass = 8;
+/// Rows that are worked on at the same time, for their order: one on each
+/// multiprocessor of most GPUs with kernels whose items are rows of keys.
+static constexpr int64_t rowsAtOnce = 132;
 /// Work items that share the steps of a row of tiles whose bits are wanted:
 /// some rows have many.
 static constexpr int64_t itemsOfRow = 4;
@@ -329,6 +334,159 @@ static void writeOrder(RewriterBase &rewriter, Location loc,
   b.each(one, [&](Value) { b.storeIndex(ids[2], order, place); });
 }
 
+/// Columns of what is known of each row for an order of all heads.
+enum RowColumn : int64_t {
+  /// The class of rows whose lists end with about the same tile;
+  RowClass,
+  /// how long the longest list of the class is,
+  ClassLength,
+  /// how many rows and how many tiles it has.
+  ClassRows,
+  ClassTiles,
+  NumRowColumns
+};
+
+/// Writes the kernel that finds out what rows have in common, of arguments
+/// `lists` and `rows`.
+static void writeRowClasses(RewriterBase &rewriter, Location loc,
+                            attn_tile::KernelOp kernel) {
+  using arith::CmpIPredicate;
+  using vector::CombiningKind;
+  ScalarKernelBuilder b(loc, rewriter);
+  Block *entry = &kernel.getBody().front();
+  b.setInsertionPointToEnd(entry);
+  Value lists = entry->getArgument(0), rows = entry->getArgument(1);
+  scf::ForallOp forall = b.forall(rows, 3);
+  attn_tile::ReturnOp::create(b);
+  b.setInsertionPointToStart(forall.getBody());
+  SmallVector<Value> ids(forall.getInductionVars());
+  Value zero = b.constant(0), one = b.constant(1);
+  auto load = [&](Value row, Value column) {
+    return b.loadIndex(lists, {ids[0], ids[1], row, column});
+  };
+  auto getLength = [&](Value row) { return load(row, one); };
+  auto getClass = [&](Value row) -> Value {
+    // Where there is no full tile or no masked one, another entry is read.
+    Value masked = load(row, zero), length = getLength(row);
+    Value full = b.sub(length, masked), columns = b.size(lists, 3);
+    Value lastMasked = load(row, b.add(masked, one));
+    Value lastFull = load(
+        row, b.sub(columns, arith::MaxUIOp::create(b, full, one).getResult()));
+    auto unless = [&](Value count, Value tile) {
+      return b.select(b.compare(CmpIPredicate::eq, count, zero), zero, tile);
+    };
+    Value last = arith::MaxUIOp::create(b, unless(masked, lastMasked),
+                                        unless(full, lastFull));
+    return arith::DivUIOp::create(b, last, b.constant(tilesOfClass));
+  };
+  Value rowClass = getClass(ids[2]);
+  auto op = attn_tile::ReduceOp::create(
+      b, b.size(rows, 2),
+      ArrayRef<CombiningKind>{CombiningKind::MAXSI, CombiningKind::ADD,
+                              CombiningKind::ADD});
+  {
+    OpBuilder::InsertionGuard guard(b);
+    Block *body =
+        b.createBlock(&op.getBody(), {}, b.getIndexType(), b.getLoc());
+    Value row = body->getArgument(0);
+    Value isInClass = b.compare(CmpIPredicate::eq, getClass(row), rowClass);
+    Value length = b.select(isInClass, getLength(row), zero);
+    attn_tile::YieldOp::create(
+        b, ValueRange{length, b.toIndex(isInClass), length});
+  }
+  b.each(one, [&](Value) {
+    Value found[] = {rowClass, op.getResult(0), op.getResult(1),
+                     op.getResult(2)};
+    for (auto [column, value] : llvm::enumerate(found))
+      b.storeIndex(value, rows, {ids[0], ids[1], ids[2], b.constant(column)});
+  });
+}
+
+/// Writes the kernel that puts the rows of all heads in an order, of arguments
+/// `lists`, `rows` and `order`. Classes with long lists come first, and in each
+/// class long lists. Of a class, rows of one head come after those of another
+/// one, so that few sums are added to at a time, or if not enough comes
+/// afterwards to keep all groups busy while one is at the longest list, those
+/// of several heads at once.
+static void writeOrderOfHeads(RewriterBase &rewriter, Location loc,
+                              attn_tile::KernelOp kernel) {
+  using arith::CmpIPredicate;
+  ScalarKernelBuilder b(loc, rewriter);
+  Block *entry = &kernel.getBody().front();
+  b.setInsertionPointToEnd(entry);
+  Value lists = entry->getArgument(0), rows = entry->getArgument(1);
+  Value order = entry->getArgument(2);
+  scf::ForallOp forall = b.forall(rows, 3);
+  attn_tile::ReturnOp::create(b);
+  b.setInsertionPointToStart(forall.getBody());
+  SmallVector<Value> ids(forall.getInductionVars());
+  Value zero = b.constant(0), one = b.constant(1), row = ids[2];
+  struct Row {
+    Value length, inClass, longest, count, tiles;
+  };
+  auto load = [&](Value row) -> Row {
+    auto column = [&](RowColumn number) {
+      return b.loadIndex(rows, {ids[0], ids[1], row, b.constant(number)});
+    };
+    return {b.loadIndex(lists, {ids[0], ids[1], row, one}), column(RowClass),
+            column(ClassLength), column(ClassRows), column(ClassTiles)};
+  };
+  Row own = load(row);
+  // Whether the one comes before the other, by the first numbers, or if these
+  // are the same by the last ones.
+  auto comesBefore = [&](Value first, Value otherFirst, Value last,
+                         Value otherLast) {
+    return b.either(b.compare(CmpIPredicate::sgt, first, otherFirst),
+                    b.both(b.compare(CmpIPredicate::eq, first, otherFirst),
+                           b.compare(CmpIPredicate::sgt, last, otherLast)));
+  };
+  Value numRows = b.size(rows, 2);
+  // Rows of classes before this one, rows of this one before this row, and
+  // tiles of the classes that follow.
+  SmallVector<Value> sums = b.sum(numRows, 3, [&](Value number) {
+    Row other = load(number);
+    Value isInClass = b.compare(CmpIPredicate::eq, other.inClass, own.inClass);
+    Value classBefore =
+        comesBefore(other.longest, own.longest, other.inClass, own.inClass);
+    Value rowBefore = comesBefore(other.length, own.length, number, row);
+    Value isAfter = b.invert(b.either(isInClass, classBefore));
+    return SmallVector<Value>{b.toIndex(classBefore),
+                              b.toIndex(b.both(isInClass, rowBefore)),
+                              b.select(isAfter, other.length, zero)};
+  });
+  auto divide = [&](Value lhs, Value rhs) -> Value {
+    return arith::DivUIOp::create(b, lhs, rhs);
+  };
+  auto divideCeil = [&](Value lhs, Value rhs) {
+    return divide(b.add(lhs, b.sub(rhs, one)), rhs);
+  };
+  Value heads = divide(b.size(order, 2), numRows);
+  // Steps of groups that wait for the longest list, and what of them what
+  // follows leaves to heads of this class. No more than these steps are
+  // counted, which keeps products small.
+  auto smaller = [&](Value lhs, Value rhs) -> Value {
+    return arith::MinUIOp::create(b, lhs, rhs);
+  };
+  Value steps = b.mul(own.longest, b.constant(rowsAtOnce));
+  Value after = smaller(b.mul(smaller(sums[2], steps), heads), steps);
+  Value tiles = arith::MaxUIOp::create(b, own.tiles, one);
+  Value least = divideCeil(b.sub(steps, after), tiles);
+  Value atOnce = smaller(arith::MaxUIOp::create(b, least, one), heads);
+  // As many in the last part as in the others.
+  atOnce = divideCeil(heads, divide(heads, atOnce));
+  Value end = b.sub(b.size(order, 2), one);
+  Value firstOfClass = b.mul(sums[0], heads);
+  b.each(heads, [&](Value head) {
+    Value inPart = arith::RemUIOp::create(b, head, atOnce);
+    Value first = b.sub(head, inPart);
+    Value width = smaller(atOnce, b.sub(heads, first));
+    Value place = b.add(b.add(firstOfClass, b.mul(first, own.count)),
+                        b.add(b.mul(sums[1], width), inPart));
+    b.storeIndex(b.add(b.mul(head, numRows), row), order,
+                 {ids[0], ids[1], b.sub(end, place)});
+  });
+}
+
 /// Writes the kernels, and their launches before the user.
 static void listTiles(RewriterBase &rewriter, const ListedMask &listed,
                       const TileListing &listing, const ClassifiedTiles &tiles,
@@ -356,9 +514,23 @@ static void listTiles(RewriterBase &rewriter, const ListedMask &listed,
                captures);
   writeLists(rewriter, listed, create("_lists", {classes, tiles.lists}),
              listing.rows);
-  writeOrder(rewriter, listed.getLoc(),
-             create("_order", {tiles.lists, tiles.order}));
-  b.setInsertionPoint(listed.user);
+  if (tiles.isOrderOfHeads) {
+    Value rows = memref::AllocOp::create(
+        b,
+        MemRefType::get({dynamic, listed.heads, dynamic, NumRowColumns},
+                        b.getI32Type()),
+        ValueRange{listed.batches, b.size(tiles.lists, 2)});
+    writeRowClasses(rewriter, listed.getLoc(),
+                    create("_row_classes", {tiles.lists, rows}));
+    writeOrderOfHeads(rewriter, listed.getLoc(),
+                      create("_order", {tiles.lists, rows, tiles.order}));
+    b.setInsertionPoint(listed.user);
+    memref::DeallocOp::create(b, rows);
+  } else {
+    writeOrder(rewriter, listed.getLoc(),
+               create("_order", {tiles.lists, tiles.order}));
+    b.setInsertionPoint(listed.user);
+  }
   memref::DeallocOp::create(b, classes);
 }
 
@@ -402,6 +574,9 @@ ClassifiedTiles attn::classifyTiles(RewriterBase &rewriter,
   columns = b.add(columns, b.constant(3));
   ClassifiedTiles tiles;
   tiles.lists = makeArray({listed.batches, rows, columns});
+  tiles.isOrderOfHeads = !isOfQueries && !isMaskedByHead(attention);
+  if (tiles.isOrderOfHeads)
+    rows = b.mul(rows, b.size(attention.getKey(), 1));
   tiles.order = makeArray({listed.batches, rows});
   listTiles(rewriter, listed, listing, tiles, symbols);
   return tiles;

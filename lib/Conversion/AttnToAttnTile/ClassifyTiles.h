@@ -37,6 +37,10 @@ struct ClassifiedTiles {
   /// and the rows, those with short lists first. In a plan it has one more
   /// dimension, of size 1.
   Value order;
+  /// Whether the order is that of the rows of all heads, which rows of keys
+  /// have that have one list for all of them: row `r` of head `h` is `h * rows
+  /// + r` there. The last one is meant to be worked on first.
+  bool isOrderOfHeads = false;
   /// What `attn_tile.load_pair_bits` reads of the masked tiles of each list, or
   /// null.
   Value bits;

@@ -227,20 +227,31 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
     queryLength = b.size(query, 2);
     keyLength = b.size(key, 2);
     Value tileCount = b.countTiles(keyLength, keyTile);
-    SmallVector<Value> ids = beginItems(b.size(key, 1), tileCount);
+    Value heads = b.size(key, 1), tiles = tileCount;
+    if (listed.isOrderOfHeads) {
+      tiles = arith::MulIOp::create(b, heads, tileCount);
+      heads = b.index(1);
+    }
+    SmallVector<Value> ids = beginItems(heads, tiles);
     zero = b.index(0);
     one = b.index(1);
-    // The first keys have the most queries under a causal mask, and the last
-    // work items are expected to be the longest ones.
-    Value lastTile = arith::SubIOp::create(b, tileCount, one);
-    Value tileOfKeys = arith::SubIOp::create(b, lastTile, ids[2]);
+    item.sequence = item.batch = ids[0];
+    item.head = ids[1];
+    Value tileOfKeys;
     if (listed.lists) {
       Value listHead = isListedByHead ? ids[1] : zero;
       tileOfKeys = loadIndex(get(listed.order), {ids[0], listHead, ids[2]});
+      if (listed.isOrderOfHeads) {
+        item.head = arith::DivUIOp::create(b, tileOfKeys, tileCount);
+        tileOfKeys = arith::RemUIOp::create(b, tileOfKeys, tileCount);
+      }
       listRow = {ids[0], listHead, tileOfKeys};
+    } else {
+      // The first keys have the most queries under a causal mask, and the last
+      // work items are expected to be the longest ones.
+      Value lastTile = arith::SubIOp::create(b, tileCount, one);
+      tileOfKeys = arith::SubIOp::create(b, lastTile, ids[2]);
     }
-    item.sequence = item.batch = ids[0];
-    item.head = ids[1];
     item.first = arith::MulIOp::create(b, tileOfKeys, b.index(keyTile));
   }
   Value firstKey = item.first;

@@ -58,13 +58,52 @@ func.func @heads(%q: memref<?x8x?x64xf32>, %k: memref<?x2x?x64xf32>, %lse: memre
 // -----
 
 // Lists that all heads share are walked over for all of them, one head after another in each tile: the masked tiles, then the full ones, the last queries
-// first.
+// first. Rows of all heads have one order: first classes of rows whose lists end with the same eight tiles, those with long lists first, and in a class one
+// head after the other if what follows is enough for all groups while one is at the longest list.
 
 #tile = #attn_tile.sequential<query_tile = 32, key_tile = 64>
 
+// CHECK-LABEL: attn_tile.kernel @shared_row_classes_keys(
+// CHECK-SAME:      %[[LISTS:.*]]: memref<?x1x?x?xi32>, %[[ROWS:.*]]: memref<?x1x?x4xi32>)
+// CHECK:         scf.forall (%[[B:.*]], %[[ROW:.*]]) in
+// CHECK:           memref.load %[[LISTS]][%[[B]], %c0, %[[ROW]], %c0]
+// CHECK:           memref.load %[[LISTS]][%[[B]], %c0, %[[ROW]], %c1]
+// CHECK:           %[[CLASS:.*]] = arith.divui %{{.*}}, %c8
+// CHECK:           %[[FOUND:.*]]:3 = attn_tile.reduce {{.*}} by [#vector.kind<maxsi>, #vector.kind<add>, #vector.kind<add>]
+// CHECK:             %[[OTHER:.*]] = arith.divui %{{.*}}, %c8
+// CHECK:             %[[SAME:.*]] = arith.cmpi eq, %[[OTHER]], %[[CLASS]]
+// CHECK:             %[[LENGTH:.*]] = arith.select %[[SAME]]
+// CHECK:             attn_tile.yield %[[LENGTH]], %{{.*}}, %[[LENGTH]]
+// CHECK:           memref.store %{{.*}}, %[[ROWS]][%[[B]], %c0, %[[ROW]], %c0]
+// CHECK:           memref.store %{{.*}}, %[[ROWS]][%[[B]], %c0, %[[ROW]], %c3]
+// CHECK-LABEL: attn_tile.kernel @shared_order_keys(
+// CHECK-SAME:      %{{.*}}: memref<?x1x?x?xi32>, %[[ROWS:.*]]: memref<?x1x?x4xi32>, %[[ORDER:.*]]: memref<?x1x?xi32>)
+// CHECK:         %[[NUM_ROWS:.*]] = memref.dim %[[ROWS]], %c2
+// CHECK:         scf.forall (%[[B:.*]], %[[ROW:.*]]) in
+// CHECK:           %[[LONGEST_WORD:.*]] = memref.load %[[ROWS]][%[[B]], %c0, %[[ROW]], %c1]
+// CHECK:           %[[LONGEST:.*]] = arith.index_cast %[[LONGEST_WORD]]
+// CHECK:           %[[SUMS:.*]]:3 = attn_tile.reduce
+// CHECK:           %[[ITEMS:.*]] = memref.dim %[[ORDER]], %c2
+// CHECK:           %[[HEADS:.*]] = arith.divui %[[ITEMS]], %[[NUM_ROWS]]
+// CHECK:           %[[STEPS:.*]] = arith.muli %[[LONGEST]], %c132
+// CHECK:           arith.minui %[[SUMS]]#2, %[[STEPS]]
+// CHECK:           %[[END:.*]] = arith.subi %[[ITEMS]], %c1
+// CHECK:           %[[BEFORE:.*]] = arith.muli %[[SUMS]]#0, %[[HEADS]]
+// CHECK:           attn_tile.each to(%[[HEADS]])
+// CHECK:             %[[ENTRY:.*]] = arith.addi %{{.*}}, %[[ROW]]
+// CHECK:             %[[PLACE:.*]] = arith.subi %[[END]]
+// CHECK:             memref.store %{{.*}}, %[[ORDER]][%[[B]], %c0, %[[PLACE]]]
 // CHECK-LABEL: attn_tile.kernel @shared_grad_keys_kernel
-// CHECK-SAME:      %[[LISTS:[a-z0-9]+]]: memref<?x1x?x?xi32>
-// CHECK:           %[[WORD:.*]] = memref.load %[[LISTS]][%{{.*}}, %c0, %{{.*}}, %c0]
+// CHECK-SAME:      %[[LISTS:[a-z0-9]+]]: memref<?x1x?x?xi32>, %[[ORDER:[a-z0-9]+]]: memref<?x1x?xi32>
+// CHECK:         %[[TILES:.*]] = arith.divui %{{.*}}, %c64
+// CHECK:         %[[ALL:.*]] = arith.muli %[[TILES]], %c2
+// CHECK:         scf.forall (%[[B:.*]], %[[I:.*]]) in (%{{.*}}, %[[ALL]])
+// CHECK:           %[[NUMBER_WORD:.*]] = memref.load %[[ORDER]][%[[B]], %c0, %[[I]]]
+// CHECK:           %[[NUMBER:.*]] = arith.index_cast %[[NUMBER_WORD]]
+// CHECK:           %[[HEAD:.*]] = arith.divui %[[NUMBER]], %[[TILES]]
+// CHECK:           %[[TILE:.*]] = arith.remui %[[NUMBER]], %[[TILES]]
+// CHECK:           attn_tile.load %{{.*}}[%[[B]], %[[HEAD]]
+// CHECK:           %[[WORD:.*]] = memref.load %[[LISTS]][%[[B]], %c0, %[[TILE]], %c0]
 // CHECK:           %[[MASKED:.*]] = arith.index_cast %[[WORD]]
 // CHECK:           %[[WORD1:.*]] = memref.load %[[LISTS]][%{{.*}}, %c0, %{{.*}}, %c1]
 // CHECK:           %[[COUNT:.*]] = arith.index_cast %[[WORD1]]

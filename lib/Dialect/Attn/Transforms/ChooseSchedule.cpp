@@ -152,14 +152,17 @@ attn::chooseGradientSchedule(AttentionGradOp op, const DeviceFigures &device) {
   auto keysTraversal = isUneven || addsDropped || hasSequences
                            ? attn_tile::TraversalKind::Grid
                            : traversal;
-  // Fewer where lists say which tiles there are: sums of the gradients of
-  // queries stay in the second cache (docs/Schedules.md, "Gradients, under
-  // masks").
+  // Fewer where lists of each head say which tiles there are. Lists that all
+  // heads share are in an order in which sums of the gradients of queries stay
+  // in the second cache (docs/Schedules.md, "Gradients, under masks").
   constexpr int64_t maskedKeyHeads = 8, listedKeyHeads = 4;
-  int64_t interleave =
-      isUneven ? readsKeep ? listedKeyHeads : maskedKeyHeads : 1;
+  bool isListedOnce =
+      readsKeep && op.getKeepRegion().getArgument(1).use_empty();
+  int64_t interleave = 1;
   if (hasSequences)
     interleave = 0;
+  else if (isUneven && !isListedOnce)
+    interleave = readsKeep ? listedKeyHeads : maskedKeyHeads;
   MLIRContext *context = op.getContext();
   auto makeKeys = [&](int64_t queryTile, bool pipelined = false,
                       int64_t queryParts = 1, int64_t ringItems = 0) {

@@ -176,8 +176,8 @@ func.func @sequences(%q: tensor<1x8x?x128xbf16>, %lse: tensor<1x8x?xf32>, %cu: t
 // What a mask reads takes registers of the steps that it masks alone, but for tiles that are walked over in parts.
 
 // CHECK-LABEL: func @reads
-// CHECK:         keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = grid, interleave = 4, pipelined = true>>)
-// CHECK:         keys = #attn_tile.key_stationary<query_tile = {{[0-9]+}}, key_tile = 128, stages = 2, consumers = 2, traversal = grid, interleave = 4>, queries
+// CHECK:         keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = grid, pipelined = true>>)
+// CHECK:         keys = #attn_tile.key_stationary<query_tile = {{[0-9]+}}, key_tile = 128, stages = 2, consumers = 2, traversal = grid>, queries
 func.func @reads(%q: tensor<?x8x?x128xbf16>, %k: tensor<?x8x?x64xbf16>, %lse: tensor<?x8x?xf32>, %ids: tensor<?xi32>)
     -> (tensor<?x8x?x128xbf16>, tensor<?x8x?x64xbf16>) {
   %0:3 = attn.attention_grad ins(%q, %q, %q, %q, %lse, %q : tensor<?x8x?x128xbf16>, tensor<?x8x?x128xbf16>,
@@ -201,6 +201,24 @@ func.func @reads(%q: tensor<?x8x?x128xbf16>, %k: tensor<?x8x?x64xbf16>, %lse: te
         attn.yield %same : i1
       } -> tensor<?x8x?x64xbf16>, tensor<?x8x?x64xbf16>, tensor<?x8x?x64xbf16>
   return %0#0, %1#0 : tensor<?x8x?x128xbf16>, tensor<?x8x?x64xbf16>
+}
+
+// Lists of each head are walked over for several heads at once.
+
+// CHECK-LABEL: func @reads_by_head
+// CHECK:         keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = grid, interleave = 4, pipelined = true>>)
+func.func @reads_by_head(%q: tensor<?x8x?x128xbf16>, %lse: tensor<?x8x?xf32>, %ids: tensor<8x?xi32>) -> tensor<?x8x?x128xbf16> {
+  %0:3 = attn.attention_grad ins(%q, %q, %q, %q, %lse, %q : tensor<?x8x?x128xbf16>, tensor<?x8x?x128xbf16>,
+          tensor<?x8x?x128xbf16>, tensor<?x8x?x128xbf16>, tensor<?x8x?xf32>, tensor<?x8x?x128xbf16>)
+      outs(%q, %q, %q : tensor<?x8x?x128xbf16>, tensor<?x8x?x128xbf16>, tensor<?x8x?x128xbf16>)
+      keep {
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        %m = tensor.extract %ids[%h, %i] : tensor<8x?xi32>
+        %n = tensor.extract %ids[%h, %j] : tensor<8x?xi32>
+        %same = arith.cmpi eq, %m, %n : i32
+        attn.yield %same : i1
+      } -> tensor<?x8x?x128xbf16>, tensor<?x8x?x128xbf16>, tensor<?x8x?x128xbf16>
+  return %0#0 : tensor<?x8x?x128xbf16>
 }
 
 // The same for key heads that query heads share, under a causal mask: their items
