@@ -124,7 +124,7 @@ static constexpr double multiprocessorRegisters = 65536;
 static constexpr double clocksPerGradientProductClock = 1.136;
 static constexpr double clocksPerGradientScore = 25.8;
 static constexpr double clocksPerMaskedGradient = 38;
-static constexpr double clocksPerMaskedGradientRead = 335;
+static constexpr double clocksPerMaskedGradientRead = 200;
 static constexpr double clocksPerGradientItem = 2700;
 /// More where sums go through a ring: groups wait for what they have added, and
 /// warps round what others have (docs/Schedules.md, "A ring of sums").
