@@ -29,11 +29,12 @@ static constexpr int64_t lanesPerQuad = 4;
 static constexpr int64_t lanesPerWarp = 32;
 /// Blocks side by side of which a lane has one word.
 static constexpr int64_t blocksPerWord = 4;
-/// Where exchanged decisions begin in the halves of a register. Pairs 2 and 3
-/// are at bits 12 and 13 then, and pairs 0 and 1 two below: both bits are bits
-/// of the exponent of a bf16 whose value is 2^32 and 2^64, of which weights,
-/// which are less than 2, have both or are themselves less than 2^-31.
-static constexpr int64_t firstDecision = 10;
+/// Pairs of elements side by side that a lane has of a block.
+static constexpr int64_t pairsPerBlock = 4;
+/// Where decisions clear exponents: bits 12 and 13 of a bf16, whose value is
+/// 2^32 and 2^64, of which weights, which are less than 2, have both or are
+/// themselves less than 2^-31.
+static constexpr int64_t exponentBit = 12;
 static constexpr int64_t pairsPerShift = 2;
 
 /// Blocks side by side in a tile.
@@ -59,13 +60,22 @@ attn::convertDecisions(const KernelContext &context, DecisionsType type,
 }
 
 namespace {
+/// Decisions of a lane about a block: bits `first + getPair(..)` of the halves
+/// of `value` have those of a pair of elements side by side.
+struct BlockDecisions {
+  Value value;
+  int64_t first;
+};
+
 /// Which words a lane has. Tiles are cut into rows of blocks, as many as fit
 /// the row registers of a thread in pairs.
 ///
 /// Where rows are queries, all lanes of a quad need the same words, one for
 /// each block; each lane has a quarter of them. Where rows are keys, a lane
 /// needs two of the eight words of each block, one for each of the columns side
-/// by side; each lane of a warp has one of four blocks.
+/// by side. Of four blocks, the lanes at the same columns have one word each of
+/// those that they need: they exchange nibbles of them as a matrix is
+/// transposed.
 class WordPlaces {
 public:
   WordPlaces(OpBuilder &builder, Location loc, DecisionsType type,
@@ -87,7 +97,7 @@ public:
         if (type.getTransposed()) {
           constexpr int64_t wordsPerBlock = DropoutAttr::queryDistance;
           Value keyWord = shiftRight(firstRow(firstKey, pair), 4);
-          Value first = add(shiftRight(toWord(firstQuery), 1), lane);
+          Value first = add(shiftRight(toWord(firstQuery), 1), ownWord());
           fn(emitAdd(b, b.getLoc(), first, n * wordsPerBlock), keyWord);
           continue;
         }
@@ -99,41 +109,27 @@ public:
   }
 
   /// The decisions of this thread in the blocks of a row of them, of which the
-  /// lanes of its warp have `words`: a register for each block. Bits
-  /// `firstDecision + getPair(..)` of its halves have those of a pair of
-  /// elements side by side.
-  SmallVector<Value> exchange(ValueRange words) {
-    constexpr int64_t bitsPerLane = 4;
-    SmallVector<Value> decisions;
+  /// lanes of its warp have `words`.
+  SmallVector<BlockDecisions> exchange(ValueRange words) {
+    SmallVector<BlockDecisions> decisions;
     if (type.getTransposed()) {
-      // The lane's four bits of a word lie in one byte, in either half of it.
-      Value byte = add(bitAnd(add(quad, quad), 2), shiftRight(quad, 2));
-      Value both = arith::MulIOp::create(b, byte, constant(0x1010));
-      Value selector = add(both, constant(0x4000));
-      Value half =
-          arith::ShLIOp::create(b, bitAnd(shiftRight(quad, 1), 1), constant(2));
-      Value shift = arith::SubIOp::create(b, constant(firstDecision - 8), half);
-      Value source = add(inQuad, inQuad);
-      for (int64_t n = 0; n < countBlocks(type); ++n) {
-        auto getColumn = [&](int64_t offset) {
-          int64_t first =
-              n % blocksPerWord * DropoutAttr::queryDistance + offset;
-          return shuffle(words[n / blocksPerWord],
-                         emitAdd(b, b.getLoc(), source, first), lanesPerWarp);
-        };
-        Value even = getColumn(0), odd = getColumn(1);
-        Value joined = NVVM::PermuteOp::create(
-            b, b.getI32Type(), even, odd, selector, NVVM::PermuteMode::DEFAULT);
-        decisions.push_back(rotateLeft(joined, shift));
-      }
+      SmallVector<Value> transposed;
+      for (Value word : words)
+        transposed.push_back(transpose(word));
+      for (int64_t n = 0; n < countBlocks(type); ++n)
+        decisions.push_back(
+            {transposed[n / blocksPerWord], n % blocksPerWord * pairsPerBlock});
       return decisions;
     }
-    Value first = arith::MulIOp::create(b, inQuad, constant(bitsPerLane));
-    Value shift = arith::SubIOp::create(b, constant(firstDecision), first);
+    // Where pairs clear exponents without a shift.
+    constexpr int64_t first = exponentBit - pairsPerShift;
+    Value ofLane = arith::MulIOp::create(b, inQuad, constant(pairsPerBlock));
+    Value shift = arith::SubIOp::create(b, constant(first), ofLane);
     for (int64_t n = 0; n < countBlocks(type); ++n) {
-      Value word = shuffle(words[n / blocksPerWord],
-                           constant(n % blocksPerWord), lanesPerQuad);
-      decisions.push_back(rotateLeft(word, shift));
+      Value word =
+          shuffle(words[n / blocksPerWord], constant(n % blocksPerWord),
+                  NVVM::ShflKind::idx, lanesPerQuad);
+      decisions.push_back({rotateLeft(word, shift), first});
     }
     return decisions;
   }
@@ -154,12 +150,55 @@ private:
     return add(toWord(first), row);
   }
 
-  /// What lane `source` of each `width` lanes has.
-  Value shuffle(Value value, Value source, int64_t width) {
+  /// The number among those of four blocks of the word that a lane has, where
+  /// rows are keys: lane `4 (4 n1 + 2 n0 + u) + c`, in bits, has that of
+  /// columns `2 c + u` of block `2 n1 + n0`.
+  Value ownWord() {
+    Value block = bitAnd(lane, 0x18);
+    Value column = add(inQuad, inQuad);
+    Value odd = bitAnd(quad, 1);
+    return arith::OrIOp::create(b, block, arith::OrIOp::create(b, column, odd));
+  }
+
+  /// Of a word of each lane at the same columns, the nibbles that this lane
+  /// needs: nibble `4 u + n` of that of columns `2 c + u` and block `n`. Rows
+  /// `4 k1 + 2 k0 + e` of a block are nibble `4 e + 2 k1 + k0` of its words.
+  Value transpose(Value word) {
+    auto isSet = [&](int64_t bit) -> Value {
+      return arith::CmpIOp::create(b, arith::CmpIPredicate::ne,
+                                   bitAnd(lane, bit), constant(0));
+    };
+    auto choose = [&](Value isOdd, int64_t odd, int64_t even) -> Value {
+      return arith::SelectOp::create(b, isOdd, constant(odd), constant(even));
+    };
+    // Bytes 0 to 3 are those of the lane, 4 to 7 those of the other one.
+    auto exchangeBytes = [&](int64_t bit, int64_t odd, int64_t even) {
+      Value other =
+          shuffle(word, constant(bit), NVVM::ShflKind::bfly, lanesPerWarp);
+      word = NVVM::PermuteOp::create(b, b.getI32Type(), word, other,
+                                     choose(isSet(bit), odd, even),
+                                     NVVM::PermuteMode::DEFAULT);
+    };
+    exchangeBytes(4, 0x3276, 0x5410);
+    exchangeBytes(16, 0x3715, 0x6240);
+    constexpr int64_t bit = 8, lowNibbles = 0x0f0f0f0f,
+                      highNibbles = 0xf0f0f0f0;
+    Value other =
+        shuffle(word, constant(bit), NVVM::ShflKind::bfly, lanesPerWarp);
+    Value isOdd = isSet(bit);
+    other = rotateLeft(other, choose(isOdd, -pairsPerBlock, pairsPerBlock));
+    Value own = choose(isOdd, highNibbles, lowNibbles);
+    Value difference =
+        arith::AndIOp::create(b, arith::XOrIOp::create(b, word, other), own);
+    return arith::XOrIOp::create(b, difference, other);
+  }
+
+  /// What lane `source` of each `width` lanes has, or the one whose number
+  /// differs in the bits of `source`.
+  Value shuffle(Value value, Value source, NVVM::ShflKind kind, int64_t width) {
     int64_t segments = (lanesPerWarp - width) << 8 | (lanesPerWarp - 1);
     return NVVM::ShflOp::create(b, value.getType(), constant(-1), value, source,
-                                constant(segments), NVVM::ShflKind::idx,
-                                UnitAttr());
+                                constant(segments), kind, UnitAttr());
   }
 
   /// Counts modulo 32.
@@ -242,32 +281,31 @@ struct LoadDecisionsLowering : public KernelPattern<LoadDecisionsOp> {
   }
 };
 
-/// Clears what is dropped of a block.
+/// Clears what is dropped of blocks.
 class Clearing {
 public:
-  Clearing(OpBuilder &builder, Location loc, Value decisions)
-      : b(loc, builder), decisions(decisions) {}
+  Clearing(OpBuilder &builder, Location loc) : b(loc, builder) {}
 
   /// Takes a power of two from the exponents of packed weights: one operation,
   /// and for every second pair a shift.
-  void clearExponents(Value &value, int64_t pair) {
-    int64_t bit = firstDecision + pairsPerShift + pair % pairsPerShift;
-    Value kept =
-        shiftLeft(pairsPerShift - pair / pairsPerShift * pairsPerShift);
+  void clearExponents(Value &value, BlockDecisions block, int64_t pair) {
+    int64_t bit = exponentBit + pair % pairsPerShift;
+    Value kept = moveTo(bit, block, pair);
     Value others = constant(~(int64_t(0x00010001) << bit) & 0xffffffff);
     value =
         arith::AndIOp::create(b, value, arith::OrIOp::create(b, kept, others));
   }
 
   /// Makes zeros of packed elements.
-  void clearPair(Value &value, int64_t pair) {
-    value = arith::AndIOp::create(b, value, spread(pair, 0xbb99));
+  void clearPair(Value &value, BlockDecisions block, int64_t pair) {
+    value = arith::AndIOp::create(b, value, spread(block, pair, 0xbb99));
   }
 
   /// Makes zeros of elements of 32 bits.
-  void clearElements(Value &even, Value &odd, int64_t pair) {
-    clearElement(even, spread(pair, 0x9999));
-    clearElement(odd, spread(pair, 0xbbbb));
+  void clearElements(Value &even, Value &odd, BlockDecisions block,
+                     int64_t pair) {
+    clearElement(even, spread(block, pair, 0x9999));
+    clearElement(odd, spread(block, pair, 0xbbbb));
   }
 
 private:
@@ -280,26 +318,30 @@ private:
 
   /// The decisions of a pair, moved to the signs of halves and from there to
   /// whole bytes: a nibble of a selector is a byte's number, 8 takes its sign.
-  Value spread(int64_t pair, int64_t selector) {
-    Value signs = shiftLeft(15 - firstDecision - pair);
+  Value spread(BlockDecisions block, int64_t pair, int64_t selector) {
+    constexpr int64_t signBit = 15;
+    Value signs = moveTo(signBit, block, pair);
     return NVVM::PermuteOp::create(b, b.getI32Type(), signs, signs,
                                    constant(selector),
                                    NVVM::PermuteMode::DEFAULT);
   }
 
-  Value shiftLeft(int64_t count) {
+  /// Moves the decisions of a pair to bit `bit` of the halves.
+  Value moveTo(int64_t bit, BlockDecisions block, int64_t pair) {
+    constexpr int64_t wordBits = 32;
+    int64_t count = (bit - block.first - pair + wordBits) % wordBits;
     if (count == 0)
-      return decisions;
-    Value &shifted = shifts[count];
-    if (!shifted)
-      shifted = arith::ShLIOp::create(b, decisions, constant(count));
-    return shifted;
+      return block.value;
+    Value &moved = rotations[{block.value, count}];
+    if (!moved)
+      moved =
+          LLVM::FshlOp::create(b, block.value, block.value, constant(count));
+    return moved;
   }
   Value constant(int64_t value) { return createI32(b, b.getLoc(), value); }
 
   ImplicitLocOpBuilder b;
-  Value decisions;
-  DenseMap<int64_t, Value> shifts;
+  DenseMap<std::pair<Value, int64_t>, Value> rotations;
 };
 
 struct DropoutLowering : public KernelPattern<DropoutOp> {
@@ -320,19 +362,19 @@ struct DropoutLowering : public KernelPattern<DropoutOp> {
         llvm::divideCeil(countBlocks(decisions), blocksPerWord);
     for (int64_t pair = 0; pair < countRowPairs(context, decisions); ++pair) {
       ValueRange ofPair = words.slice(pair * wordsPerPair, wordsPerPair);
+      Clearing clearing(rewriter, op.getLoc());
       for (auto [n, block] : llvm::enumerate(places.exchange(ofPair))) {
-        Clearing clearing(rewriter, op.getLoc(), block);
         for (int64_t rowHalf : {0, 1}) {
           for (int64_t columnHalf : {0, 1}) {
             int64_t number = places.getPair(rowHalf, columnHalf);
             int64_t first =
                 (2 * pair + rowHalf) * columns + 4 * n + 2 * columnHalf;
             if (clearsExponents)
-              clearing.clearExponents(results[first / 2], number);
+              clearing.clearExponents(results[first / 2], block, number);
             else if (isPacked)
-              clearing.clearPair(results[first / 2], number);
+              clearing.clearPair(results[first / 2], block, number);
             else
-              clearing.clearElements(results[first], results[first + 1],
+              clearing.clearElements(results[first], results[first + 1], block,
                                      number);
           }
         }

@@ -7,7 +7,7 @@
 // CHECK-NEXT:    %[[WORD:.*]] = nvvm.shfl.sync idx %{{.*}}, %{{.*}}, %{{.*}}, %[[SEGMENTS]] : i32 -> i32
 // CHECK-NEXT:    %[[BITS:.*]] = llvm.intr.fshl(%[[WORD]], %[[WORD]], %{{.*}})
 // Bits 12 and 13 of exponents are cleared by one operation for a pair.
-// CHECK:         %[[SHIFTED:.*]] = arith.shli %[[BITS]], %c2{{.*}} : i32
+// CHECK:         %[[SHIFTED:.*]] = llvm.intr.fshl(%[[BITS]], %[[BITS]], %c2{{.*}})
 // CHECK-NEXT:    %[[OTHERS:.*]] = arith.constant -268439553 : i32
 // CHECK-NEXT:    %[[MASK:.*]] = arith.ori %[[SHIFTED]], %[[OTHERS]] : i32
 // CHECK-NEXT:    arith.andi %{{.*}}, %[[MASK]] : i32
@@ -26,7 +26,7 @@ attn_tile.kernel @rows_are_queries(%in: memref<64x64xbf16>, %out: memref<64x64xb
 // Elements that may be large, or are not of bf16, become zeros.
 // CHECK-LABEL: llvm.func @halves
 // CHECK:         %[[BITS:.*]] = llvm.intr.fshl
-// CHECK:         %[[SIGNS:.*]] = arith.shli %[[BITS]], %{{.*}} : i32
+// CHECK:         %[[SIGNS:.*]] = llvm.intr.fshl(%[[BITS]], %[[BITS]], %{{.*}})
 // CHECK-NEXT:    %[[SELECTOR:.*]] = arith.constant 48025 : i32
 // CHECK-NEXT:    %[[MASK:.*]] = nvvm.prmt <default> %[[SELECTOR]], %[[SIGNS]], %[[SIGNS]]
 // CHECK-NEXT:    arith.andi %{{.*}}, %[[MASK]] : i32
@@ -42,10 +42,20 @@ attn_tile.kernel @halves(%in: memref<64x64xf16>, %out: memref<64x64xf16>)
   attn_tile.return
 }
 
-// A warp makes the eight words of each of four blocks of 16 queries.
+// A warp makes the eight words of each of four blocks of 16 queries. The lanes
+// at the same columns exchange halves, bytes and nibbles of them.
 // CHECK-LABEL: llvm.func @rows_are_keys
 // CHECK-NOT:     mului_extended
-// CHECK-COUNT-2: nvvm.shfl.sync idx %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : i32 -> i32
+// CHECK:         %[[OTHER:.*]] = nvvm.shfl.sync bfly %{{.*}}, %[[WORD:.*]], %c4_{{.*}}, %{{.*}} : i32 -> i32
+// CHECK:         %[[HALVES:.*]] = nvvm.prmt <default> %{{.*}}, %[[WORD]], %[[OTHER]] : i32
+// CHECK:         %[[OTHER:.*]] = nvvm.shfl.sync bfly %{{.*}}, %[[HALVES]], %c16_{{.*}}, %{{.*}} : i32 -> i32
+// CHECK:         %[[BYTES:.*]] = nvvm.prmt <default> %{{.*}}, %[[HALVES]], %[[OTHER]] : i32
+// CHECK:         %[[OTHER:.*]] = nvvm.shfl.sync bfly %{{.*}}, %[[BYTES]], %c8_{{.*}}, %{{.*}} : i32 -> i32
+// CHECK:         %[[MOVED:.*]] = llvm.intr.fshl(%[[OTHER]], %[[OTHER]], %{{.*}})
+// CHECK:         %[[BOTH:.*]] = arith.xori %[[BYTES]], %[[MOVED]] : i32
+// CHECK-NEXT:    %[[OWN:.*]] = arith.andi %[[BOTH]], %{{.*}} : i32
+// CHECK-NEXT:    arith.xori %[[OWN]], %[[MOVED]] : i32
+// CHECK-NOT:     nvvm.shfl
 // CHECK:         nvvm.prmt <default>
 // CHECK:         arith.andi
 // CHECK:         arith.bitcast %{{.*}} : i32 to f32
@@ -67,7 +77,7 @@ attn_tile.kernel @rows_are_keys(%in: memref<64x64xf32>, %out: memref<64x64xf32>)
 // CHECK:         arith.minui
 // CHECK:         %[[WORD:.*]] = llvm.load %{{.*}} : !llvm.ptr<1> -> i32
 // CHECK-NOT:     llvm.load {{.*}} -> i32
-// CHECK:         nvvm.shfl.sync idx %{{.*}}, %[[WORD]], %{{.*}}, %{{.*}} : i32 -> i32
+// CHECK:         nvvm.shfl.sync bfly %{{.*}}, %[[WORD]], %{{.*}}, %{{.*}} : i32 -> i32
 attn_tile.kernel @read(%mask: memref<?x4x?x?xi32>, %out: memref<64x64xf32>)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
   %c0 = arith.constant 0 : index
