@@ -136,19 +136,63 @@ static FailureOr<Chain> collectChain(scf::ForOp head,
   return chain;
 }
 
-/// Emits `fill` for the step number `position`, if there is one before `end`.
-static void emitFill(OpBuilder &builder, Fill &fill, Value iv, Value position,
-                     Value end) {
-  Location loc = fill.acquire.getLoc();
-  Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt,
-                                       position, end);
-  scf::IfOp::create(builder, loc, exists, [&](OpBuilder &branch, Location) {
+/// Whether steps of two loops fill a stage in the same way: what one does for a
+/// step of the other is the same then.
+static bool isSameFill(const Fill &lhs, scf::ForOp lhsLoop, const Fill &rhs,
+                       scf::ForOp rhsLoop) {
+  if (lhs.slice.size() != rhs.slice.size())
+    return false;
+  DenseMap<Value, Value> same;
+  same[lhsLoop.getInductionVar()] = rhsLoop.getInductionVar();
+  for (auto [op, other] : llvm::zip_equal(lhs.slice, rhs.slice)) {
+    if (!OperationEquivalence::isEquivalentTo(
+            op, other,
+            [&](Value value, Value otherValue) {
+              Value expected = same.lookup(value);
+              return success((expected ? expected : value) == otherValue);
+            },
+            [&](Value value, Value otherValue) { same[value] = otherValue; },
+            OperationEquivalence::IgnoreLocations))
+      return false;
+    for (auto [value, otherValue] :
+         llvm::zip_equal(op->getResults(), other->getResults()))
+      same[value] = otherValue;
+  }
+  return true;
+}
+
+/// Emits fill number `number` for the step `position`, if there is one, as the
+/// loop of that step does: loop number `first` of the chain or a later one.
+static void emitFill(OpBuilder &builder, Chain &chain, size_t first,
+                     size_t number, Value position) {
+  // Steps of loops that fill alike are told apart by nothing.
+  size_t last = first;
+  auto at = [&](size_t loop) -> Fill & { return chain.fills[loop][number]; };
+  while (last + 1 < chain.loops.size() &&
+         isSameFill(at(first), chain.loops[first], at(last + 1),
+                    chain.loops[last + 1]))
+    ++last;
+  Location loc = at(first).acquire.getLoc();
+  bool isLast = last + 1 == chain.loops.size();
+  Value exists =
+      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, position,
+                            chain.loops[last].getUpperBound());
+  auto emitHere = [&](OpBuilder &branch, Location) {
     IRMapping map;
-    map.map(iv, position);
-    for (Operation *op : fill.slice)
+    map.map(chain.loops[first].getInductionVar(), position);
+    for (Operation *op : at(first).slice)
       branch.clone(*op, map);
     scf::YieldOp::create(branch, loc);
-  });
+  };
+  if (isLast) {
+    scf::IfOp::create(builder, loc, exists, emitHere);
+    return;
+  }
+  scf::IfOp::create(builder, loc, exists, emitHere,
+                    [&](OpBuilder &branch, Location) {
+                      emitFill(branch, chain, last + 1, number, position);
+                      scf::YieldOp::create(branch, loc);
+                    });
 }
 
 /// The step `distance` after `iv`.
@@ -172,20 +216,20 @@ static void prefetch(Chain &chain) {
   for (int64_t ahead = 0; ahead < longest; ++ahead) {
     Value position =
         emitAhead(builder, head.getLoc(), head.getLowerBound(), ahead);
-    for (Fill &fill : chain.fills.front())
+    for (auto [number, fill] : llvm::enumerate(chain.fills.front()))
       if (ahead < fill.getDistance())
-        emitFill(builder, fill, head.getInductionVar(), position,
-                 chain.getEnd());
+        emitFill(builder, chain, /*first=*/0, number, position);
   }
 
-  for (auto [loop, fills] : llvm::zip_equal(chain.loops, chain.fills)) {
-    for (Fill &fill : fills) {
+  // Earlier loops fill for steps of later ones, as these are.
+  for (auto [first, loop] : llvm::enumerate(chain.loops)) {
+    for (auto [number, fill] : llvm::enumerate(chain.fills[first])) {
       if (fill.getDistance() == 0)
         continue;
       builder.setInsertionPoint(fill.acquire);
       Value position = emitAhead(builder, fill.acquire.getLoc(),
                                  loop.getInductionVar(), fill.getDistance());
-      emitFill(builder, fill, loop.getInductionVar(), position, chain.getEnd());
+      emitFill(builder, chain, first, number, position);
       for (Operation *op : llvm::reverse(fill.transfers))
         op->erase();
       for (Operation *op : llvm::reverse(fill.slice))

@@ -149,3 +149,73 @@ attn_tile.kernel @stored(%k: memref<?x16xf16>, %rows: memref<?xindex>, %count: i
   memref.store %count, %rows[%c0] : memref<?xindex>
   attn_tile.return
 }
+
+// -----
+
+// The second loop finds its rows by other means: a step of the first one that
+// fills a stage for it does so, too.
+
+// CHECK-LABEL: attn_tile.kernel @different
+// CHECK-SAME:    %[[K:[a-z0-9]+]]: memref<?x16xf16>
+// CHECK-SAME:    %[[LEAD:[a-z0-9]+]]: index, %[[COUNT:[a-z0-9]+]]: index
+attn_tile.kernel @different(%k: memref<?x16xf16>, %p: vector<16x16xf16>, %lead: index, %count: index,
+                            %out: memref<?x16xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c16 = arith.constant 16 : index
+  %zero = arith.constant dense<0.0> : vector<16x16xf32>
+  // CHECK:      %[[PIPE:.*]] = attn_tile.create_pipe
+  // CHECK:      %[[FIRST:.*]] = arith.cmpi slt, %[[C0:.*]], %[[LEAD]]
+  // CHECK-NEXT: scf.if %[[FIRST]] {
+  // CHECK-NEXT:   attn_tile.acquire %[[PIPE]][%[[C0]]]
+  // CHECK-NEXT:   arith.muli %[[C0]]
+  // CHECK:      } else {
+  // CHECK-NEXT:   %[[ANY:.*]] = arith.cmpi slt, %[[C0]], %[[COUNT]]
+  // CHECK-NEXT:   scf.if %[[ANY]] {
+  // CHECK-NEXT:     attn_tile.acquire %[[PIPE]][%[[C0]]]
+  // CHECK-NEXT:     arith.subi %[[COUNT]], %[[C0]]
+  // CHECK:      scf.for %[[T:.*]] = %{{.*}} to %[[LEAD]]
+  // CHECK:        %[[AHEAD:.*]] = arith.addi %[[T]]
+  // CHECK-NEXT:   %[[MORE:.*]] = arith.cmpi slt, %[[AHEAD]], %[[LEAD]]
+  // CHECK-NEXT:   scf.if %[[MORE]] {
+  // CHECK:          arith.muli %[[AHEAD]]
+  // CHECK:        } else {
+  // CHECK-NEXT:     %[[OTHER:.*]] = arith.cmpi slt, %[[AHEAD]], %[[COUNT]]
+  // CHECK-NEXT:     scf.if %[[OTHER]] {
+  // CHECK:            arith.subi %[[COUNT]], %[[AHEAD]]
+  // CHECK:        attn_tile.wait %[[PIPE]][%[[T]]]
+  // CHECK:      scf.for %[[T:.*]] = %[[LEAD]] to %[[COUNT]]
+  // CHECK:        %[[AHEAD:.*]] = arith.addi %[[T]]
+  // CHECK-NEXT:   %[[MORE:.*]] = arith.cmpi slt, %[[AHEAD]], %[[COUNT]]
+  // CHECK-NEXT:   scf.if %[[MORE]] {
+  // CHECK:          arith.subi %[[COUNT]], %[[AHEAD]]
+  // CHECK-NOT:    else
+  // CHECK:        attn_tile.wait %[[PIPE]][%[[T]]]
+  %pipe = attn_tile.create_pipe : !attn_tile.pipe<16x16xf16, stages = 2>
+  %0 = scf.for %t = %c0 to %lead step %c1 iter_args(%acc = %zero) -> vector<16x16xf32> {
+    %b = attn_tile.acquire %pipe[%t] : !attn_tile.pipe<16x16xf16, stages = 2>
+    %row = arith.muli %t, %c16 : index
+    attn_tile.copy %k[%row, %c0] to %b : memref<?x16xf16> to !attn_tile.buffer<16x16xf16>
+    attn_tile.commit %b : !attn_tile.buffer<16x16xf16>
+    %f = attn_tile.wait %pipe[%t] : !attn_tile.pipe<16x16xf16, stages = 2>
+    %s = attn_tile.mma_start %p, %f acc %acc : vector<16x16xf16>, !attn_tile.buffer<16x16xf16>
+        -> !attn_tile.pending<vector<16x16xf32>>
+    %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<16x16xf32>>
+    attn_tile.release %f : !attn_tile.buffer<16x16xf16>
+    scf.yield %r : vector<16x16xf32>
+  }
+  %1 = scf.for %t = %lead to %count step %c1 iter_args(%acc = %0) -> vector<16x16xf32> {
+    %b = attn_tile.acquire %pipe[%t] : !attn_tile.pipe<16x16xf16, stages = 2>
+    %row = arith.subi %count, %t : index
+    attn_tile.copy %k[%row, %c0] to %b : memref<?x16xf16> to !attn_tile.buffer<16x16xf16>
+    attn_tile.commit %b : !attn_tile.buffer<16x16xf16>
+    %f = attn_tile.wait %pipe[%t] : !attn_tile.pipe<16x16xf16, stages = 2>
+    %s = attn_tile.mma_start %p, %f acc %acc : vector<16x16xf16>, !attn_tile.buffer<16x16xf16>
+        -> !attn_tile.pending<vector<16x16xf32>>
+    %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<16x16xf32>>
+    attn_tile.release %f : !attn_tile.buffer<16x16xf16>
+    scf.yield %r : vector<16x16xf32>
+  }
+  attn_tile.store %1, %out[%c0, %c0] : vector<16x16xf32>, memref<?x16xf32>
+  attn_tile.return
+}

@@ -347,6 +347,9 @@ def AttnTilePrefetchPass
     }
     ```
 
+    Where the loops of a chain fill their stages in different ways, a step that
+    fills one for a later loop does so as that loop does.
+
     Positions must advance by one from step to step. A chain is left alone if
     its pipes have a single stage, or if what fills a stage depends on more than
     the number of the step.
