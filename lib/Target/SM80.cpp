@@ -35,6 +35,8 @@ static constexpr int64_t blockRowBytes = 128;
 static constexpr int64_t chunkColumns = chunkBytes / valueBytes;
 static constexpr int64_t blockColumns = blockRowBytes / valueBytes;
 static constexpr int64_t blockChunks = blockRowBytes / chunkBytes;
+/// Values of a chunk of a row of f32.
+static constexpr int64_t rowChunkColumns = chunkBytes / 4;
 /// Shape of mma.m16n8k16. ldmatrix reads four 8x8 matrices: the left-hand side
 /// of one product or the right-hand sides of two.
 static constexpr int64_t mmaRows = 16;
@@ -94,6 +96,12 @@ public:
   }
 };
 } // namespace
+
+/// Whether a stage holds a row, which threads read and products do not. It lies
+/// in memory as it is.
+static bool isRow(BufferType type) {
+  return type.getShape()[0] == 1 && type.getElementType().isF32();
+}
 
 /// Bytes of one block.
 static int64_t getBlockBytes(BufferType type) {
@@ -163,6 +171,8 @@ static void emitBarrierWait(OpBuilder &builder, Location loc, Value barrier,
 
 LogicalResult SM80Target::verifyStagedTile(
     BufferType type, function_ref<InFlightDiagnostic()> emitError) const {
+  if (isRow(type) && type.getShape()[1] % rowChunkColumns == 0)
+    return success();
   if (!isa<BFloat16Type, Float16Type>(type.getElementType()))
     return emitError() << "sm_80 stages tiles of bf16 or f16 values (was "
                        << type.getElementType() << ")";
@@ -175,6 +185,9 @@ LogicalResult SM80Target::verifyStagedTile(
 }
 
 int64_t SM80Target::getStageBytes(BufferType type) const {
+  if (isRow(type))
+    return llvm::alignTo(type.getShape()[1] / rowChunkColumns * chunkBytes,
+                         blockRowBytes);
   return llvm::divideCeil(type.getShape()[1], blockColumns) *
          getBlockBytes(type);
 }
@@ -266,6 +279,31 @@ static Value emitBytesInside(OpBuilder &builder, attn_tile::CopyOp op,
   return arith::MinSIOp::create(builder, loc, bytes, all);
 }
 
+/// Copies a row of f32, which is within the source.
+static void emitCopyRow(OpBuilder &builder, Location loc, BufferType type,
+                        const LoweredMemRef &source, ValueRange indices,
+                        const StagedTile &stage,
+                        const ThreadPosition &position) {
+  int64_t chunks = type.getShape()[1] / rowChunkColumns;
+  for (int64_t first = 0; first < chunks; first += position.numThreads) {
+    Value chunk = emitAdd(builder, loc, position.thread, first);
+    SmallVector<Value> start(indices);
+    start.back() =
+        arith::AddIOp::create(builder, loc, start.back(),
+                              emitMul(builder, loc, chunk, rowChunkColumns));
+    ChunkCopy copy;
+    copy.dest = arith::AddIOp::create(builder, loc, stage.address,
+                                      emitMul(builder, loc, chunk, chunkBytes));
+    copy.destOffset = copy.sourceOffset = 0;
+    copy.source = source.emitAddress(builder, loc, start);
+    copy.bytes = ptx::constant(builder, loc, chunkBytes);
+    if (chunks - first < position.numThreads)
+      copy.predicate =
+          emitLess(builder, loc, chunk, ptx::constant(builder, loc, chunks));
+    emitChunkCopy(builder, loc, copy);
+  }
+}
+
 LogicalResult SM80Target::emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
                                    ValueRange source, ValueRange indices,
                                    const StagedTile &stage,
@@ -282,6 +320,10 @@ LogicalResult SM80Target::emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
     return op.emitOpError("columns of ")
            << memrefType << " must be contiguous on sm_80";
   LoweredMemRef memref(memrefType, source);
+  if (isRow(type)) {
+    emitCopyRow(builder, loc, type, memref, indices, stage, position);
+    return success();
+  }
 
   // Eight threads copy one row of a block; the group copies `rowStep` rows at a
   // time.

@@ -205,3 +205,32 @@ attn_tile.kernel @clear(%i: index, %n: index)
   attn_tile.release %b : !attn_tile.buffer<64x128xbf16>
   attn_tile.return
 }
+
+// -----
+
+// Of a row, the first 24 of 64 threads copy a chunk each, as it is.
+
+// CHECK-LABEL: llvm.func @row
+// CHECK-SAME:    attn_tile.shared_bytes = 1792 : i32
+attn_tile.kernel @row(%m: memref<2x?xf32>, %h: index, %i: index, %out: memref<?x96xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 2>} {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<1x96xf32, stages = 2>
+  // CHECK:      %[[INSIDE:.*]] = arith.cmpi slt
+  // CHECK:      "@$3 cp.async.cg.shared.global [$0 + 0], [$1 + 0], 16, $2;", "r,l,r,b,~{memory}" %{{.*}}, %{{.*}}, %{{.*}}, %[[INSIDE]]
+  // CHECK-NOT:  cp.async.cg
+  // CHECK:      cp.async.mbarrier.arrive
+  %a = attn_tile.acquire %p[%i] : !attn_tile.pipe<1x96xf32, stages = 2>
+  attn_tile.copy %m[%h, %i] to %a : memref<2x?xf32> to !attn_tile.buffer<1x96xf32>
+  attn_tile.commit %a : !attn_tile.buffer<1x96xf32>
+  // CHECK:      test_wait
+  // CHECK-COUNT-12: llvm.load {{.*}} : !llvm.ptr<3> -> vector<2xf32>
+  // CHECK-NOT:  llvm.load
+  // CHECK:      mbarrier.arrive.shared.b64
+  %f = attn_tile.wait %p[%i] : !attn_tile.pipe<1x96xf32, stages = 2>
+  %t = attn_tile.read %f : !attn_tile.buffer<1x96xf32> -> vector<1x96xf32>
+  attn_tile.release %f : !attn_tile.buffer<1x96xf32>
+  %c0 = arith.constant 0 : index
+  %b = vector.broadcast %t : vector<1x96xf32> to vector<32x96xf32>
+  attn_tile.store %b, %out[%c0, %c0] : vector<32x96xf32>, memref<?x96xf32>
+  attn_tile.return
+}
