@@ -371,8 +371,8 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
                     isByRegion ? MaskedSteps::All : MaskedSteps::Some, inits);
   } else {
     Value masked = emitSteps(tiles.masked);
-    loop = emitLoop(zero, masked, tiles.masked, MaskedSteps::All, inits);
     Value full = arith::SubIOp::create(b, tiles.count, tiles.masked);
+    loop = emitLoop(zero, masked, tiles.masked, MaskedSteps::All, inits);
     loop = emitLoop(masked, total, full, MaskedSteps::None, loop.getResults());
   }
   if (results.key)

@@ -274,6 +274,14 @@ func.func private @key_stationary() attributes {
 
 // -----
 
+// CHECK-LABEL: func private @key_multistage() attributes {
+// CHECK-SAME:    s = #attn_tile.key_multistage<query_tile = 48, key_tile = 128, stages = 2, warps = 4>}
+func.func private @key_multistage() attributes {
+  s = #attn_tile.key_multistage<query_tile = 48, key_tile = 128, stages = 2, warps = 4>
+}
+
+// -----
+
 // CHECK-LABEL: func private @gradient() attributes {
 // CHECK-SAME:    s0 = #attn_tile.gradient<rows = #attn_tile.sequential<query_tile = 16, key_tile = 64>, keys = #attn_tile.sequential<query_tile = 16, key_tile = 64>>,
 // CHECK-SAME:    s1 = #attn_tile.gradient<rows = #attn_tile.sequential<query_tile = 16, key_tile = 64>, keys = #attn_tile.sequential<query_tile = 16, key_tile = 64>, queries = #attn_tile.sequential<query_tile = 16, key_tile = 64>, values = #attn_tile.sequential<query_tile = 16, key_tile = 64>>}
@@ -281,6 +289,55 @@ func.func private @key_stationary() attributes {
 func.func private @gradient() attributes {
   s0 = #attn_tile.gradient<rows = #seq, keys = #seq>,
   s1 = #attn_tile.gradient<rows = #seq, keys = #seq, queries = #seq, values = #seq>
+}
+
+// -----
+
+func.func private @key_multistage_warps() attributes {
+  // expected-error @below {{'warps' must be positive (was 0)}}
+  s = #attn_tile.key_multistage<query_tile = 48, key_tile = 128, stages = 2, warps = 0>
+}
+
+// -----
+
+func.func private @key_multistage_many_warps() attributes {
+  // expected-error @below {{'warps' must be at most 16 (was 17)}}
+  s = #attn_tile.key_multistage<query_tile = 48, key_tile = 272, stages = 2, warps = 17>
+}
+
+// -----
+
+func.func private @key_multistage_stages() attributes {
+  // expected-error @below {{'stages' must be positive (was 0)}}
+  s = #attn_tile.key_multistage<query_tile = 48, key_tile = 128, stages = 0, warps = 4>
+}
+
+// -----
+
+func.func private @key_multistage_query_tile() attributes {
+  // expected-error @below {{'query_tile' must be a positive multiple of 16 (was 40)}}
+  s = #attn_tile.key_multistage<query_tile = 40, key_tile = 128, stages = 2, warps = 4>
+}
+
+// -----
+
+func.func private @key_multistage_large_query_tile() attributes {
+  // expected-error @below {{'query_tile' must be at most 256 (was 272)}}
+  s = #attn_tile.key_multistage<query_tile = 272, key_tile = 128, stages = 2, warps = 4>
+}
+
+// -----
+
+func.func private @key_multistage_key_tile() attributes {
+  // expected-error @below {{'key_tile' must be a positive multiple of 64 (was 96)}}
+  s = #attn_tile.key_multistage<query_tile = 48, key_tile = 96, stages = 2, warps = 4>
+}
+
+// -----
+
+func.func private @key_multistage_large_key_tile() attributes {
+  // expected-error @below {{'key_tile' must be at most 256 (was 320)}}
+  s = #attn_tile.key_multistage<query_tile = 48, key_tile = 320, stages = 2, warps = 4>
 }
 
 // -----

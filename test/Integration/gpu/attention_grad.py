@@ -8,7 +8,8 @@
     python3 test/Integration/gpu/attention_grad.py --artifacts DIR [--runtime PATH] [--only NAME]
 
 The first form compiles the variants and needs no GPU; it fails for a kernel
-that spills or whose products are serialized. The second form runs them with
+that spills or whose products are serialized. With --target=sm_80 that takes
+--assemble, since PTX is what runs elsewhere. The second form runs them with
 torch and needs no compiler. Each case runs twice, and
 
 - the error of each gradient, a norm, is at most twice that of the same function
@@ -488,7 +489,7 @@ def gradients(torch, variant, q, k, v, dout, dlse, rng_state, reads, tokens, ide
     return out.detach(), lse.detach().masked_fill(empty, -math.inf), grads, (empty, unattended)
 
 
-def run_case(torch, function, variant, shape):
+def run_case(torch, function, variant, shape, is_deterministic):
     """A message if something is wrong."""
     batch, queries, keys = shape
     dtype = {"bf16": torch.bfloat16, "f16": torch.float16}[variant.dtype]
@@ -547,27 +548,35 @@ def run_case(torch, function, variant, shape):
         return "dq of a row with nothing to attend is not 0"
     if not variant.identity and any(x.masked_fill(~unattended[..., None], 0).any() for x in runs[0][1:3]):
         return "dk or dv of a key that no query attends is not 0"
-    if variant.deterministic and any(not torch.equal(a, b) for a, b in zip(*runs)):
+    if is_deterministic and any(not torch.equal(a, b) for a, b in zip(*runs)):
         return "two runs differ"
     return None
 
 
+def choose_variants(options):
+    """Those that are asked for. Schedules that are given are for one target."""
+    given = options.target == "sm_90a"
+    return [v for v in VARIANTS if options.only in v.name and (given or not (v.schedule or v.sums))]
+
+
 def make_cases(torch, options):
-    for variant in VARIANTS:
-        if options.only not in variant.name:
-            continue
+    for variant in choose_variants(options):
         function = load(options, f"grad_{variant.name}", variant.name)
+        # Kernels for sm_80 add to nothing but what score changes read.
+        is_deterministic = variant.deterministic or (options.target == "sm_80" and not variant.score)
         for shape in SHAPES:
             if shape == MANY_ITEMS and variant.dropout:
                 continue
-            yield f"{variant.name} {shape}", partial(run_case, torch, function, variant, shape)
+            yield f"{variant.name} {shape}", partial(run_case, torch, function, variant, shape, is_deterministic)
 
 
 def main():
-    options = make_parser(__doc__, "only").parse_args()
+    options = make_parser(__doc__, "target", "assemble", "only").parse_args()
     if options.compile:
-        for variant in VARIANTS:
-            compile_artifact(options, f"grad_{variant.name}", variant.mlir(), "--fail-on-spills")
+        flags = ["--fail-on-spills"] if options.assemble or options.target == "sm_90a" else []
+        flags += ["--embed-ptx=false"] if options.assemble else []
+        for variant in choose_variants(options):
+            compile_artifact(options, f"grad_{variant.name}", variant.mlir(), *flags)
         return 0
 
     import torch

@@ -272,13 +272,16 @@ def make_cases(torch, options):
 
 
 def main():
-    parser = make_parser(__doc__, "only")
+    parser = make_parser(__doc__, "target", "assemble", "only")
     parser.add_argument("--sanitizer-subset", action="store_true", help="one small case of each, for compute-sanitizer")
     options = parser.parse_args()
     if options.compile:
         for variant in VARIANTS:
             if options.only in variant.name:
-                flags = () if variant.name in SPILLING else ("--fail-on-spills",)
+                assembles = options.assemble or options.target == "sm_90a"
+                may_spill = options.target == "sm_90a" and variant.name in SPILLING
+                flags = ["--fail-on-spills"] if assembles and not may_spill else []
+                flags += ["--embed-ptx=false"] if options.assemble else []
                 compile_artifact(options, f"grad_{variant.name}", variant.mlir(), *flags)
         return 0
 

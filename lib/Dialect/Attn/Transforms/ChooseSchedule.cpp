@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Checks what the target can do. Schedules of gradients are derived here, from
-// the capacities of the target.
+// Checks what the target can do. Schedules of gradients with warpgroup products
+// are derived here, from the capacities of the target.
 //
 //===----------------------------------------------------------------------===//
 
@@ -94,8 +94,8 @@ static bool isTriangle(MaskAttrInterface mask) {
 }
 
 /// Warp-specialized kernels for rows of keys and of queries.
-std::optional<ScheduleChoice>
-attn::chooseGradientSchedule(AttentionGradOp op, const DeviceFigures &device) {
+static std::optional<ScheduleChoice>
+chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device) {
   KeyTileBounds consumers = getConsumerBounds(gradConsumers, device);
   constexpr int64_t elementBytes = 2, rows = gradConsumers * warpgroupRows;
   int64_t keyChannels = llvm::alignTo(op.getQueryHeadDim(), channelBlock);
@@ -301,6 +301,13 @@ attn::chooseGradientSchedule(AttentionGradOp op, const DeviceFigures &device) {
   return ScheduleChoice{schedule, reason};
 }
 
+std::optional<ScheduleChoice>
+attn::chooseGradientSchedule(AttentionGradOp op, StringRef target,
+                             const DeviceFigures &device) {
+  return target == "sm_80" ? chooseMultistageGradient(op, device)
+                           : chooseWarpSpecializedGradient(op, device);
+}
+
 bool attn::isSupportedHeadDim(int64_t channels, StringRef target) {
   if (target == "host")
     return channels <= maxHeadDimHost;
@@ -328,8 +335,6 @@ static LogicalResult verifyForGPU(AttentionGradOp op, StringRef target) {
   if (failed(
           verifyForGPU(cast<AttentionOpInterface>(op.getOperation()), target)))
     return failure();
-  if (target != "sm_90a")
-    return op.emitOpError("has no kernels for ") << target;
   Type element = getElementTypeOrSelf(op.getQuery().getType());
   Type other = getElementTypeOrSelf(op.getDout().getType());
   if (element != other)
@@ -485,7 +490,7 @@ struct ChooseSchedulePass
             [&](AttentionGradOp gradient) -> std::optional<ScheduleChoice> {
               if (target == "host")
                 return chooseHostSchedule(gradient);
-              return chooseGradientSchedule(gradient, device);
+              return chooseGradientSchedule(gradient, target, device);
             });
       if (auto mask = dyn_cast<DropoutMaskOp>(op))
         return WalkResult(chooseForMask(mask, target));

@@ -105,7 +105,7 @@ static MadeTime estimateAttention(AttentionOpInterface op, StringRef target,
       time = estimateKernels(op, fitting.schedule, device, assumptions);
   } else if (auto gradient = dyn_cast<AttentionGradOp>(op.getOperation())) {
     if (std::optional<ScheduleChoice> choice =
-            chooseGradientSchedule(gradient, device))
+            chooseGradientSchedule(gradient, target, device))
       time = estimateKernels(op, choice->schedule, device, assumptions);
   }
   if (time)

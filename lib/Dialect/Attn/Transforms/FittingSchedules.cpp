@@ -711,22 +711,22 @@ WarpSpecializedSchedules::getLargest(int64_t &bound) {
   return {*two};
 }
 
-/// Ranges of key tiles among which a step of the walk over them selects.
-static size_t countRanges(AttentionOp op, int64_t queryTile, int64_t keyTile) {
+size_t attn::countTileRanges(Operation *op, MaskAttrInterface mask, MaskDim dim,
+                             int64_t rowTile, int64_t columnTile) {
   // Of code that is thrown away; what it depends on does not matter.
   Region region;
-  OpBuilder builder(op.getContext());
+  OpBuilder builder(op->getContext());
   Block *block =
-      builder.createBlock(&region, {}, builder.getIndexType(), op.getLoc());
+      builder.createBlock(&region, {}, builder.getIndexType(), op->getLoc());
   Value any = block->getArgument(0);
-  ScoreMask mask = {op.getMaskReads().empty() ? op.getMaskAttr() : nullptr,
-                    /*keep=*/nullptr,
-                    /*batch=*/any,
-                    /*head=*/any,
-                    /*queryLength=*/any,
-                    /*keyLength=*/any};
-  TileRanges ranges = emitTileRanges(builder, op.getLoc(), mask, MaskDim::Query,
-                                     any, queryTile, keyTile);
+  ScoreMask scores = {mask,
+                      /*keep=*/nullptr,
+                      /*batch=*/any,
+                      /*head=*/any,
+                      /*queryLength=*/any,
+                      /*keyLength=*/any};
+  TileRanges ranges = emitTileRanges(builder, op->getLoc(), scores, dim, any,
+                                     rowTile, columnTile);
   return ranges.masked.size() + ranges.full.size();
 }
 
@@ -760,7 +760,10 @@ MultistageSchedules::MultistageSchedules(AttentionOp op,
   // Up to three, as of a window or a prefix.
   constexpr size_t maxRangesBesideTiles = 3;
   constexpr int64_t queryTile = 128, keyTile = 128;
-  hasFewRanges = countRanges(op, queryTile, keyTile) <= maxRangesBesideTiles;
+  MaskAttrInterface mask =
+      op.getMaskReads().empty() ? op.getMaskAttr() : nullptr;
+  hasFewRanges = countTileRanges(op, mask, MaskDim::Query, queryTile,
+                                 keyTile) <= maxRangesBesideTiles;
 }
 
 KeyTileBounds MultistageSchedules::getBounds(int64_t queryTile, int64_t warps) {

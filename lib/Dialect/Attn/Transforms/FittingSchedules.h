@@ -13,6 +13,7 @@
 #ifndef ATTN_LIB_DIALECT_ATTN_TRANSFORMS_FITTINGSCHEDULES_H
 #define ATTN_LIB_DIALECT_ATTN_TRANSFORMS_FITTINGSCHEDULES_H
 
+#include "attn/Analysis/MaskTiles.h"
 #include "attn/Dialect/Attn/Transforms/ForwardSchedules.h"
 #include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 
@@ -23,10 +24,20 @@ using attn_tile::warpgroupRows;
 /// The schedule on the host if nothing was measured.
 FittingSchedule getHostSchedule(MLIRContext *context);
 
-/// Schedules of the kernels of a gradient on GPUs with warpgroup products;
-/// `std::nullopt` if none fit.
+/// Ranges of tiles that `mask` leaves, among which a step of the walk over them
+/// selects, where tiles of `rowTile` rows along `dim` stay.
+size_t countTileRanges(Operation *op, MaskAttrInterface mask, MaskDim dim,
+                       int64_t rowTile, int64_t columnTile);
+
+/// Schedules of the kernels of a gradient on `target`, a GPU; `std::nullopt` if
+/// none fit.
 std::optional<ScheduleChoice>
-chooseGradientSchedule(AttentionGradOp op, const DeviceFigures &device);
+chooseGradientSchedule(AttentionGradOp op, StringRef target,
+                       const DeviceFigures &device);
+
+/// The same of kernels all of whose warps copy and compute.
+std::optional<ScheduleChoice>
+chooseMultistageGradient(AttentionGradOp op, const DeviceFigures &device);
 
 /// Those with the largest tiles, of `fitting` or others. If there is a second
 /// one, it is for at least `bound` queries.

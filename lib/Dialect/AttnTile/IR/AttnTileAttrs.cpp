@@ -241,6 +241,19 @@ LogicalResult KeyStationaryAttr::verify(EmitErrorFn emitError,
   return success();
 }
 
+LogicalResult KeyMultistageAttr::verify(EmitErrorFn emitError,
+                                        int64_t queryTile, int64_t keyTile,
+                                        int64_t stages, int64_t warps) {
+  if (failed(verifyPositive(emitError, "warps", warps)) ||
+      failed(verifyAtMost(emitError, "warps", warps, maxTile / 16)) ||
+      failed(verifyPositive(emitError, "stages", stages)) ||
+      failed(verifyMultiple(emitError, "query_tile", queryTile, 16)) ||
+      failed(verifyAtMost(emitError, "query_tile", queryTile, maxTile)) ||
+      failed(verifyMultiple(emitError, "key_tile", keyTile, 16 * warps)))
+    return failure();
+  return verifyAtMost(emitError, "key_tile", keyTile, maxTile);
+}
+
 LogicalResult GradientAttr::verify(EmitErrorFn emitError,
                                    attn::ScheduleAttrInterface rows,
                                    attn::ScheduleAttrInterface keys,

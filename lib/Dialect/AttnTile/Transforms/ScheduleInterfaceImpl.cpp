@@ -142,6 +142,23 @@ struct SequentialSchedule
   }
 };
 
+/// The passes of kernels all of whose `warps` warps copy and compute.
+void buildMultistagePipeline(OpPassManager &pm, int64_t stages, int64_t warps,
+                             const AttnTileSplitRegionsPassOptions &split) {
+  pm.addNestedPass<KernelOp>(createAttnTilePeelMasksPass());
+  pm.addNestedPass<KernelOp>(createAttnTileSplitRegionsPass(split));
+  pm.addPass(createAttnTileSetTraversalPass());
+  AttnTileCreatePipesPassOptions pipes;
+  pipes.stages = stages;
+  pm.addNestedPass<KernelOp>(createAttnTileCreatePipesPass(pipes));
+  // The loops of a chain must not be simplified before this.
+  pm.addNestedPass<KernelOp>(createAttnTilePrefetchPass());
+  addCleanUp(pm);
+  AttnTileSetLayoutPassOptions layout;
+  layout.warps = warps;
+  pm.addNestedPass<KernelOp>(createAttnTileSetLayoutPass(layout));
+}
+
 struct MultistageSchedule
     : ForwardSchedule<MultistageSchedule, MultistageAttr> {
   int64_t getRowsPerRead(Attribute attribute) const {
@@ -166,18 +183,24 @@ struct MultistageSchedule
   }
   void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
     auto schedule = cast<MultistageAttr>(attribute);
-    pm.addNestedPass<KernelOp>(createAttnTilePeelMasksPass());
-    pm.addNestedPass<KernelOp>(createAttnTileSplitRegionsPass());
-    pm.addPass(createAttnTileSetTraversalPass());
-    AttnTileCreatePipesPassOptions pipes;
-    pipes.stages = schedule.getStages();
-    pm.addNestedPass<KernelOp>(createAttnTileCreatePipesPass(pipes));
-    // The loops of a chain must not be simplified before this.
-    pm.addNestedPass<KernelOp>(createAttnTilePrefetchPass());
-    addCleanUp(pm);
-    AttnTileSetLayoutPassOptions layout;
-    layout.warps = schedule.getWarps();
-    pm.addNestedPass<KernelOp>(createAttnTileSetLayoutPass(layout));
+    buildMultistagePipeline(pm, schedule.getStages(), schedule.getWarps(), {});
+  }
+};
+
+struct KeyMultistageSchedule
+    : TiledSchedule<KeyMultistageSchedule, KeyMultistageAttr> {
+  LogicalResult verifyUse(Attribute schedule, Operation *attention,
+                          StringRef) const {
+    return emitWrongUse(attention, schedule,
+                        "kernels of '#attn_tile.gradient'");
+  }
+  void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
+    auto schedule = cast<KeyMultistageAttr>(attribute);
+    AttnTileSplitRegionsPassOptions split;
+    // The scores of both directions leave no registers for them.
+    split.loadTiles = false;
+    buildMultistagePipeline(pm, schedule.getStages(), schedule.getWarps(),
+                            split);
   }
 };
 
@@ -444,17 +467,29 @@ struct GradientSchedule
                            << name << "' = '" << part << "' on target "
                            << target);
     };
-    return success(
-        succeeded(verifyPart("rows", schedule.getRows(),
-                             isa<MultistageAttr>(schedule.getRows()))) &&
-        succeeded(verifyPart("keys", schedule.getKeys(),
-                             isa<KeyStationaryAttr>(schedule.getKeys()))) &&
-        succeeded(verifyPart(
-            "queries", schedule.getQueries(),
-            isa_and_nonnull<WarpSpecializedAttr>(schedule.getQueries()))) &&
-        succeeded(verifyPart(
-            "values", schedule.getValues(),
-            isa_and_nonnull<KeyStationaryAttr>(schedule.getValues()))));
+    auto isOfKeys = [&](Attribute part) {
+      return target == "sm_90a" ? isa_and_nonnull<KeyStationaryAttr>(part)
+                                : isa_and_nonnull<KeyMultistageAttr>(part);
+    };
+    auto isOfQueries = [&](Attribute part) {
+      return target == "sm_90a" ? isa_and_nonnull<WarpSpecializedAttr>(part)
+                                : isa_and_nonnull<MultistageAttr>(part);
+    };
+    if (failed(verifyPart("rows", schedule.getRows(),
+                          isa<MultistageAttr>(schedule.getRows()))) ||
+        failed(verifyPart("keys", schedule.getKeys(),
+                          isOfKeys(schedule.getKeys()))) ||
+        failed(verifyPart("queries", schedule.getQueries(),
+                          isOfQueries(schedule.getQueries()))) ||
+        failed(verifyPart("values", schedule.getValues(),
+                          isOfKeys(schedule.getValues()))))
+      return failure();
+    if (target == "sm_80" && !schedule.getQueries())
+      return attention->emitOpError("needs 'queries' in schedule '")
+             << attribute
+             << "': no kernel for sm_80 adds up the gradients of queries "
+                "beside those of keys";
+    return success();
   }
   void buildKernelPipeline(Attribute schedule, OpPassManager &pm) const {
     cast<GradientAttr>(schedule).getKeys().buildKernelPipeline(pm);
@@ -471,6 +506,7 @@ void mlir::attn_tile::registerScheduleInterfaceExternalModels(
     WarpSpecializedAttr::attachInterface<WarpSpecializedSchedule>(*context);
     ByAlignmentAttr::attachInterface<ByAlignmentSchedule>(*context);
     KeyStationaryAttr::attachInterface<KeyStationarySchedule>(*context);
+    KeyMultistageAttr::attachInterface<KeyMultistageSchedule>(*context);
     GradientAttr::attachInterface<GradientSchedule>(*context);
     MatmulSequentialAttr::attachInterface<MatmulSequentialSchedule>(*context);
     MatmulWarpSpecializedAttr::attachInterface<MatmulWarpSpecializedSchedule>(

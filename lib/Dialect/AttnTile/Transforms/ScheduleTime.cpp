@@ -109,6 +109,14 @@ static constexpr double clocksOfHalfSyncSpeed = 680000;
 /// Of the steps of the longest item, what a multiprocessor waits for at the end
 /// for each of its groups.
 static constexpr double stepsOfLastItems = 0.43;
+/// Of gradients with one role, from the differences between 24 tiles
+/// (docs/Schedules.md, "Gradients on sm_80"): bytes of shared memory, and a
+/// step beside products and shared memory. What gradients of weights take
+/// beside the weights, for each score, is not fitted: as much as the weights
+/// themselves.
+static constexpr double clocksPerStagedGradientByte = 0.95;
+static constexpr double clocksPerSyncGradientStep = 850;
+static constexpr double gradientInstructions = 4;
 /// Shared memory that a group takes beside its tiles, and registers of threads
 /// beside their tiles.
 static constexpr int64_t reservedGroupBytes = 1024;
@@ -308,7 +316,18 @@ estimateWarpSpecialized(WarpSpecializedAttr schedule,
   return time;
 }
 
-/// Groups of threads that a multiprocessor has room for.
+/// Groups of `threads` threads with `registers` each and `bytes` of shared
+/// memory that a multiprocessor has room for.
+static int64_t countGroups(int64_t threads, double registers, int64_t bytes,
+                           const attn::DeviceFigures &device) {
+  auto byRegisters =
+      int64_t(multiprocessorRegisters /
+              (double(threads) * std::min(registers, double(mostRegisters))));
+  return std::max<int64_t>(
+      1,
+      std::min((device.sharedBytes + reservedGroupBytes) / bytes, byRegisters));
+}
+
 static int64_t countGroups(MultistageAttr schedule,
                            attn::AttentionOpInterface op,
                            const attn::DeviceFigures &device) {
@@ -328,12 +347,32 @@ static int64_t countGroups(MultistageAttr schedule,
           double(threads) +
       double(schedule.getQueryTile() * op.getValueHeadDim()) / double(threads) +
       registersBesideTiles;
-  auto byRegisters =
-      int64_t(multiprocessorRegisters /
-              (double(threads) * std::min(registers, double(mostRegisters))));
-  return std::max<int64_t>(
-      1,
-      std::min((device.sharedBytes + reservedGroupBytes) / bytes, byRegisters));
+  return countGroups(threads, registers, bytes, device);
+}
+
+/// Adds what multiprocessors wait for at the end of a kernel with one role,
+/// whose items are handed out by the device and have `most` steps at most.
+/// Where they are alike, some multiprocessors have one more than others; where
+/// they are `uneven`, long ones may be the last.
+static void addLastItems(attn::KernelTime &time, bool uneven, double most,
+                         double groups) {
+  if (uneven) {
+    time.numSteps += stepsOfLastItems * most * groups;
+    return;
+  }
+  double rounds = std::ceil(time.numItems / groups) * groups;
+  time.numSteps += (rounds - time.numItems) * most;
+  time.numItems = rounds;
+}
+
+/// Sets how long a kernel with one role takes to full speed, and back.
+static void setSyncLaunch(attn::KernelTime &time) {
+  double computed = time.numSteps * time.step + time.numMasked * time.mask +
+                    time.numItems * time.item;
+  time.launch = clocksPerStream;
+  if (computed > time.memory)
+    time.launch +=
+        clocksPerSyncKernel * computed / (computed + clocksOfHalfSyncSpeed);
 }
 
 attn::KernelTime
@@ -397,16 +436,7 @@ attn_tile::estimateMultistage(MultistageAttr schedule,
   time.numItems = items;
   time.numSteps = heads * counts.total / multiprocessors;
   time.numMasked = heads * counts.masked / multiprocessors;
-  // Items are handed out by the device. Where they are alike, some
-  // multiprocessors have one more than others; where they are not, long ones
-  // may be the last.
-  if (counts.total < double(counts.most) * rows) {
-    time.numSteps += stepsOfLastItems * most * groups;
-  } else {
-    double rounds = std::ceil(time.numItems / groups) * groups;
-    time.numSteps += (rounds - time.numItems) * most;
-    time.numItems = rounds;
-  }
+  addLastItems(time, counts.total < double(counts.most) * rows, most, groups);
   double keys = std::min(double(tiles.getNumKeys()), counts.total * keyTile);
   double bytes = tiles.getNumHeads() * keyHeads * keys * elementBytes *
                  double(op.getQueryHeadDim() + op.getValueHeadDim());
@@ -414,12 +444,7 @@ attn_tile::estimateMultistage(MultistageAttr schedule,
                 (readRate * double(device.memoryGBps) * 1e9);
   if (shares > 1)
     time.merge = getMergeClocks(tiles, device);
-  double computed = time.numSteps * time.step + time.numMasked * time.mask +
-                    time.numItems * time.item;
-  time.launch = clocksPerStream;
-  if (computed > time.memory)
-    time.launch +=
-        clocksPerSyncKernel * computed / (computed + clocksOfHalfSyncSpeed);
+  setSyncLaunch(time);
   return time;
 }
 
@@ -493,6 +518,90 @@ estimateGradientKernel(const GradientKernel &kernel,
   return time;
 }
 
+namespace {
+/// One of the kernels of a gradient with one role: a tile of `rows` stays,
+/// tiles of `walked` go by.
+struct SyncGradientKernel {
+  StringRef name;
+  attn::MaskDim dim;
+  int64_t queryTile, keyTile, stages, warps;
+  /// Channels that products of a pair contract over or make, all together;
+  /// those of them that left-hand sides in shared memory have; and those of the
+  /// tiles that are walked over, and of sums.
+  double channels, leftChannels, walkedChannels, summedChannels;
+  /// Instructions for each score beside those of weights.
+  double instructions;
+  double decisionClocks;
+};
+} // namespace
+
+static attn::KernelTime
+estimateSyncGradient(const SyncGradientKernel &kernel,
+                     const attn::VisitedTiles &tiles,
+                     const attn::DeviceFigures &device) {
+  attn::AttentionOpInterface op = tiles.getOp();
+  bool isByKey = kernel.dim == attn::MaskDim::Key;
+  auto rows = double(isByKey ? kernel.keyTile : kernel.queryTile);
+  auto walked = double(isByKey ? kernel.queryTile : kernel.keyTile);
+  auto warps = double(kernel.warps);
+  double scores = rows * walked;
+  double elementBytes =
+      double(getElementTypeOrSelf(op.getQuery()).getIntOrFloatBitWidth()) / 8;
+
+  // Each warp reads all that is walked over once for each product, and its rows
+  // of the tiles that stay.
+  double product = 2 * scores * kernel.channels / double(device.products16);
+  double staged = elementBytes *
+                  (walked * (kernel.walkedChannels + warps * kernel.channels) +
+                   rows * kernel.leftChannels);
+  double shared =
+      clocksPerStagedGradientByte * staged / double(device.sharedBytesPerClock);
+
+  double group = isByKey ? double(op.getGroupSize()) : 1;
+  double heads = tiles.getNumHeads() / group;
+  attn::TileCounts counts =
+      tiles.count(kernel.queryTile, kernel.keyTile, kernel.dim);
+  double numRows = double(
+      isByKey ? int64_t(llvm::divideCeil(tiles.getNumKeys(), kernel.keyTile))
+              : tiles.getNumRows(kernel.queryTile));
+  auto multiprocessors = double(device.multiprocessors);
+  double items = heads * numRows / multiprocessors;
+  int64_t threads = warpThreads * kernel.warps;
+  double registers =
+      (3 * scores + rows * kernel.summedChannels) / double(threads) +
+      registersBesideTiles;
+  auto bytes = int64_t(elementBytes * (rows * kernel.leftChannels +
+                                       double(kernel.stages) * walked *
+                                           kernel.walkedChannels)) +
+               reservedGroupBytes;
+  double groups = std::min(
+      double(countGroups(threads, registers, bytes, device)), std::ceil(items));
+
+  double issued = scores / issuedPerClock;
+  double work = ((groups > 1 ? instructionsBesideOthers : instructionsAlone) +
+                 kernel.instructions) *
+                issued;
+  attn::KernelTime time;
+  time.name = kernel.name;
+  time.consumers = 1;
+  time.products = product;
+  time.exponentials = scores / double(device.special);
+  time.chain = product + shared + work + clocksPerSyncGradientStep;
+  time.step = overlap({product, shared}) + work +
+              clocksPerSyncGradientStep / groups +
+              kernel.decisionClocks * scores;
+  time.mask = instructionsPerMask * issued;
+  time.item = clocksPerSyncItem;
+  time.clocksPerSecond = double(device.clockMHz) * 1e6;
+  time.numItems = items;
+  time.numSteps = heads * group * counts.total / multiprocessors;
+  time.numMasked = heads * group * counts.masked / multiprocessors;
+  addLastItems(time, counts.total < double(counts.most) * numRows,
+               group * double(counts.most), groups);
+  setSyncLaunch(time);
+  return time;
+}
+
 /// A kernel that moves `bytes` between memory and registers, and no more.
 static attn::KernelTime
 estimateMove(StringRef name, double bytes, const attn::DeviceFigures &device,
@@ -538,13 +647,61 @@ static std::pair<double, double> countRing(KeyStationaryAttr keys, double heads,
   return {std::min(heads, std::ceil(2 * round) + 2), std::min(heads, round)};
 }
 
+/// The kernels of a gradient that have one role.
+static SmallVector<attn::KernelTime>
+estimateSyncGradients(GradientAttr schedule, const attn::VisitedTiles &tiles,
+                      const attn::DeviceFigures &device) {
+  attn::AttentionOpInterface op = tiles.getOp();
+  auto channels = double(llvm::alignTo(op.getQueryHeadDim(), channelStep));
+  auto valueChannels = double(llvm::alignTo(op.getValueHeadDim(), channelStep));
+  double both = channels + valueChannels;
+  attn::ScoreWork change = attn::countScoreWork(op.getScoreRegion());
+  auto countInstructions = [](const attn::ScoreWork &work) {
+    return work.instructions + work.ahead + work.special +
+           instructionsPerLoad * work.loads;
+  };
+  double ofWeights = countInstructions(change), ofGradients = ofWeights;
+  if (auto gradient = dyn_cast<attn::AttentionGradOp>(op.getOperation()))
+    ofGradients +=
+        countInstructions(attn::countScoreWork(gradient.getScoreGradRegion()));
+  ofGradients += gradientInstructions;
+  double decisionClocks = attn::getDecisionClocks(op, /*isGradient=*/true);
+  SmallVector<attn::KernelTime> kernels;
+  auto addKeys = [&](StringRef name, attn::ScheduleAttrInterface part,
+                     double made, double left, double sums,
+                     double instructions) {
+    auto byKey = cast<KeyMultistageAttr>(Attribute(part));
+    kernels.push_back(estimateSyncGradient(
+        {name, attn::MaskDim::Key, byKey.getQueryTile(), byKey.getKeyTile(),
+         byKey.getStages(), byKey.getWarps(), made, left, both, sums,
+         instructions, decisionClocks},
+        tiles, device));
+  };
+  bool hasValues = bool(schedule.getValues());
+  if (hasValues)
+    addKeys("values", schedule.getValues(), both, channels, valueChannels,
+            ofWeights);
+  addKeys("keys", schedule.getKeys(),
+          both + channels + (hasValues ? 0 : valueChannels), both,
+          channels + (hasValues ? 0 : valueChannels), ofGradients);
+  if (auto byQuery =
+          dyn_cast_if_present<MultistageAttr>(Attribute(schedule.getQueries())))
+    kernels.push_back(estimateSyncGradient(
+        {"queries", attn::MaskDim::Query, byQuery.getQueryTile(),
+         byQuery.getKeyTile(), byQuery.getStages(), byQuery.getWarps(),
+         both + channels, both, both, channels, ofGradients, decisionClocks},
+        tiles, device));
+  return kernels;
+}
+
 SmallVector<attn::KernelTime>
 attn_tile::estimateGradient(GradientAttr schedule,
                             const attn::VisitedTiles &tiles,
                             const attn::DeviceFigures &device) {
   attn::AttentionOpInterface op = tiles.getOp();
   auto keys = dyn_cast<KeyStationaryAttr>(Attribute(schedule.getKeys()));
-  if (!keys)
+  bool isSync = isa<KeyMultistageAttr>(Attribute(schedule.getKeys()));
+  if (!keys && !isSync)
     return {};
   auto channels = double(llvm::alignTo(op.getQueryHeadDim(), channelStep));
   auto valueChannels = double(llvm::alignTo(op.getValueHeadDim(), channelStep));
@@ -570,7 +727,7 @@ attn_tile::estimateGradient(GradientAttr schedule,
   if (attn::readsByPosition(op.getKeepRegion()))
     kernels.push_back(estimateLists(clocksPerGradientLists, device));
   double cleared = hasSums ? sumBytes * channels : 0, late = 1;
-  bool hasRing = keys.getRingItems() > 0;
+  bool hasRing = keys && keys.getRingItems() > 0;
   if (hasRing) {
     double heads = tiles.getNumHeads() / double(op.getGroupSize());
     double tilesOfHead =
@@ -582,6 +739,10 @@ attn_tile::estimateGradient(GradientAttr schedule,
   kernels.push_back(estimateMove(
       "rows", queryRows * (2 * elementBytes * valueChannels + cleared),
       device));
+  if (isSync) {
+    llvm::append_range(kernels, estimateSyncGradients(schedule, tiles, device));
+    return kernels;
+  }
   auto add = [&](StringRef name, Attribute part, double madeChannels,
                  double clocksPerScore) {
     GradientKernel kernel = {name,

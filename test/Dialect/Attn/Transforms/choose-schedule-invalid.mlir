@@ -33,6 +33,17 @@ func.func @part(%q: memref<1x8x?x64xbf16>, %o: memref<1x8x?x64xbf16>) {
 
 // -----
 
+func.func @part_sm_80(%q: memref<1x8x?x64xbf16>, %o: memref<1x8x?x64xbf16>) {
+  // expected-error @below {{'attn.attention' op cannot have schedule '#attn_tile.key_multistage<query_tile = 32, key_tile = 128, stages = 2, warps = 8>', it is for kernels of '#attn_tile.gradient'}}
+  attn.attention
+      ins(%q, %q, %q : memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>)
+      outs(%o : memref<1x8x?x64xbf16>)
+      schedule(#attn_tile.key_multistage<query_tile = 32, key_tile = 128, stages = 2, warps = 8>)
+  return
+}
+
+// -----
+
 func.func @preparation(%q: memref<1x8x?x64xbf16>, %o: memref<1x8x?x64xbf16>) {
   // expected-error @below {{'attn.attention' op cannot have schedule '#attn_tile.scalar', it is for kernels that prepare the work of others}}
   attn.attention
@@ -158,6 +169,30 @@ func.func @queries(%q: memref<1x8x?x64xbf16>, %lse: memref<1x8x?xf32>, %o: memre
           memref<1x8x?x64xbf16>, memref<1x8x?xf32>, memref<1x8x?x64xbf16>)
       outs(%o, %o, %o : memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>)
       schedule(#attn_tile.gradient<rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>, keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>, queries = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>>)
+  return
+}
+
+// -----
+
+func.func @keys_sm_80(%q: memref<1x8x?x64xbf16>, %lse: memref<1x8x?xf32>, %o: memref<1x8x?x64xbf16>) {
+  // expected-error @below {{'attn.attention_grad' op cannot have 'keys' = '#attn_tile.key_multistage<query_tile = 32, key_tile = 128, stages = 2, warps = 8>' on target sm_90a}}
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>,
+          memref<1x8x?x64xbf16>, memref<1x8x?xf32>, memref<1x8x?x64xbf16>)
+      outs(%o, %o, %o : memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>)
+      schedule(#attn_tile.gradient<rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>, keys = #attn_tile.key_multistage<query_tile = 32, key_tile = 128, stages = 2, warps = 8>, queries = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2>>)
+  return
+}
+
+// -----
+
+func.func @queries_sm_80(%q: memref<1x8x?x64xbf16>, %lse: memref<1x8x?xf32>, %o: memref<1x8x?x64xbf16>) {
+  // expected-error @below {{'attn.attention_grad' op cannot have 'queries' = '#attn_tile.multistage<query_tile = 128, key_tile = 32, stages = 2, warps = 8>' on target sm_90a}}
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>,
+          memref<1x8x?x64xbf16>, memref<1x8x?xf32>, memref<1x8x?x64xbf16>)
+      outs(%o, %o, %o : memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>)
+      schedule(#attn_tile.gradient<rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>, keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>, queries = #attn_tile.multistage<query_tile = 128, key_tile = 32, stages = 2, warps = 8>>)
   return
 }
 

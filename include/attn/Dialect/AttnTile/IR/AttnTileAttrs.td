@@ -187,6 +187,25 @@ def AttnTile_KeyStationaryAttr : AttnTile_Attr<"KeyStationary",
   let genVerifyDecl = 1;
 }
 
+def AttnTile_KeyMultistageAttr : AttnTile_Attr<"KeyMultistage",
+    "key_multistage", []> {
+  let summary = "gradients of keys by one role that prefetches into pipes";
+  let description = [{
+    Strategy of kernels whose work items are tiles of keys, for the same GPUs as
+    `#attn_tile.multistage`: all `warps` warps copy and compute. They share the
+    `key_tile` keys, whose gradients they keep in registers, and walk over tiles
+    of `query_tile` queries, which copies bring `stages - 1` steps ahead.
+
+    ```mlir
+    #attn_tile.key_multistage<query_tile = 32, key_tile = 128, stages = 2, warps = 8>
+    ```
+  }];
+  let parameters = (ins "int64_t":$query_tile, "int64_t":$key_tile,
+                        "int64_t":$stages, "int64_t":$warps);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 def AttnTile_GradientAttr : AttnTile_Attr<"Gradient", "gradient", []> {
   let summary = "one schedule for each kernel of a gradient";
   let description = [{
@@ -195,7 +214,7 @@ def AttnTile_GradientAttr : AttnTile_Attr<"Gradient", "gradient", []> {
     gradients of keys and values, `queries` for those of queries. With `values`,
     the gradients of values have a kernel of their own. Without `queries`, the
     kernel of the keys adds up the gradients of the queries as well, in an order
-    that changes from run to run.
+    that changes from run to run; kernels for sm_80 cannot.
 
     ```mlir
     #attn_tile.gradient<
@@ -205,6 +224,10 @@ def AttnTile_GradientAttr : AttnTile_Attr<"Gradient", "gradient", []> {
         rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
         keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>,
         queries = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2>>
+    #attn_tile.gradient<
+        rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+        keys = #attn_tile.key_multistage<query_tile = 32, key_tile = 128, stages = 2, warps = 8>,
+        queries = #attn_tile.multistage<query_tile = 128, key_tile = 32, stages = 2, warps = 8>>
     ```
   }];
   let parameters = (ins "::mlir::attn::ScheduleAttrInterface":$rows,
