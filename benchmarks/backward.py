@@ -25,9 +25,9 @@ from cases import Case  # noqa: E402
 from forward import GROUPS, compile_modules, median_ms  # noqa: E402
 
 
-def compile_artifacts(compiler, directory, groups, deterministic, extra):
-    modules = {case.name: case.grad_mlir(deterministic) for group in groups for case, _, _ in GROUPS[group]()}
-    compile_modules(compiler, directory, modules, extra)
+def compile_artifacts(options, groups):
+    modules = {case.name: case.grad_mlir(options.deterministic) for group in groups for case, _, _ in GROUPS[group]()}
+    compile_modules(options.compile, options.artifacts, modules, options.compile_options.split(), options.target)
 
 
 def check_rows(torch, case, q, k, v, dout, lse, out, grads, count=32, keep=None):
@@ -84,6 +84,7 @@ def main():
     parser.add_argument("--artifacts", required=True, help="directory of compiled artifacts")
     parser.add_argument("--compile", metavar="ATTN_COMPILE", help="compile the artifacts with this compiler and stop")
     parser.add_argument("--compile-options", default="", help="further options for the compiler")
+    parser.add_argument("--target", default="sm_90a", help="what to compile for")
     parser.add_argument("--deterministic", action="store_true", help="compile deterministic gradients")
     parser.add_argument("--groups", default="dense,gqa", help="groups of cases: " + ",".join(GROUPS))
     parser.add_argument("--only", default="", help="only cases whose name contains this")
@@ -96,7 +97,7 @@ def main():
     options = parser.parse_args()
     groups = options.groups.split(",")
     if options.compile:
-        compile_artifacts(options.compile, options.artifacts, groups, options.deterministic, options.compile_options.split())
+        compile_artifacts(options, groups)
         return 0
 
     import torch
@@ -113,6 +114,8 @@ def main():
         device=torch.cuda.get_device_name(0),
         commit=options.commit,
     )
+    if options.target != "sm_90a":
+        stamp.update(target=options.target, schedule="")
     torch.manual_seed(0)
     failures, ratios, artifacts = 0, [], {}
     for group in groups:

@@ -52,7 +52,7 @@ def mods_cases():
 GROUPS = {"dense": dense_cases, "gqa": gqa_cases, "mods": mods_cases}
 
 
-def compile_modules(compiler, directory, modules, extra):
+def compile_modules(compiler, directory, modules, extra, target="sm_90a"):
     """Compiles `modules`, by the name of the artifact."""
     os.makedirs(directory, exist_ok=True)
     for i, (name, text) in enumerate(modules.items()):
@@ -60,7 +60,8 @@ def compile_modules(compiler, directory, modules, extra):
         source = os.path.join(directory, name + ".mlir")
         with open(source, "w") as file:
             file.write(text)
-        subprocess.run([compiler, source, "-o", os.path.join(directory, name + ".so"), "--target=sm_90a", *extra], check=True)
+        output = os.path.join(directory, name + ".so")
+        subprocess.run([compiler, source, "-o", output, f"--target={target}", *extra], check=True)
 
 
 def compile_artifacts(compiler, directory, groups, extra):
