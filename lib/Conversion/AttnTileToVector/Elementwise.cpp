@@ -100,14 +100,18 @@ LogicalResult TileEmitter::emitBroadcast(vector::BroadcastOp op) {
     tiles[op.getResult()] = tiles.lookup(op.getSource());
     return success();
   }
-  if (isa<VectorType>(op.getSource().getType()))
+  // A tile of one row has one value for all of its columns.
+  auto source = dyn_cast<VectorType>(op.getSource().getType());
+  if (source && source.getNumElements() != 1)
     return op.emitOpError(
         "must repeat a row, a column or a scalar for the host");
   setTile(op->getResult(0),
           {[this, op](Value, Value, int64_t lanes) mutable -> Value {
              Value scalar = lookup(op.getSource());
              return vector::BroadcastOp::create(
-                 b, VectorType::get(lanes, scalar.getType()), scalar);
+                 b,
+                 VectorType::get(lanes, getElementTypeOrSelf(scalar.getType())),
+                 scalar);
            },
            Value(), Value()});
   return success();
