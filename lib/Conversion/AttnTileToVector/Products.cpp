@@ -17,29 +17,6 @@
 using namespace mlir;
 using namespace mlir::attn_tile;
 
-/// A block of accumulators that fits the registers: `rows` times `pieces`.
-static std::pair<int64_t, int64_t> chooseBlock(Registers registers,
-                                               int64_t rows, int64_t pieces) {
-  // A step of the block loads pieces + rows values for rows * pieces
-  // multiply-adds. One register is needed for the row's value and one for each
-  // piece.
-  std::pair<int64_t, int64_t> best = {1, 1};
-  double bestRatio = 0;
-  for (int64_t p = 1; p <= pieces; ++p) {
-    for (int64_t r = 1; r <= rows; ++r) {
-      if (pieces % p != 0 || rows % r != 0 ||
-          r * p + p + 1 > registers.count - 2)
-        continue;
-      double ratio = static_cast<double>(r * p) / (r + p);
-      if (ratio > bestRatio) {
-        bestRatio = ratio;
-        best = {r, p};
-      }
-    }
-  }
-  return best;
-}
-
 /// Whether the accumulator of `op` is the carried value `argument`, or an
 /// elementwise function of it, and nothing else reads that value.
 static bool isOnlyAccumulatedIn(vector::ContractionOp op,
@@ -89,50 +66,46 @@ LogicalResult TileEmitter::emitContraction(vector::ContractionOp op) {
 
   int64_t rows = type.getDimSize(0), columns = type.getDimSize(1);
   int64_t depth = getTileType(op.getLhs()).getDimSize(transposeLhs ? 0 : 1);
-  int64_t lanes = registers.lanes;
-  while (columns % lanes != 0)
-    lanes /= 2;
-  auto [blockRows, blockPieces] = chooseBlock(registers, rows, columns / lanes);
+  RegisterBlock block = getRegisterBlock(registers, rows, columns);
+  int64_t lanes = block.lanes;
   auto pieceType = VectorType::get(lanes, b.getF32Type());
   Tile acc = tiles.lookup(op.getAcc());
-  loop(
-      columns, blockPieces * lanes,
-      [&, blockRows = blockRows, blockPieces = blockPieces](Value column) {
-        loop(rows, blockRows, [&](Value row) {
-          SmallVector<Value> init;
-          for (int64_t r = 0; r < blockRows; ++r)
-            for (int64_t p = 0; p < blockPieces; ++p)
-              init.push_back(
-                  acc.emitPiece(add(row, r), add(column, p * lanes), lanes));
-          auto inner =
-              scf::ForOp::create(b, index(0), index(depth), index(1), init);
-          {
-            OpBuilder::InsertionGuard guard(b);
-            b.setInsertionPointToStart(inner.getBody());
-            Value step = inner.getInductionVar();
-            SmallVector<Value> sums(inner.getRegionIterArgs());
-            SmallVector<Value> pieces;
-            for (int64_t p = 0; p < blockPieces; ++p)
-              pieces.push_back(vector::LoadOp::create(
-                  b, pieceType, rhs, ValueRange{step, add(column, p * lanes)}));
-            for (int64_t r = 0; r < blockRows; ++r) {
-              Value value =
-                  memref::LoadOp::create(b, lhs, ValueRange{add(row, r), step});
-              Value wide = vector::BroadcastOp::create(b, pieceType, value);
-              for (int64_t p = 0; p < blockPieces; ++p) {
-                Value &sum = sums[r * blockPieces + p];
-                sum = vector::FMAOp::create(b, wide, pieces[p], sum);
-              }
-            }
-            scf::YieldOp::create(b, sums);
+  loop(columns, block.pieces * lanes, [&](Value column) {
+    loop(rows, block.rows, [&](Value row) {
+      SmallVector<Value> init;
+      for (int64_t r = 0; r < block.rows; ++r)
+        for (int64_t p = 0; p < block.pieces; ++p)
+          init.push_back(
+              acc.emitPiece(add(row, r), add(column, p * lanes), lanes));
+      auto inner =
+          scf::ForOp::create(b, index(0), index(depth), index(1), init);
+      {
+        OpBuilder::InsertionGuard guard(b);
+        b.setInsertionPointToStart(inner.getBody());
+        Value step = inner.getInductionVar();
+        SmallVector<Value> sums(inner.getRegionIterArgs());
+        SmallVector<Value> pieces;
+        for (int64_t p = 0; p < block.pieces; ++p)
+          pieces.push_back(vector::LoadOp::create(
+              b, pieceType, rhs, ValueRange{step, add(column, p * lanes)}));
+        for (int64_t r = 0; r < block.rows; ++r) {
+          Value value =
+              memref::LoadOp::create(b, lhs, ValueRange{add(row, r), step});
+          Value wide = vector::BroadcastOp::create(b, pieceType, value);
+          for (int64_t p = 0; p < block.pieces; ++p) {
+            Value &sum = sums[r * block.pieces + p];
+            sum = vector::FMAOp::create(b, wide, pieces[p], sum);
           }
-          for (int64_t r = 0; r < blockRows; ++r)
-            for (int64_t p = 0; p < blockPieces; ++p)
-              vector::StoreOp::create(
-                  b, inner.getResult(r * blockPieces + p), result,
-                  ValueRange{add(row, r), add(column, p * lanes)});
-        });
-      });
+        }
+        scf::YieldOp::create(b, sums);
+      }
+      for (int64_t r = 0; r < block.rows; ++r)
+        for (int64_t p = 0; p < block.pieces; ++p)
+          vector::StoreOp::create(
+              b, inner.getResult(r * block.pieces + p), result,
+              ValueRange{add(row, r), add(column, p * lanes)});
+    });
+  });
   setBuffer(op.getResult(), result);
   return success();
 }

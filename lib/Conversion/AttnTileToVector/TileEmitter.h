@@ -18,6 +18,7 @@
 
 #include "RegionVectorizer.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/IR/RegisterBlocks.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -32,20 +33,11 @@ namespace mlir::attn_tile {
 /// A cache line, and the widest vector register there is.
 inline constexpr int64_t bufferAlignment = 64;
 
-/// Tiles are moved and transposed in blocks of this many rows and columns.
-inline constexpr int64_t moveBlock = 16;
-
 /// The type of tiles; null for anything else, row vectors included.
 inline VectorType getTileType(Value value) {
   auto type = dyn_cast<VectorType>(value.getType());
   return type && type.getRank() == 2 ? type : VectorType();
 }
-
-/// The vector registers of the target.
-struct Registers {
-  int64_t lanes;
-  int64_t count;
-};
 
 /// A tile that has been emitted.
 struct Tile {
