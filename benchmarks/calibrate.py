@@ -30,6 +30,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import decode  # noqa: E402
 import dropout  # noqa: E402
 import gemm  # noqa: E402
+import host  # noqa: E402
 import masks  # noqa: E402
 import schedules  # noqa: E402
 import sequences  # noqa: E402
@@ -39,6 +40,10 @@ RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
 CHOOSE = "--attn-choose-schedule=target=sm_90a"
 # What synchronous products reach on an H200, where kernels for sm_80 were measured.
 SYNCHRONOUS = '#attn.device<"h200", products16 = 2140>'
+# What is known of one core of the processor in host.jsonl: what `attn-compile` says of it, with vectors of 512 bits or,
+# with the option --host-cpu=x86-64-v3, of 256, and the clock that it has been measured to have.
+CORE = '#attn.device<"host", multiprocessors = 1, clock_mhz = 3650, registers = %d, l2_bytes = 1048576>'
+CORES = {"native": CORE % 512, "x86-64-v3": CORE % 128}
 # Errors of the median and of the worst case that groups may have.
 BOUNDS = (0.10, 0.25)
 
@@ -124,6 +129,24 @@ def tile_points():
             if row.get("suite") == "sm_80":
                 point.target, point.device = "sm_80", SYNCHRONOUS
             yield point
+
+
+def host_points():
+    """Tiles on one core of a host."""
+    groups = {"dense": "host", "few": "host", "packed": "host", "gradients": "gradients, host"}
+    for row in read_rows("host.jsonl"):
+        if row["chosen"]:
+            continue
+        case = Case(row["H"], row["Hkv"], row["D"], row["Dv"], dtype=row["dtype"], mask=host.MASKS[row["mask"]])
+        score = row["change"].replace("none", "")
+        queries = row["Sq"] if row["Sq"] < row["S"] else 0
+        case = dataclasses.replace(case, score=score, schedule=row["schedule"], queries=queries)
+        text = case.mlir() if row["mode"] == "fwd" else case.grad_mlir()
+        group = groups.get(row["suite"], "host, " + row["suite"])
+        label = f"{describe(row)}, {row['Dv']}, {row['Sq']} queries, {row['dtype']} {row['change']} {row['cpu']}"
+        label += f" {schedules.get_tiles(row['schedule'])}"
+        point = Point(group, label, row["D"], row["ms"], text, row["S"], row["B"], passes=())
+        yield dataclasses.replace(point, target="host", device=CORES[row["cpu"]])
 
 
 def add_density(text, counts):
@@ -265,6 +288,7 @@ GROUPS = {
     "forward": lambda opt: forward_points(),
     "score changes": lambda opt: change_points(),
     "tiles": lambda opt: tile_points(),
+    "host": lambda opt: host_points(),
     "masks": mask_points,
     "sequences": lambda opt: sequence_points(),
     "gradients": lambda opt: gradient_points(),

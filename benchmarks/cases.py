@@ -26,6 +26,8 @@ class Case:
     keep: str = ""
     # An attribute `#attn.dropout`; its state is two more arguments.
     dropout: str = ""
+    # The number of queries, if it is known.
+    queries: int = 0
 
     @property
     def captures(self):
@@ -43,11 +45,13 @@ class Case:
 
     def mlir(self) -> str:
         """The module: query, key, value in; out and log-sum-exp back."""
-        q = f"tensor<?x{self.heads}x?x{self.qk_dim}x{self.dtype}>"
+        queries = self.queries or "?"
+        q = f"tensor<?x{self.heads}x{queries}x{self.qk_dim}x{self.dtype}>"
         k = f"tensor<?x{self.kv_heads}x?x{self.qk_dim}x{self.dtype}>"
         v = f"tensor<?x{self.kv_heads}x?x{self.v_dim}x{self.dtype}>"
-        o = f"tensor<?x{self.heads}x?x{self.v_dim}x{self.dtype}>"
-        lse = f"tensor<?x{self.heads}x?xf32>"
+        o = f"tensor<?x{self.heads}x{queries}x{self.v_dim}x{self.dtype}>"
+        lse = f"tensor<?x{self.heads}x{queries}xf32>"
+        sizes = "%batch" if self.queries else "%batch, %length"
         captures = "".join(f", %{name}: {type}" for name, type in self.captures.items())
         if self.dropout:
             captures += ", %seed: tensor<i64>, %offset: tensor<i64>"
@@ -65,8 +69,8 @@ class Case:
   %c2 = arith.constant 2 : index
   %batch = tensor.dim %query, %c0 : {q}
   %length = tensor.dim %query, %c2 : {q}
-  %out = tensor.empty(%batch, %length) : {o}
-  %lse = tensor.empty(%batch, %length) : {lse}
+  %out = tensor.empty({sizes}) : {o}
+  %lse = tensor.empty({sizes}) : {lse}
   %r:2 = attn.attention ins(%query, %key, %value : {q}, {k}, {v})
       outs(%out, %lse : {o}, {lse}){options} -> {o}, {lse}
   return %r#0, %r#1 : {o}, {lse}

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Compiler/Compiler.h"
+#include "HostDevice.h"
 #include "attn/Compiler/Pipelines.h"
 #include "attn/Conversion/AttnTileToVector/AttnTileToVector.h"
 #include "attn/Conversion/Passes.h"
@@ -157,6 +158,9 @@ LogicalResult attn::runStages(ModuleOp module, const CompilerOptions &options,
       break;
     if (options.onProgress)
       options.onProgress(name);
+    // From here on the cost model is asked.
+    if (stage == Stage::Schedule && !options.isGPU())
+      describeHost(module, options.host);
     if (stage == Stage::Schedule && !options.schedule.empty() &&
         failed(overrideSchedules(module, options.schedule)))
       return failure();

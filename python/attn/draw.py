@@ -134,7 +134,7 @@ def _draw_timeline(figure: "Figure", results: List[Dict[str, Any]]) -> None:
         kernels += [(name if len(models) == 1 else f"{name}, {model['name']}", model) for model in models]
     if not kernels:
         raise AttnError(
-            "no attention of the module has a model of its time; that of kernels for sm_90a and sm_80 has one"
+            "no attention of the module has a model of its time; kernels of attention with a schedule have one"
         )
     # Kernels that only move memory have no steps.
     rows = [(kernel, is_steps) for kernel in kernels for is_steps in (True, False) if kernel[1]["steps"] or not is_steps]

@@ -509,6 +509,7 @@ class Variant:
         self.dropout, self.head_map = dropout, head_map
         # The layout of decisions that an operation of their own makes, or that are given.
         self.bits, self.packed = bits, packed
+        # Without tiles, the compiler chooses the schedule.
         # How many work items there should be, and whether heads fill the rows of a tile:
         # there is one query for each of them then.
         self.split, self.pack = split, pack
@@ -638,12 +639,14 @@ class Variant:
             attn.yield %r : i1
           }}"""
         outs = f"%o, %lse : {o}, {lse}" if self.has_lse else f"%o : {o}"
+        schedule = ""
+        if self.tile:
+            schedule = f"""schedule(#attn_tile.sequential<query_tile = {self.tile[0]}, key_tile = {self.tile[1]},
+                  split_items = {self.split}, pack_heads = {str(self.pack).lower()}>)"""
         return f"""func.func @run(%q: {q}, %k: {k}, %v: {v}, %o: {o}, %lse: {lse}{captures}) {{
           {before}
           attn.attention ins(%q, %k, %v : {q}, {k}, {v}) outs({outs})
-              {sinks} {scale} {mask} {dropout}
-              schedule(#attn_tile.sequential<query_tile = {self.tile[0]}, key_tile = {self.tile[1]},
-                  split_items = {self.split}, pack_heads = {str(self.pack).lower()}>)
+              {sinks} {scale} {mask} {dropout} {schedule}
               {regions}
           return
         }}"""
@@ -745,6 +748,23 @@ VARIANTS = [
     Variant("f32", 32, hq=4, hkv=2, pack=True, score="qk_norm", keep="lengths", split=12, tile=(16, 16)),
     Variant("bf16", 80, dv=40, hq=40, hkv=2, pack=True, mask="prefix_lm", split=40, tile=(16, 24)),
     Variant("f32", 32, hq=4, hkv=2, pack=True, keep="docs", split=20, tile=(16, 16)),
+    # Tiles of one row, and large ones.
+    Variant("f32", 64, mask="causal", tile=(1, 256)),
+    Variant("bf16", 48, hq=4, hkv=2, tile=(1, 16), pack=True),
+    Variant("f32", 64, mask="causal", tile=(128, 128)),
+    Variant("bf16", 128, hq=4, hkv=2, mask="window", tile=(256, 64)),
+    # What is chosen for any number of queries, and for one.
+    Variant("f32", 64, tile=None),
+    Variant("bf16", 128, hq=4, hkv=2, mask="causal", tile=None, layout="bshd"),
+    Variant("f16", 40, dv=24, mask="window_both", score="alibi", tile=None),
+    Variant("f32", 256, mask="causal", sinks="f32", tile=None),
+    Variant("f32", 520, dv=8, keep="docs", tile=None),
+    Variant("f32", 32, data="documents", tile=None),
+    Variant("f32", 64, mask="causal", dropout=Dropout(0.125, "philox", 7), tile=None),
+    Variant("f32", 64, hq=8, hkv=2, pack=True, tile=None),
+    Variant("bf16", 80, dv=40, hq=6, hkv=2, pack=True, mask="prefix_lm", score="alibi", tile=None),
+    Variant("f16", 64, hq=3, hkv=1, pack=True, keep="lengths", tile=None),
+    Variant("f32", 32, hq=4, pack=True, dropout=Dropout(0.125, "arx", 6), tile=None),
     Variant("f32", 32, dropout=Dropout(0.125, "philox", 7)),
     Variant("f32", 64, mask="causal", dropout=Dropout(0.1, "philox", 10), tile=(16, 80)),
     Variant("f32", 32, hq=4, dropout=Dropout(0.625, "threefry", 20, bits=4)),
@@ -781,6 +801,7 @@ def make_shapes(variant, rng, count):
 
 PIPELINE = (
     "builtin.module(func.func(llvm-request-c-wrappers),attn-expand-masks,attn-simplify-masks,"
+    "func.func(attn-choose-schedule{target=host},attn-dispatch-schedules),"
     "convert-attn-to-attn-tile,"
     "attn_tile.kernel(attn-tile-peel-masks),"
     "attn-host-lowering-pipeline{vector-bits=256 num-registers=16})"

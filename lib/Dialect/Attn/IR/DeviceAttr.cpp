@@ -162,14 +162,22 @@ static DeviceFigures getB200() {
   return figures;
 }
 
-/// A few cores of a processor with 256-bit vectors.
+/// A few cores of a processor with 16 vector registers of 256 bits, which
+/// begins two multiplications and additions of them and two loads in a clock:
+/// x86-64 processors from Haswell (2013) and Zen 2 (2019) on, whose caches are
+/// not smaller (Fog, The microarchitecture of Intel, AMD and VIA CPUs).
 static DeviceFigures getHost() {
   DeviceFigures figures;
   figures.multiprocessors = 4;
   figures.clockMHz = 3000;
-  figures.products32 = 8;
-  figures.products16 = 8;
-  figures.fma = 2;
+  figures.products32 = 32;
+  figures.products16 = 32;
+  figures.fma = 16;
+  figures.registers = 16 * 8;
+  figures.sharedBytes = 32 * kib;
+  figures.sharedBytesPerClock = 64;
+  figures.l2Bytes = 4 * 256 * kib;
+  figures.l2BytesPerClock = 4 * 32;
   figures.memoryBytes = 16 * gigabyte;
   figures.memoryGBps = 20;
   return figures;

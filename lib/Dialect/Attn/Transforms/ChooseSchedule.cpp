@@ -355,9 +355,9 @@ static LogicalResult verifyForHost(AttentionOpInterface op) {
   return success();
 }
 
-/// The schedule of kernels that make tables.
-static ScheduleAttrInterface chooseForTable(MLIRContext *context,
-                                            StringRef target) {
+/// The schedule of kernels without tiles, such as those that make tables.
+static ScheduleAttrInterface getScalarSchedule(MLIRContext *context,
+                                               StringRef target) {
   Attribute schedule;
   if (target == "host")
     schedule = attn_tile::SequentialAttr::get(context, /*query_tile=*/1,
@@ -383,11 +383,7 @@ static LogicalResult verifyGivenSchedule(Operation *op, Attribute schedule,
 
 /// Masks of decisions are made by the kernels that prepare the work of others.
 static LogicalResult chooseForMask(DropoutMaskOp mask, StringRef target) {
-  ScheduleAttrInterface expected =
-      target == "host"
-          ? cast<ScheduleAttrInterface>(chooseHostSchedule(mask).schedule)
-          : cast<ScheduleAttrInterface>(
-                Attribute(attn_tile::ScalarAttr::get(mask.getContext())));
+  ScheduleAttrInterface expected = getScalarSchedule(mask.getContext(), target);
   if (!mask.getScheduleAttr())
     mask.setScheduleAttr(expected);
   if (mask.getScheduleAttr().getTypeID() != expected.getTypeID())
@@ -398,7 +394,8 @@ static LogicalResult chooseForMask(DropoutMaskOp mask, StringRef target) {
 }
 
 /// Functions of heads are computed by kernels without products.
-static LogicalResult chooseForMap(MapHeadsOp map, StringRef target) {
+static LogicalResult chooseForMap(MapHeadsOp map, StringRef target,
+                                  const DeviceFigures &device) {
   if (target != "host") {
     int64_t channels =
         cast<ShapedType>(map.getIn().getType()).getShape().back();
@@ -410,7 +407,7 @@ static LogicalResult chooseForMap(MapHeadsOp map, StringRef target) {
   constexpr int64_t warps = 4, rowsOfWarp = 16;
   ScheduleAttrInterface expected =
       target == "host"
-          ? cast<ScheduleAttrInterface>(chooseHostSchedule(map).schedule)
+          ? getHostMapSchedule(map, device)
           : cast<ScheduleAttrInterface>(
                 Attribute(attn_tile::MultistageAttr::get(
                     map.getContext(), warps * rowsOfWarp, /*key_tile=*/64,
@@ -489,16 +486,16 @@ struct ChooseSchedulePass
             gradient,
             [&](AttentionGradOp gradient) -> std::optional<ScheduleChoice> {
               if (target == "host")
-                return chooseHostSchedule(gradient);
+                return chooseHostGradSchedule(gradient, device);
               return chooseGradientSchedule(gradient, target, device);
             });
       if (auto mask = dyn_cast<DropoutMaskOp>(op))
         return WalkResult(chooseForMask(mask, target));
       if (auto map = dyn_cast<MapHeadsOp>(op))
-        return WalkResult(chooseForMap(map, target));
+        return WalkResult(chooseForMap(map, target, device));
       if (auto table = dyn_cast<MaskTableOpInterface>(op);
           table && !table.getScheduleAttr())
-        table.setScheduleAttr(chooseForTable(op->getContext(), target));
+        table.setScheduleAttr(getScalarSchedule(op->getContext(), target));
       return WalkResult::advance();
     });
     if (result.wasInterrupted())

@@ -16,6 +16,7 @@
 #include "FittingSchedules.h"
 #include "attn/Analysis/MaskTiles.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+#include "attn/Dialect/AttnTile/IR/RegisterBlocks.h"
 #include "attn/Dialect/AttnTile/IR/SharedKeys.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -48,9 +49,6 @@ static constexpr int64_t barrierBytes = 1024;
 /// Bytes that copies fetch to the second level cache at once: tiles of keys are
 /// read by several groups, or by one only.
 static constexpr int64_t sharedPromotion = 256;
-
-/// Tiles on the host if nothing was measured.
-static constexpr int64_t hostQueryTile = 16, hostKeyTile = 64;
 
 /// Registers per thread for register tiles: what a consumer has (240 of two
 /// consumers, 160 of three, 255 of four or eight warps) less what addresses,
@@ -863,14 +861,93 @@ std::optional<FittingSchedule> MultistageSchedules::getLargest() {
   return getFitting(bounds, keyTile, limit);
 }
 
-/// Tiles of a few registers' width whose operands stay in the first cache.
-static FittingSchedule getSequential(MLIRContext *context, int64_t queryTile,
-                                     int64_t keyTile) {
-  Attribute schedule =
-      attn_tile::SequentialAttr::get(context, queryTile, keyTile,
-                                     /*split_items=*/0, /*pack_heads=*/false);
-  return {cast<ScheduleAttrInterface>(schedule), keyTile,
-          /*preloadsQueries=*/false, "the first level cache"};
+namespace {
+/// Tasks of one core, with tiles on the stack of its thread.
+class SequentialSchedules {
+public:
+  SequentialSchedules(AttentionOpInterface op, const DeviceFigures &device);
+
+  SmallVector<FittingSchedule> getAll();
+
+private:
+  /// Adds tiles with up to `mostRows` rows; those of whole heads if there are
+  /// no more than a few.
+  void addTiles(int64_t mostRows, int64_t splitItems, bool packsHeads);
+
+  AttentionOpInterface op;
+  const DeviceFigures &device;
+  SmallVector<FittingSchedule> all;
+};
+} // namespace
+
+/// Rows and columns of a tile of a schedule of the host, at most.
+static constexpr int64_t maxHostTile = 256;
+
+SequentialSchedules::SequentialSchedules(AttentionOpInterface op,
+                                         const DeviceFigures &device)
+    : op(op), device(device) {}
+
+void SequentialSchedules::addTiles(int64_t mostRows, int64_t splitItems,
+                                   bool packsHeads) {
+  // A row of scores is computed by code without loops, which grows with its
+  // vectors; tiles of f32 are a quarter of the stack that threads commonly
+  // have.
+  constexpr int64_t maxVectors = 16, minKeyTile = 16;
+  constexpr int64_t stackBytes = 2 * 1024 * 1024;
+  // Smaller tiles serve few rows only.
+  constexpr int64_t minQueryTile = 16;
+  constexpr int64_t elementBytes = 4;
+  int64_t lanes = attn_tile::getVectorRegisters(device.registers).lanes;
+  int64_t channels = llvm::alignTo(op.getQueryHeadDim(), channelStep) +
+                     llvm::alignTo(op.getValueHeadDim(), channelStep);
+  auto rows = int64_t(llvm::PowerOf2Ceil(mostRows));
+  // A word of decisions is for as many queries as keys.
+  if (op.hasDropout())
+    rows = std::max<int64_t>(rows, DropoutAttr::keysOfWord);
+  // Gradients have tiles of what they read and of what they make.
+  int64_t copies = isa<AttentionGradOp>(op.getOperation()) ? 2 : 1;
+  for (int64_t queryTile = std::min(rows, minQueryTile);
+       queryTile <= std::min(rows, maxHostTile); queryTile *= 2)
+    for (int64_t keyTile = minKeyTile;
+         keyTile <=
+         std::min(std::max(maxVectors * lanes, minKeyTile), maxHostTile);
+         keyTile *= 2) {
+      int64_t elements =
+          copies * (channels * (queryTile + keyTile) + 2 * queryTile * keyTile);
+      bool isSmallest = keyTile == minKeyTile && queryTile <= minQueryTile;
+      if (!isSmallest && elementBytes * elements > stackBytes)
+        continue;
+      Attribute schedule = attn_tile::SequentialAttr::get(
+          op.getContext(), queryTile, keyTile, splitItems, packsHeads);
+      all.push_back({cast<ScheduleAttrInterface>(schedule), keyTile,
+                     /*preloadsQueries=*/false, "what a row unrolls to"});
+    }
+}
+
+SmallVector<FittingSchedule> SequentialSchedules::getAll() {
+  int64_t queries = getDimSize(op.getQuery(), 2);
+  bool isKnown = !op.hasSequences() && !ShapedType::isDynamic(queries);
+  int64_t mostRows = isKnown ? std::max<int64_t>(queries, 1) : maxHostTile;
+  addTiles(mostRows, /*splitItems=*/0, /*packsHeads=*/false);
+  auto attention = dyn_cast<AttentionOp>(op.getOperation());
+  if (!attention)
+    return all;
+  // One query for each head: the heads of a group are rows of one tile.
+  if (op.getGroupSize() > 1 && !whyNotPackHeads(attention))
+    addTiles(op.getGroupSize(), /*splitItems=*/0, /*packsHeads=*/true);
+  // Where cores would have nothing to do, they share keys.
+  if (device.multiprocessors == 1 || whyNotShareKeys(attention))
+    return all;
+  OpChain chain(op.getOperation());
+  for (FittingSchedule fitting : SmallVector<FittingSchedule>(all)) {
+    std::optional<int64_t> items =
+        countItems(attention, chain, fitting.schedule.getQueryTile());
+    if (!items || 2 * *items > device.multiprocessors)
+      continue;
+    fitting.schedule = shareKeys(fitting.schedule, device.multiprocessors);
+    all.push_back(std::move(fitting));
+  }
+  return all;
 }
 
 SmallVector<FittingSchedule>
@@ -878,18 +955,31 @@ attn::getFittingSchedules(AttentionOp op, StringRef target,
                           const DeviceFigures &device) {
   if (target == "sm_90a")
     return WarpSpecializedSchedules(op, device).getAll();
-  if (target == "host") {
-    SmallVector<FittingSchedule> all;
-    for (int64_t queryTile : {hostQueryTile, 2 * hostQueryTile})
-      for (int64_t keyTile : {hostKeyTile / 2, hostKeyTile, 2 * hostKeyTile})
-        all.push_back(getSequential(op.getContext(), queryTile, keyTile));
-    return all;
-  }
+  if (target == "host")
+    return SequentialSchedules(cast<AttentionOpInterface>(op.getOperation()),
+                               device)
+        .getAll();
   return MultistageSchedules(op, device).getAll();
 }
 
-FittingSchedule attn::getHostSchedule(MLIRContext *context) {
-  return getSequential(context, hostQueryTile, hostKeyTile);
+SmallVector<FittingSchedule>
+attn::getFittingGradSchedules(AttentionGradOp op, const DeviceFigures &device) {
+  return SequentialSchedules(cast<AttentionOpInterface>(op.getOperation()),
+                             device)
+      .getAll();
+}
+
+ScheduleAttrInterface attn::getHostMapSchedule(MapHeadsOp op,
+                                               const DeviceFigures &device) {
+  // What is read and what is made of it stay in the first level cache.
+  constexpr int64_t elementBytes = 4, tiles = 2, minKeyTile = 16;
+  int64_t channels = cast<ShapedType>(op.getIn().getType()).getShape().back();
+  int64_t rows = std::clamp<int64_t>(
+      device.sharedBytes / (tiles * elementBytes * channels), 1, maxHostTile);
+  Attribute schedule = attn_tile::SequentialAttr::get(
+      op.getContext(), int64_t(llvm::bit_floor(uint64_t(rows))), minKeyTile,
+      /*split_items=*/0, /*pack_heads=*/false);
+  return cast<ScheduleAttrInterface>(schedule);
 }
 
 SmallVector<FittingSchedule>

@@ -21,8 +21,13 @@ namespace mlir::attn {
 
 using attn_tile::warpgroupRows;
 
-/// The schedule on the host if nothing was measured.
-FittingSchedule getHostSchedule(MLIRContext *context);
+/// Schedules of the kernels of a gradient on the host.
+SmallVector<FittingSchedule>
+getFittingGradSchedules(AttentionGradOp op, const DeviceFigures &device);
+
+/// The schedule of a kernel on the host that maps rows without products.
+ScheduleAttrInterface getHostMapSchedule(MapHeadsOp op,
+                                         const DeviceFigures &device);
 
 /// Ranges of tiles that `mask` leaves, among which a step of the walk over them
 /// selects, where tiles of `rowTile` rows along `dim` stay.

@@ -19,6 +19,7 @@
 #include "llvm/ADT/Sequence.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <tuple>
@@ -29,10 +30,19 @@ using namespace mlir::attn;
 
 /// What is chosen for a length that is not known: each candidate is timed at
 /// these, with this many queries in all batch entries.
-static constexpr int64_t typicalLengths[] = {1024, 2048, 4096, 8192, 16384};
-static constexpr int64_t typicalQueries = 16384;
-/// Keys, if their number is not known but that of queries is.
-static constexpr int64_t typicalKeys = 4096;
+struct Timing {
+  std::array<int64_t, 5> lengths;
+  int64_t queries;
+  /// Keys, if their number is not known but that of queries is.
+  int64_t keys;
+  /// Two kernels are worth their size if they save this much on average.
+  double leastGain;
+};
+static constexpr Timing deviceTiming = {
+    {1024, 2048, 4096, 8192, 16384}, 16384, 4096, 0.005};
+/// Hosts have fewer queries, and take as long again to compile a second kernel.
+static constexpr Timing hostTiming = {
+    {32, 128, 512, 2048, 4096}, 4096, 4096, 0.05};
 /// What is chosen for few queries of a batch that is not known: each candidate
 /// is timed with these numbers of entries.
 static constexpr int64_t typicalBatches[] = {1, 4, 16, 64};
@@ -44,7 +54,7 @@ static constexpr double modelIndifference = 0.015;
 /// The same of measured times.
 static constexpr double measuredIndifference = 0.005;
 
-static bool hasDynamicLength(AttentionOp op) {
+static bool hasDynamicLength(AttentionOpInterface op) {
   return op.hasSequences() ||
          ShapedType::isDynamic(getDimSize(op.getQuery(), 2));
 }
@@ -60,8 +70,10 @@ namespace {
 /// Candidates and the time of each at each length.
 class TimedSchedules {
 public:
-  TimedSchedules(AttentionOp op, ArrayRef<FittingSchedule> candidates)
-      : op(op), candidates(candidates), times(candidates.size()) {}
+  TimedSchedules(AttentionOpInterface op, ArrayRef<FittingSchedule> candidates,
+                 const Timing &timing = deviceTiming)
+      : op(op), candidates(candidates), timing(timing),
+        times(candidates.size()) {}
 
   /// Takes times from models; fails if there is a candidate without one.
   LogicalResult estimate(const DeviceFigures &device);
@@ -84,8 +96,9 @@ private:
   Rank getRank(size_t below, size_t from, size_t split) const;
   std::string explain(size_t index, size_t length) const;
 
-  AttentionOp op;
+  AttentionOpInterface op;
   ArrayRef<FittingSchedule> candidates;
+  const Timing &timing;
   double indifference = measuredIndifference;
   StringRef origin = "measured";
   SmallVector<int64_t> lengths;
@@ -101,20 +114,21 @@ LogicalResult TimedSchedules::estimate(const DeviceFigures &device) {
   indifference = modelIndifference;
   SmallVector<CostAssumptions> sizes;
   if (hasDynamicLength(op)) {
-    lengths = llvm::to_vector(ArrayRef(typicalLengths));
+    lengths = llvm::to_vector(ArrayRef(timing.lengths));
     for (int64_t length : lengths)
-      sizes.push_back({length, typicalQueries / length});
+      sizes.push_back({length, timing.queries / length});
   } else {
     int64_t length = getDimSize(op.getQuery(), 2);
-    int64_t keys = std::max(length, typicalKeys);
+    int64_t keys = std::max(length, timing.keys);
     if (length <= warpgroupRows &&
         ShapedType::isDynamic(getDimSize(op.getQuery(), 0)))
       for (int64_t batch : typicalBatches)
         sizes.push_back({keys, batch});
     else
       sizes.push_back(
-          {keys, std::max<int64_t>(
-                     1, typicalQueries / std::max(length, typicalLengths[0]))});
+          {keys,
+           std::max<int64_t>(1, timing.queries /
+                                    std::max(length, timing.lengths.front()))});
     lengths.assign(sizes.size(), length);
   }
   for (const CostAssumptions &assumptions : sizes) {
@@ -189,10 +203,8 @@ ScheduleChoice TimedSchedules::choose() const {
           std::tie(bestRank, bestBelow, bestFrom, bestSplit) =
               std::tuple(rank, below, from, split);
   }
-  // Two kernels are worth their size if they save this much on average.
-  constexpr double leastGain = 0.005;
   if (!bestRank || std::get<2>(*oneRank) - std::get<2>(*bestRank) <
-                       leastGain * double(lengths.size()))
+                       timing.leastGain * double(lengths.size()))
     return {candidates[one].schedule, explain(one, lengths.size() - 1)};
   // Between two lengths that were tried.
   int64_t bound = (lengths[bestSplit - 1] + lengths[bestSplit]) / 2;
@@ -225,9 +237,21 @@ chooseLargest(AttentionOp op, ArrayRef<FittingSchedule> largest,
                             " queries on " + describe(from)};
 }
 
-ScheduleChoice attn::chooseHostSchedule(Operation *op) {
-  FittingSchedule fitting = getHostSchedule(op->getContext());
-  return {fitting.schedule, describe(fitting)};
+/// What attention or a gradient takes least time with on the host, by the model
+/// of its kernels.
+static std::optional<ScheduleChoice>
+chooseOnHost(AttentionOpInterface op, ArrayRef<FittingSchedule> fitting,
+             const DeviceFigures &device) {
+  TimedSchedules timed(op, fitting, hostTiming);
+  if (fitting.empty() || failed(timed.estimate(device)))
+    return std::nullopt;
+  return timed.choose();
+}
+
+std::optional<ScheduleChoice>
+attn::chooseHostGradSchedule(AttentionGradOp op, const DeviceFigures &device) {
+  return chooseOnHost(cast<AttentionOpInterface>(op.getOperation()),
+                      getFittingGradSchedules(op, device), device);
 }
 
 /// Whether a model says how long the kernel of `op` takes: what masks leave
@@ -242,9 +266,11 @@ SmallVector<FittingSchedule> attn::getBestSchedules(AttentionOp op,
                                                     size_t most) {
   SmallVector<FittingSchedule> fitting =
       getFittingSchedules(op, target, device);
-  TimedSchedules timed(op, fitting);
+  TimedSchedules timed(cast<AttentionOpInterface>(op.getOperation()), fitting,
+                       target == "host" ? hostTiming : deviceTiming);
   SmallVector<FittingSchedule> best;
-  if (isModelled(op) && succeeded(timed.estimate(device))) {
+  if ((target == "host" || isModelled(op)) &&
+      succeeded(timed.estimate(device))) {
     for (size_t index : timed.sort())
       best.push_back(fitting[index]);
   } else {
@@ -294,7 +320,8 @@ attn::chooseMeasuredSchedule(AttentionOp op, StringRef target, StringRef device,
   }
   if (candidates.empty())
     return none;
-  TimedSchedules timed(op, candidates);
+  TimedSchedules timed(cast<AttentionOpInterface>(op.getOperation()),
+                       candidates);
   for (const auto &[length, times] : lengths) {
     SmallVector<double> microseconds;
     for (const std::string &text : texts)
@@ -311,12 +338,13 @@ attn::chooseForwardSchedule(AttentionOp op, StringRef target,
       getFittingSchedules(op, target, device);
   if (fitting.empty())
     return std::nullopt;
-  TimedSchedules timed(op, fitting);
+  if (target == "host")
+    return chooseOnHost(cast<AttentionOpInterface>(op.getOperation()), fitting,
+                        device);
+  TimedSchedules timed(cast<AttentionOpInterface>(op.getOperation()), fitting);
   if (isModelled(op) && succeeded(timed.estimate(device)))
     return timed.choose();
   int64_t bound = 0;
-  if (target == "host")
-    return chooseHostSchedule(op);
   return chooseLargest(
       op, getLargestSchedules(op, target, device, fitting, bound), bound);
 }

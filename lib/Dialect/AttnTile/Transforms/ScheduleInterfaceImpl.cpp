@@ -128,6 +128,14 @@ struct SequentialSchedule
   attn::ScheduleAttrInterface getPreparation(Attribute schedule) const {
     return cast<attn::ScheduleAttrInterface>(schedule);
   }
+  SmallVector<attn::KernelTime>
+  estimateKernels(Attribute schedule, const attn::VisitedTiles &tiles,
+                  const attn::DeviceFigures &device) const {
+    if (isa<attn::AttentionGradOp>(tiles.getOp().getOperation()))
+      return estimateSequentialGradient({schedule, schedule, nullptr, schedule},
+                                        tiles, device);
+    return {estimateSequential(cast<SequentialAttr>(schedule), tiles, device)};
+  }
   LogicalResult verifyUse(Attribute schedule, Operation *attention,
                           StringRef target) const {
     if (isa<attn::MatmulOp>(attention))
@@ -436,6 +444,9 @@ struct GradientSchedule
   SmallVector<attn::KernelTime>
   estimateKernels(Attribute schedule, const attn::VisitedTiles &tiles,
                   const attn::DeviceFigures &device) const {
+    attn::GradSchedules parts = getGradSchedules(schedule);
+    if (isa<SequentialAttr>(parts.keys))
+      return estimateSequentialGradient(parts, tiles, device);
     if (device.products16 == 0 || device.special == 0)
       return {};
     return estimateGradient(cast<GradientAttr>(schedule), tiles, device);

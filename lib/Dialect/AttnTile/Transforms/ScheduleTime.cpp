@@ -173,9 +173,8 @@ static double getChangeClocks(const attn::ScoreWork &work, bool isStaged) {
          (isStaged ? clocksPerStagedLoad : clocksPerLoad) * work.loads;
 }
 
-/// Shares of the keys, as `convert-attn-to-attn-tile` makes them.
-static double countShares(int64_t splitItems, double wholeItems,
-                          const attn::TileCounts &counts) {
+double attn_tile::countShares(int64_t splitItems, double wholeItems,
+                              const attn::TileCounts &counts) {
   return std::clamp(std::floor(double(splitItems) / std::max(wholeItems, 1.0)),
                     1.0, std::max(double(counts.most), 1.0));
 }

@@ -29,6 +29,19 @@ attn::KernelTime estimateMultistage(MultistageAttr schedule,
                                     const attn::VisitedTiles &tiles,
                                     const attn::DeviceFigures &device);
 
+/// The time of a kernel on a host, and those of a gradient.
+attn::KernelTime estimateSequential(SequentialAttr schedule,
+                                    const attn::VisitedTiles &tiles,
+                                    const attn::DeviceFigures &device);
+SmallVector<attn::KernelTime>
+estimateSequentialGradient(const attn::GradSchedules &schedules,
+                           const attn::VisitedTiles &tiles,
+                           const attn::DeviceFigures &device);
+
+/// Shares of the keys, as `convert-attn-to-attn-tile` makes them.
+double countShares(int64_t splitItems, double wholeItems,
+                   const attn::TileCounts &counts);
+
 /// The times of the kernels of a gradient, in the order in which they run.
 SmallVector<attn::KernelTime>
 estimateGradient(GradientAttr schedule, const attn::VisitedTiles &tiles,

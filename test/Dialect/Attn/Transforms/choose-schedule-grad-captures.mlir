@@ -1,7 +1,7 @@
 // RUN: attn-opt %s --attn-choose-schedule=target=sm_90a | FileCheck %s --check-prefix=GPU
 // RUN: attn-opt %s --attn-choose-schedule=target=host | FileCheck %s
 
-// CHECK: schedule(#attn_tile
+// CHECK: schedule(#attn.by_query_length<bound = {{[0-9]+}}, below = #attn_tile.sequential<
 // GPU:   schedule(#attn_tile.gradient<
 // GPU-SAME: keys = #attn_tile.key_stationary<query_tile = 80, key_tile = 128, stages = 2, consumers = 2>
 func.func @bias(%q: tensor<1x2x?x64xbf16>, %lse: tensor<1x2x?xf32>, %bias: tensor<2xf32>)

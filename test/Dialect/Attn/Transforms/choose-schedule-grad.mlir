@@ -11,7 +11,8 @@
 // CHECK-SAME:      from = #attn_tile.gradient<rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
 // CHECK-SAME:        keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, pipelined = true>>>)
 // HOST-LABEL:  func @d128
-// HOST:          schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
+// HOST:          schedule(#attn.by_query_length<bound = 80, below = #attn_tile.sequential<query_tile = 32, key_tile = 32>,
+// HOST-SAME:       from = #attn_tile.sequential<query_tile = 128, key_tile = 128>>)
 func.func @d128(%q: memref<?x8x?x128xbf16>, %lse: memref<?x8x?xf32>) {
   attn.attention_grad
       ins(%q, %q, %q, %q, %lse, %q : memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>,

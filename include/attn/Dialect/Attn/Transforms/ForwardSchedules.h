@@ -128,8 +128,9 @@ FailureOr<std::optional<ScheduleChoice>>
 chooseMeasuredSchedule(AttentionOp op, StringRef target, StringRef device,
                        const ScheduleDatabase &database);
 
-/// Chooses for an attention or its gradient on the host.
-ScheduleChoice chooseHostSchedule(Operation *op);
+/// Chooses for a gradient on the host by the model of its kernels.
+std::optional<ScheduleChoice>
+chooseHostGradSchedule(AttentionGradOp op, const DeviceFigures &device);
 
 } // namespace mlir::attn
 

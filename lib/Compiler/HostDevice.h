@@ -1,0 +1,28 @@
+//===- HostDevice.h - The host as a device --------------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What the cost model knows of the processor that is compiled for.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_LIB_COMPILER_HOSTDEVICE_H
+#define ATTN_LIB_COMPILER_HOSTDEVICE_H
+
+#include "attn/Target/HostObject.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace mlir::attn {
+
+/// Sets the device of `module`, if it has none, to a host with the vector
+/// registers of the processor of `options`, and for the one at hand with its
+/// cores and caches.
+void describeHost(ModuleOp module, const HostObjectOptions &options);
+
+} // namespace mlir::attn
+
+#endif // ATTN_LIB_COMPILER_HOSTDEVICE_H
