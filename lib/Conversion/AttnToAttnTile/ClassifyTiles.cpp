@@ -334,6 +334,7 @@ static void writeOrder(RewriterBase &rewriter, Location loc,
   b.each(one, [&](Value) { b.storeIndex(ids[2], order, place); });
 }
 
+namespace {
 /// Columns of what is known of each row for an order of all heads.
 enum RowColumn : int64_t {
   /// The class of rows whose lists end with about the same tile;
@@ -345,6 +346,7 @@ enum RowColumn : int64_t {
   ClassTiles,
   NumRowColumns
 };
+} // namespace
 
 /// Writes the kernel that finds out what rows have in common, of arguments
 /// `lists` and `rows`.

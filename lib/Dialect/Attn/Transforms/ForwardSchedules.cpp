@@ -28,6 +28,7 @@
 using namespace mlir;
 using namespace mlir::attn;
 
+namespace {
 /// What is chosen for a length that is not known: each candidate is timed at
 /// these, with this many queries in all batch entries.
 struct Timing {
@@ -38,6 +39,8 @@ struct Timing {
   /// Two kernels are worth their size if they save this much on average.
   double leastGain;
 };
+} // namespace
+
 static constexpr Timing deviceTiming = {
     {1024, 2048, 4096, 8192, 16384}, 16384, 4096, 0.005};
 /// Hosts have fewer queries, and take as long again to compile a second kernel.

@@ -73,6 +73,24 @@ static LogicalResult verifyCluster(Operation *op,
   return success();
 }
 
+/// The passes of kernels all of whose `warps` warps copy and compute.
+static void
+buildMultistagePipeline(OpPassManager &pm, int64_t stages, int64_t warps,
+                        const AttnTileSplitRegionsPassOptions &split) {
+  pm.addNestedPass<KernelOp>(createAttnTilePeelMasksPass());
+  pm.addNestedPass<KernelOp>(createAttnTileSplitRegionsPass(split));
+  pm.addPass(createAttnTileSetTraversalPass());
+  AttnTileCreatePipesPassOptions pipes;
+  pipes.stages = stages;
+  pm.addNestedPass<KernelOp>(createAttnTileCreatePipesPass(pipes));
+  // The loops of a chain must not be simplified before this.
+  pm.addNestedPass<KernelOp>(createAttnTilePrefetchPass());
+  addCleanUp(pm);
+  AttnTileSetLayoutPassOptions layout;
+  layout.warps = warps;
+  pm.addNestedPass<KernelOp>(createAttnTileSetLayoutPass(layout));
+}
+
 namespace {
 /// What all schedules of the dialect share. `Model` adds `buildKernelPipeline`.
 template <typename Model, typename ScheduleAttr>
@@ -149,23 +167,6 @@ struct SequentialSchedule
     pm.addNestedPass<KernelOp>(createAttnTilePeelMasksPass());
   }
 };
-
-/// The passes of kernels all of whose `warps` warps copy and compute.
-void buildMultistagePipeline(OpPassManager &pm, int64_t stages, int64_t warps,
-                             const AttnTileSplitRegionsPassOptions &split) {
-  pm.addNestedPass<KernelOp>(createAttnTilePeelMasksPass());
-  pm.addNestedPass<KernelOp>(createAttnTileSplitRegionsPass(split));
-  pm.addPass(createAttnTileSetTraversalPass());
-  AttnTileCreatePipesPassOptions pipes;
-  pipes.stages = stages;
-  pm.addNestedPass<KernelOp>(createAttnTileCreatePipesPass(pipes));
-  // The loops of a chain must not be simplified before this.
-  pm.addNestedPass<KernelOp>(createAttnTilePrefetchPass());
-  addCleanUp(pm);
-  AttnTileSetLayoutPassOptions layout;
-  layout.warps = warps;
-  pm.addNestedPass<KernelOp>(createAttnTileSetLayoutPass(layout));
-}
 
 struct MultistageSchedule
     : ForwardSchedule<MultistageSchedule, MultistageAttr> {
