@@ -54,5 +54,8 @@ void attn::describeHost(ModuleOp module, const HostObjectOptions &options) {
 #endif
     figures.l2Bytes = perCore * figures.multiprocessors;
   }
-  module->setAttr(name, DeviceAttr::get(module.getContext(), host, figures));
+  // Modules without an operation of the dialect have not loaded it.
+  MLIRContext *context = module.getContext();
+  context->loadDialect<AttnDialect>();
+  module->setAttr(name, DeviceAttr::get(context, host, figures));
 }
