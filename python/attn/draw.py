@@ -151,19 +151,23 @@ def _draw_timeline(figure: "Figure", results: List[Dict[str, Any]]) -> None:
 
 
 def _draw_steps(axes: "Axes", name: str, kernel: Dict[str, Any]) -> None:
-    """Some steps without a mask: consumers take turns at the tensor cores, each with its share of the products."""
-    consumers, step = kernel["consumers"], kernel["step"]
-    share = kernel["products"] / consumers
+    """Some steps without a mask: consumers take turns at the tensor cores, each with its share of the products; a core
+    of the host does one thing after the other."""
+    step = kernel["step"]
+    turns = max(kernel["consumers"], 1)
+    share = kernel["products"] / turns
     softmax = kernel["chain"] - share
-    lanes = ["tensor cores", *(f"consumer {number}" for number in range(consumers))]
+    lanes = [f"consumer {number}" for number in range(kernel["consumers"])] or ["core"]
+    units = ["tensor cores"] if kernel["consumers"] else []
     for number in range(_STEPS):
-        for consumer in range(consumers):
-            begin = number * step + consumer * step / consumers
-            axes.barh(0, share, left=begin, color=_PRODUCTS, edgecolor="white")
-            axes.barh(1 + consumer, share, left=begin, color=_PRODUCTS, edgecolor="white")
-            axes.barh(1 + consumer, softmax, left=begin + share, color=_SOFTMAX, edgecolor="white")
+        for turn in range(turns):
+            begin = number * step + turn * step / turns
+            for lane in range(len(units)):
+                axes.barh(lane, share, left=begin, color=_PRODUCTS, edgecolor="white")
+            axes.barh(len(units) + turn, share, left=begin, color=_PRODUCTS, edgecolor="white")
+            axes.barh(len(units) + turn, softmax, left=begin + share, color=_SOFTMAX, edgecolor="white")
         axes.axvline(number * step, color="black", linestyle=":", linewidth=1)
-    axes.set_yticks(range(len(lanes)), lanes)
+    axes.set_yticks(range(len(units) + len(lanes)), units + lanes)
     axes.invert_yaxis()
     axes.set(xlabel="clocks", title=f"{name}: steps of {step:.0f} clocks")
     for color, text in ((_PRODUCTS, "products"), (_SOFTMAX, "softmax")):

@@ -70,6 +70,16 @@ def test_timeline():
     assert any("mask" in text for text in texts(figure)[1])
 
 
+def test_timeline_of_the_host():
+    steps, kernel = attn.draw(CAUSAL, "timeline", target="host").axes
+    assert [label.get_text() for label in steps.get_yticklabels()] == ["core"]
+    # A core does one thing after the other: the steps leave no gaps.
+    bars = sorted(steps.patches, key=lambda bar: bar.get_x())
+    for one, other in zip(bars, bars[1:]):
+        assert one.get_x() + one.get_width() == pytest.approx(other.get_x())
+    assert kernel.get_title().endswith(" us, estimated")
+
+
 def test_timeline_of_gradients():
     passes = "attn-differentiate{function=attention arguments=0,1,2},symbol-privatize{exclude=attention_bwd},symbol-dce"
     figure = attn.draw(CAUSAL, "timeline", passes=passes)
@@ -94,7 +104,7 @@ def test_bad_input():
     with pytest.raises(attn.AttnError, match="unknown kind 'pie'; draw one of roofline, tiles, timeline"):
         attn.draw(CAUSAL, "pie")
     with pytest.raises(attn.AttnError, match="no attention of the module has a model of its time"):
-        attn.draw(CAUSAL, "timeline", target="host")
+        attn.draw("module {}", "timeline", target="host")
     for kind, text in (("roofline", "no operation of the module has a roofline"), ("tiles", "has no attention")):
         with pytest.raises(attn.AttnError, match=text):
             attn.draw("module {}", kind)

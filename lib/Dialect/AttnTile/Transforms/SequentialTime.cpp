@@ -166,7 +166,6 @@ double CoreModel::getMask(attn::AttentionOpInterface op, double scores) const {
 attn::KernelTime CoreModel::getKernel(StringRef name) const {
   attn::KernelTime time;
   time.name = name;
-  time.consumers = 1;
   time.clocksPerSecond = double(device.clockMHz) * 1e6;
   time.launch = double(device.launchNs) * 1e-9 * time.clocksPerSecond;
   return time;

@@ -8,7 +8,7 @@ module attributes {attn.device = #attn.device<"host", multiprocessors = 1, clock
   // CHECK:      "kernels": [
   // CHECK-NEXT: {
   // CHECK-NEXT:   "name": "attention",
-  // CHECK-NEXT:   "consumers": 1,
+  // CHECK-NEXT:   "consumers": 0,
   // CHECK-NEXT:   "products": 38300.67
   // CHECK-NEXT:   "chain": 44942.59
   // CHECK-NEXT:   "exponentials": 4230.{{(39|4)}}

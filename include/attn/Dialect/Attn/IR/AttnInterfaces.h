@@ -140,7 +140,7 @@ struct KernelTime {
   /// What it computes, of what the operation does.
   StringRef name;
   /// Warpgroups that take turns in a step, each with a share of its products; 0
-  /// of kernels that only move memory.
+  /// of kernels that have none, as they only move memory or run on a core.
   int64_t consumers = 0;
   /// The products of a step; those of one consumer and what it computes of its
   /// scores, one after the other; the exponentials of all; and all of it side
