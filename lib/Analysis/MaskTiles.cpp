@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Analysis/MaskTiles.h"
+#include "attn/Analysis/BoundedReads.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/Support/MathExtras.h"
@@ -140,7 +141,7 @@ Value IntervalEmitter::emitSymbol(Value value) {
         emitSymbol(operand);
     }
   });
-  b.clone(*op, mapping);
+  boundReads(b.clone(*op, mapping));
   return mapping.lookup(value);
 }
 

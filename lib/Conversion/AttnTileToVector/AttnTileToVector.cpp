@@ -18,6 +18,7 @@
 #include "attn/Conversion/AttnTileToVector/AttnTileToVector.h"
 #include "TileEmitter.h"
 #include "attn-runtime/attn_runtime.h"
+#include "attn/Analysis/BoundedReads.h"
 #include "attn/Conversion/LaunchToRuntime/RuntimeCalls.h"
 #include "attn/Conversion/Passes.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
@@ -112,6 +113,14 @@ LogicalResult TileEmitter::emitOp(Operation &op) {
   }
   if (isa<AttnTileDialect>(op.getDialect()) || op.getNumRegions() != 0)
     return op.emitOpError("has no form for the host");
+  if (auto load = dyn_cast<memref::LoadOp>(op)) {
+    auto indices = llvm::map_to_vector(
+        load.getIndices(), [&](Value index) { return lookup(index); });
+    mapping.map(
+        load.getResult(),
+        attn::readElement(b, b.getLoc(), lookup(load.getMemRef()), indices));
+    return success();
+  }
   b.clone(op, mapping);
   return success();
 }

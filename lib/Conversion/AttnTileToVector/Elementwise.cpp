@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "TileEmitter.h"
+#include "attn/Analysis/BoundedReads.h"
 #include "attn/Dialect/Attn/IR/DecisionWords.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
@@ -246,10 +247,13 @@ void TileEmitter::emitScatterAdd(ScatterAddOp op) {
   };
   Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0));
   Value rows = countOf(0), columns = countOf(1);
+  Value hasElements = attn::emitHasElements(b, b.getLoc(), dest);
   auto addElement = [&](Value row, Value column) {
     Value value = memref::LoadOp::create(b, buffer, ValueRange{row, column});
     Value adds =
         arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, value, zero);
+    if (hasElements)
+      adds = arith::AndIOp::create(b, adds, hasElements);
     auto ifOp = scf::IfOp::create(b, adds, /*withElseRegion=*/false);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(ifOp.thenBlock());
@@ -261,13 +265,12 @@ void TileEmitter::emitScatterAdd(ScatterAddOp op) {
     IRMapping inner(mapping);
     inner.map(body.getArguments(), ValueRange(position));
     for (Operation &nested : body.without_terminator())
-      cloneBounded(b, nested, inner);
+      attn::cloneBounded(b, nested, inner);
     SmallVector<Value> indices;
     for (auto [dim, operand] :
          llvm::enumerate(body.getTerminator()->getOperands())) {
       Value wanted = inner.lookupOrDefault(operand);
-      indices.push_back(
-          arith::MinUIOp::create(b, wanted, getLastIndex(b, dest, dim)));
+      indices.push_back(attn::boundIndex(b, b.getLoc(), wanted, dest, dim));
     }
     memref::AtomicRMWOp::create(b, arith::AtomicRMWKind::addf, value, dest,
                                 indices);

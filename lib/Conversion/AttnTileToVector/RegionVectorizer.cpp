@@ -14,6 +14,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "RegionVectorizer.h"
+#include "attn/Analysis/BoundedReads.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -176,7 +177,7 @@ void RegionVectorizer::vectorize(Operation &op) {
                             [&](Value operand) { return isUniform(operand); });
   });
   if (uniform) {
-    cloneBounded(b, op, scalars);
+    attn::cloneBounded(b, op, scalars);
     return;
   }
   if (auto load = dyn_cast<memref::LoadOp>(op))
@@ -217,49 +218,33 @@ void RegionVectorizer::vectorize(Operation &op) {
     vectors[scalar] = vector;
 }
 
-Value mlir::attn_tile::getLastIndex(ImplicitLocOpBuilder &b, Value memref,
-                                    int64_t dim) {
-  Value one = arith::ConstantIndexOp::create(b, 1);
-  Value size = b.createOrFold<memref::DimOp>(memref, dim);
-  size = b.createOrFold<arith::MaxUIOp>(size, one);
-  return b.createOrFold<arith::SubIOp>(size, one);
-}
-
-void mlir::attn_tile::cloneBounded(ImplicitLocOpBuilder &b, Operation &op,
-                                   IRMapping &mapping) {
-  Operation *copy = b.clone(op, mapping);
-  copy->walk([&](memref::LoadOp load) {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPoint(load);
-    for (auto [dim, index] : llvm::enumerate(load.getIndicesMutable())) {
-      Value last = getLastIndex(b, load.getMemRef(), dim);
-      // A negative index is a large one.
-      index.set(arith::MinUIOp::create(b, index.get(), last));
-    }
-  });
-}
-
 void RegionVectorizer::vectorizeLoad(memref::LoadOp load) {
   SmallVector<Value> indices;
   Value memref = scalars.lookupOrDefault(load.getMemRef());
   for (auto [dim, index] : llvm::enumerate(load.getIndices().drop_back()))
-    indices.push_back(arith::MinUIOp::create(b, scalars.lookupOrDefault(index),
-                                             getLastIndex(b, memref, dim)));
+    indices.push_back(attn::boundIndex(
+        b, b.getLoc(), scalars.lookupOrDefault(index), memref, dim));
   Type element = load.getType();
   VectorType type = vectorOf(element);
   Value last = load.getIndices().back();
-  Value zero = arith::ConstantOp::create(b, b.getZeroAttr(element));
   int64_t lastDim = indices.size();
+  Value hasElements = attn::emitHasElements(b, b.getLoc(), memref);
   auto gather = [&]() -> Value {
     Value positions = getVector(last);
-    Value limit = vector::BroadcastOp::create(b, positions.getType(),
-                                              getLastIndex(b, memref, lastDim));
+    Value limit = vector::BroadcastOp::create(
+        b, positions.getType(),
+        attn::getLastIndex(b, b.getLoc(), memref, lastDim));
     positions = arith::MinUIOp::create(b, positions, limit);
+    Value lanes = getValidLanes();
+    if (hasElements)
+      lanes = arith::AndIOp::create(
+          b, lanes,
+          vector::BroadcastOp::create(b, lanes.getType(), hasElements));
     SmallVector<Value> base(indices);
     base.push_back(arith::ConstantIndexOp::create(b, 0));
-    return vector::GatherOp::create(
-        b, type, memref, base, positions, getValidLanes(),
-        vector::BroadcastOp::create(b, type, zero).getResult());
+    Value zeros = arith::ConstantOp::create(b, b.getZeroAttr(type));
+    return vector::GatherOp::create(b, type, memref, base, positions, lanes,
+                                    zeros);
   };
 
   auto ramp = ramps.find(last);
@@ -267,27 +252,32 @@ void RegionVectorizer::vectorizeLoad(memref::LoadOp load) {
     vectors[load] = gather();
     return;
   }
+  // Consecutive elements are one read, if all of them exist.
   Value first = at.getFirst();
   if (Value offset = ramp->second)
     first = arith::AddIOp::create(b, first, offset);
   auto read = [&]() -> Value {
     SmallVector<Value> base(indices);
     base.push_back(first);
-    // What is beyond the end of the memref is zero.
-    return vector::TransferReadOp::create(b, type, memref, base, zero,
-                                          ArrayRef<bool>{false});
+    return vector::LoadOp::create(b, type, memref, base);
   };
-  // The lanes begin at a position that exists.
-  if (!ramp->second) {
-    vectors[load] = read();
-    return;
-  }
   // Both are used after the conditional.
   getVector(last);
   getValidLanes();
-  Value begin = arith::ConstantIndexOp::create(b, 0);
+  Value size = b.createOrFold<memref::DimOp>(memref, lastDim);
+  Value end = arith::AddIOp::create(
+      b, first, arith::ConstantIndexOp::create(b, at.lanes).getResult());
   Value isInside =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::sge, first, begin);
+      arith::CmpIOp::create(b, arith::CmpIPredicate::sle, end, size);
+  // The lanes begin at a position that exists.
+  if (ramp->second) {
+    Value zero = arith::ConstantIndexOp::create(b, 0);
+    isInside = arith::AndIOp::create(
+        b, isInside,
+        arith::CmpIOp::create(b, arith::CmpIPredicate::sge, first, zero));
+  }
+  if (hasElements)
+    isInside = arith::AndIOp::create(b, isInside, hasElements);
   auto choose = [&](function_ref<Value()> emit) {
     return
         [&, emit](OpBuilder &, Location) { scf::YieldOp::create(b, emit()); };
@@ -329,7 +319,7 @@ Value RegionVectorizer::runPerLane() {
     mapping.map(getLaneArgument(),
                 arith::AddIOp::create(b, at.getFirst(), lane).getResult());
     for (Operation &op : body.without_terminator())
-      cloneBounded(b, op, mapping);
+      attn::cloneBounded(b, op, mapping);
     Value value = mapping.lookupOrDefault(body.getTerminator()->getOperand(0));
     if (stored != element)
       value = arith::ExtUIOp::create(b, stored, value);

@@ -49,13 +49,6 @@ struct RowPiece {
 Value vectorizeRegion(ImplicitLocOpBuilder &b, Block &body, ValueRange elements,
                       const RowPiece &at, const IRMapping &captured);
 
-/// Clones an operation of such a block as it is, but for the indices of reads,
-/// which are bounded by the sizes of what is read.
-void cloneBounded(ImplicitLocOpBuilder &b, Operation &op, IRMapping &mapping);
-
-/// The last index of a dimension; zero if it is empty.
-Value getLastIndex(ImplicitLocOpBuilder &b, Value memref, int64_t dim);
-
 } // namespace mlir::attn_tile
 
 #endif // ATTN_LIB_CONVERSION_ATTNTILETOVECTOR_REGIONVECTORIZER_H

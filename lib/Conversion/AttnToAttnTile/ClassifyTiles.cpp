@@ -18,6 +18,7 @@
 #include "CreateKernel.h"
 #include "PredicateBounds.h"
 #include "ScalarKernelBuilder.h"
+#include "attn/Analysis/BoundedReads.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -78,22 +79,10 @@ bool attn::isMaskedByHead(AttentionOpInterface attention) {
 }
 
 /// Bounds the indices of reads of `captures`: a mask may be evaluated for pairs
-/// that another part of it leaves out. An empty array is read nowhere, whatever
-/// the index.
-static void boundReads(ScalarKernelBuilder &b, attn_tile::KernelOp kernel,
-                       ValueRange captures) {
-  kernel.walk([&](memref::LoadOp load) {
-    if (!llvm::is_contained(captures, load.getMemRef()))
-      return;
-    b.setInsertionPoint(load);
-    for (auto [dim, operand] : llvm::enumerate(load.getIndicesMutable())) {
-      Value one = b.constant(1);
-      Value size =
-          arith::MaxUIOp::create(b, b.size(load.getMemRef(), dim), one);
-      // A negative index is a large one.
-      operand.set(
-          b.createOrFold<arith::MinUIOp>(operand.get(), b.sub(size, one)));
-    }
+/// that another part of it leaves out.
+static void boundReads(attn_tile::KernelOp kernel, ValueRange captures) {
+  attn::boundReads(kernel, [&](memref::LoadOp load) {
+    return llvm::is_contained(captures, load.getMemRef());
   });
 }
 
@@ -222,7 +211,7 @@ static void writeClasses(RewriterBase &rewriter, const ListedMask &listed,
     Value tileClass = emitClass(ids[3]);
     b.each(one, [&](Value) { b.storeIndex(tileClass, classes, ids); });
   }
-  boundReads(b, kernel, ValueRange(entry->getArguments().drop_front(3)));
+  boundReads(kernel, ValueRange(entry->getArguments().drop_front(3)));
 }
 
 /// Writes the kernel that lists the tiles of each row, of arguments `classes`
@@ -682,7 +671,7 @@ static void writePairBits(RewriterBase &rewriter, const ListedMask &listed,
     memref::StoreOp::create(b, parts.getResult(0), bits,
                             ValueRange{ids[0], ids[1], ids[2], step, place});
   });
-  boundReads(b, kernel, arguments);
+  boundReads(kernel, arguments);
 }
 
 bool attn::readsPairBits(AttentionOpInterface attention,

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LoopEmitter.h"
+#include "attn/Analysis/BoundedReads.h"
 #include "attn/Conversion/AttnToLoops/AttnToLoops.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -224,8 +225,9 @@ Value GradLoopWriter::emitScoreGrad(const LoopPair &pair, Value score, Value ds,
     inner.map(argument, lookup(value));
   SmallVector<AccumulateOp> accumulates;
   for (Operation &op : region.front().without_terminator())
-    b.clone(op, inner)->walk(
-        [&](AccumulateOp nested) { accumulates.push_back(nested); });
+    cloneBounded(b, op, inner)->walk([&](AccumulateOp nested) {
+      accumulates.push_back(nested);
+    });
   for (AccumulateOp op : accumulates) {
     if (accumulate)
       lowerAccumulate(op);
@@ -239,12 +241,21 @@ Value GradLoopWriter::emitScoreGrad(const LoopPair &pair, Value score, Value ds,
 void GradLoopWriter::lowerAccumulate(AccumulateOp op) {
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(op);
-  Type type = cast<MemRefType>(op.getDestination().getType()).getElementType();
+  Location loc = b.getLoc();
+  Value destination = op.getDestination();
+  if (Value has = emitHasElements(b, loc, destination)) {
+    auto ifOp = scf::IfOp::create(b, has, /*withElseRegion=*/false);
+    b.setInsertionPointToStart(ifOp.thenBlock());
+  }
+  Type type = cast<MemRefType>(destination.getType()).getElementType();
   Value value = op.getValue();
   if (type.isF64())
     value = extToF64(value);
-  memref::AtomicRMWOp::create(b, arith::AtomicRMWKind::addf, value,
-                              op.getDestination(), op.getIndices());
+  SmallVector<Value> indices;
+  for (auto [dim, index] : llvm::enumerate(op.getIndices()))
+    indices.push_back(boundIndex(b, loc, index, destination, dim));
+  memref::AtomicRMWOp::create(b, arith::AtomicRMWKind::addf, value, destination,
+                              indices);
 }
 
 std::pair<Value, Value> GradLoopWriter::emitOwn(const LoopSequence &sequence,

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LoopEmitter.h"
+#include "attn/Analysis/BoundedReads.h"
 #include "attn/Dialect/Attn/IR/DecisionWords.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -191,7 +192,7 @@ Value LoopEmitter::inlineRegion(Region &region, ValueRange arguments) {
   IRMapping inner = mapping;
   inner.map(region.getArguments(), arguments);
   for (Operation &op : region.front().without_terminator())
-    b.clone(op, inner);
+    cloneBounded(b, op, inner);
   auto yield = cast<attn::YieldOp>(region.front().getTerminator());
   return inner.lookupOrDefault(yield.getValue());
 }

@@ -74,7 +74,7 @@ attn_tile.kernel @mask(%src: memref<?x12xbf16>, %dst: memref<?x12xf32>, %row: in
 // -----
 
 // Regions: what does not depend on the key stays scalar, consecutive elements
-// are read at once, others are gathered for keys that exist.
+// are read at once if they exist, others are gathered for keys that exist.
 
 // CHECK-LABEL: func.func private @regions(
 // CHECK-SAME:    %[[SRC:[a-z0-9]+]]: memref<?x8xf32>, %[[BIAS:[a-z0-9]+]]: memref<?x?xf32>, %[[SLOPES:[a-z0-9]+]]: memref<?xf32>, %[[TABLE:[a-z0-9]+]]: memref<?xf32>, %[[H:[a-z0-9]+]]: index
@@ -82,8 +82,17 @@ attn_tile.kernel @mask(%src: memref<?x12xbf16>, %dst: memref<?x12xf32>, %row: in
 // CHECK:         %[[NOT_EMPTY:.*]] = arith.maxui %[[SIZE]], %c1
 // CHECK:         %[[LAST:.*]] = arith.subi %[[NOT_EMPTY]], %c1
 // CHECK:         %[[BOUNDED:.*]] = arith.minui %[[H]], %[[LAST]]
-// CHECK:         %[[SLOPE:.*]] = memref.load %[[SLOPES]][%[[BOUNDED]]]
-// CHECK:         %[[B:.*]] = vector.transfer_read %[[BIAS]]{{.*}} : memref<?x?xf32>, vector<8xf32>
+// CHECK:         %[[HAS:.*]] = arith.cmpi ne, %{{.*}}, %c0
+// CHECK:         %[[SLOPE:.*]] = scf.if %[[HAS]] -> (f32) {
+// CHECK:           memref.load %[[SLOPES]][%[[BOUNDED]]]
+// CHECK:         } else {
+// CHECK:           scf.yield %cst{{.*}} : f32
+// CHECK:         %[[FITS:.*]] = arith.cmpi sge, %{{.*}}, %c8
+// CHECK:         %[[INSIDE:.*]] = arith.andi %[[FITS]], %{{.*}}
+// CHECK:         %[[B:.*]] = scf.if %[[INSIDE]] -> (vector<8xf32>) {
+// CHECK:           vector.load %[[BIAS]]{{.*}} : memref<?x?xf32>, vector<8xf32>
+// CHECK:         } else {
+// CHECK:           vector.gather %[[BIAS]]{{.*}} : memref<?x?xf32>
 // CHECK:         %[[WIDE:.*]] = vector.broadcast %[[SLOPE]] : f32 to vector<8xf32>
 // CHECK:         arith.mulf %[[B]], %[[WIDE]]
 // CHECK:         %[[REM:.*]] = arith.remsi {{.*}} : vector<8xindex>
@@ -112,13 +121,16 @@ attn_tile.kernel @regions(%src: memref<?x8xf32>, %bias: memref<?x?xf32>, %slopes
 
 // -----
 
-// Elements that begin before the memref, where a key has an offset, are gathered.
+// Elements that begin before the memref, or end after it, where a key has an
+// offset, are gathered.
 
 // CHECK-LABEL: func.func private @distance(
 // CHECK-SAME:    %{{.*}}: memref<?x8xf32>, %[[TABLE:[a-z0-9]+]]: memref<64xf32>
-// CHECK:         %[[INSIDE:.*]] = arith.cmpi sge, %[[FIRST:.*]], %c0
+// CHECK:         %[[ENDS:.*]] = arith.cmpi sle, %{{.*}}, %c64
+// CHECK:         %[[BEGINS:.*]] = arith.cmpi sge, %[[FIRST:.*]], %c0
+// CHECK:         %[[INSIDE:.*]] = arith.andi %[[ENDS]], %[[BEGINS]]
 // CHECK:         scf.if %[[INSIDE]] -> (vector<8xf32>) {
-// CHECK:           vector.transfer_read %[[TABLE]][%[[FIRST]]]
+// CHECK:           vector.load %[[TABLE]][%[[FIRST]]]
 // CHECK:         } else {
 // CHECK:           %[[BOUNDED:.*]] = arith.minui %{{.*}}, %{{.*}} : vector<8xindex>
 // CHECK:           vector.gather %[[TABLE]][%c0] [%[[BOUNDED]]]

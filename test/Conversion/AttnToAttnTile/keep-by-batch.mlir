@@ -1,11 +1,12 @@
 // RUN: attn-opt %s -convert-attn-to-attn-tile -attn-tile-expand-key-tiles | FileCheck %s
 
 // What a region reads for each batch bounds the key tiles: it is read once,
-// before them.
+// before them, at an index that exists.
 
 // CHECK-LABEL: attn_tile.kernel @lengths_kernel
 // CHECK:         scf.forall (%[[B:.*]], %{{.*}}, %{{.*}}) in
-// CHECK:           %[[LENGTH:.*]] = memref.load %{{.*}}[%[[B]]] : memref<?xi32>
+// CHECK:           %[[ENTRY:.*]] = arith.minui %[[B]], %{{.*}} : index
+// CHECK:           %[[LENGTH:.*]] = memref.load %{{.*}}[%[[ENTRY]]] : memref<?xi32>
 // CHECK:           arith.index_cast %[[LENGTH]]
 // CHECK:           scf.for
 func.func @lengths(%q: memref<?x2x?x64xf32>, %x: memref<?xi32>, %out: memref<?x2x?x64xf32>) {

@@ -70,7 +70,8 @@ func.func @grouped(%q: memref<?x8x?x64xbf16>, %k: memref<?x2x?x64xbf16>,
 // CHECK:       %[[P:.*]] = math.exp %{{.*}} : f64
 // CHECK:       %[[DS:.*]] = arith.mulf %[[P]], %{{[^ ]*}} : f64
 // CHECK-NEXT:  %[[DS32:.*]] = arith.truncf %[[DS]] : f64 to f32
-// CHECK-NEXT:  memref.atomic_rmw addf %[[DS32]], %[[DBIAS]][%[[J]]] : (f32, memref<8xf32>) -> f32
+// CHECK-NEXT:  %[[BOUNDED:.*]] = arith.minui %[[J]], %c7
+// CHECK-NEXT:  memref.atomic_rmw addf %[[DS32]], %[[DBIAS]][%[[BOUNDED]]] : (f32, memref<8xf32>) -> f32
 // CHECK-NEXT:  %[[NEGATED:.*]] = arith.negf %[[DS32]] : f32
 // CHECK-NEXT:  arith.extf %[[NEGATED]] : f32 to f64
 // CHECK: scf.parallel

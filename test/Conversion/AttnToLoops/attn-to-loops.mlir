@@ -66,12 +66,18 @@ func.func @grouped(%q: memref<?x8x?x64xbf16, strided<[?, ?, ?, ?], offset: ?>>,
 // CHECK-NOT: arith.divui
 // CHECK: scf.for %[[J:.*]] = %{{.*}} iter_args
 // CHECK:   %[[CAUSAL:.*]] = arith.cmpi sle, %[[J]], %{{.*}} : index
-// CHECK:   %[[LENGTH:.*]] = memref.load %[[LENGTHS]][%[[B]]]
+// CHECK:   %[[ENTRY:.*]] = arith.minui %[[B]], %c1
+// CHECK:   %[[LENGTH:.*]] = memref.load %[[LENGTHS]][%[[ENTRY]]]
 // CHECK:   %[[SHORT:.*]] = arith.cmpi slt, %[[J]], %{{.*}} : index
 // CHECK:   %[[KEEP:.*]] = arith.andi %[[CAUSAL]], %[[SHORT]] : i1
 // CHECK:   scf.if %[[KEEP]] -> (f64) {
 // CHECK:     %[[S32:.*]] = arith.truncf %{{.*}} : f64 to f32
-// CHECK:     %[[X:.*]] = memref.load %[[BIAS]][%[[I]], %[[J]]]
+// CHECK:     %[[ROW:.*]] = arith.minui %[[I]], %{{.*}}
+// CHECK:     %[[COLUMN:.*]] = arith.minui %[[J]], %{{.*}}
+// CHECK:     %[[X:.*]] = scf.if
+// CHECK:       memref.load %[[BIAS]][%[[ROW]], %[[COLUMN]]]
+// CHECK:     else
+// CHECK:       scf.yield %{{.*}} : f32
 // CHECK:     %[[T:.*]] = arith.addf %[[S32]], %[[X]] : f32
 // CHECK:     %[[S64:.*]] = arith.extf %[[T]] : f32 to f64
 // CHECK:     scf.yield %[[S64]] : f64

@@ -192,6 +192,13 @@ CAPTURES = {
                lambda s, r: r.random((-(-s.sq // 16), -(-s.skv // 16))) < 0.2),
     "lengths": ("memref<?xindex>", np.int64, lambda s, r: r.integers(0, s.skv + 1, s.b)),
     "runs": ("memref<?x?xi32>", np.int32, lambda s, r: make_runs(s, r, np.int32)),
+    # Too short for the positions, and in half of the shapes empty.
+    "few": ("memref<?xf32>", np.float32, lambda s, r: r.standard_normal(s.skv // 3 if s.skv % 2 else 0)),
+    "few_pairs": ("memref<?x?xf32>", np.float32,
+                  lambda s, r: r.standard_normal((s.sq * 2 // 3, s.skv * 2 // 3) if s.skv > 2 else (3, 0))),
+    "few_lengths": ("memref<?xindex>", np.int64, lambda s, r: r.integers(s.skv // 2, s.skv + 1, s.b // 2)),
+    "few_docs": ("memref<?x?xi32>", np.int32,
+                 lambda s, r: r.integers(0, 2, (1, s.skv // 2))),
     "wide_runs": ("memref<?x?xi64>", np.int64, lambda s, r: make_runs(s, r, np.int64)),
 }
 
@@ -205,6 +212,14 @@ def make_runs(shape, rng, dtype):
     extremes = rng.choice([info.min, info.min + 1, info.max, info.max // 2 + 1], values.shape)
     values = np.where(rng.random(values.shape) < 0.1, extremes, values)
     return np.take_along_axis(values, steps, 1)
+
+
+def read(array, *indices):
+    """What a region reads at any index: the last element instead of what is outside, zero of an empty array."""
+    if array.size == 0:
+        return np.zeros(np.broadcast(*indices).shape, array.dtype)
+    return array[tuple(np.minimum(np.asarray(index, np.int64).view(np.uint64), size - 1).astype(np.int64)
+                       for index, size in zip(indices, array.shape))]
 
 
 def t5_bucket(i, j):
@@ -309,6 +324,44 @@ SCORES = {
            %x = memref.load %distances[%d] : memref<?xf32>
            %r = arith.addf %s, %x : f32""",
         lambda s, b, h, i, j, c: s + c["distances"][np.maximum(j - i, 0)],
+    ),
+    # Positions and what is computed from them leave the arrays on all sides.
+    "outside": (
+        ("few", "few_pairs"),
+        """%c9 = arith.constant 9 : index
+           %c3 = arith.constant 3 : index
+           %before = arith.subi %j, %c9 : index
+           %far = arith.muli %j, %c3 : index
+           %under = arith.subi %i, %c9 : index
+           %x0 = memref.load %few[%before] : memref<?xf32>
+           %x1 = memref.load %few[%far] : memref<?xf32>
+           %x2 = memref.load %few[%under] : memref<?xf32>
+           %x3 = memref.load %few[%j] : memref<?xf32>
+           %x4 = memref.load %few_pairs[%i, %j] : memref<?x?xf32>
+           %x5 = memref.load %few_pairs[%before, %h] : memref<?x?xf32>
+           %s0 = arith.addf %s, %x0 : f32
+           %s1 = arith.addf %s0, %x1 : f32
+           %s2 = arith.addf %s1, %x2 : f32
+           %s3 = arith.addf %s2, %x3 : f32
+           %s4 = arith.addf %s3, %x4 : f32
+           %r = arith.addf %s4, %x5 : f32""",
+        lambda s, b, h, i, j, c: (s + read(c["few"], j - 9) + read(c["few"], 3 * j) + read(c["few"], i - 9)
+                                  + read(c["few"], j) + read(c["few_pairs"], i, j)
+                                  + read(c["few_pairs"], j - 9, h)),
+    ),
+    # A condition guards a read of an array that it does not know to be long enough.
+    "outside_branch": (
+        ("few",),
+        """%n = arith.constant 32 : index
+           %in = arith.cmpi ult, %j, %n : index
+           %r = scf.if %in -> f32 {
+             %x = memref.load %few[%j] : memref<?xf32>
+             %y = arith.addf %s, %x : f32
+             scf.yield %y : f32
+           } else {
+             scf.yield %s : f32
+           }""",
+        lambda s, b, h, i, j, c: s + np.where(j < 32, read(c["few"], j), 0),
     ),
     "branch": (
         ("table",),
@@ -415,6 +468,24 @@ KEEPS = {
            %before = arith.cmpi sle, %j, %last : index
            %r = arith.andi %after, %before : i1""",
         lambda b, h, i, j, c: (j >= i - c["window"][0]) & (j <= i + c["window"][1]),
+    ),
+    # Lengths of half of the batch entries, and documents of one for half of the keys.
+    "outside": (
+        ("few_lengths", "few_docs"),
+        """%n = memref.load %few_lengths[%b] : memref<?xindex>
+           %short = arith.cmpi sle, %j, %n : index
+           %x = memref.load %few_docs[%b, %i] : memref<?x?xi32>
+           %y = memref.load %few_docs[%b, %j] : memref<?x?xi32>
+           %same = arith.cmpi eq, %x, %y : i32
+           %r = arith.andi %short, %same : i1""",
+        lambda b, h, i, j, c: ((j <= read(c["few_lengths"], b))
+                               & (read(c["few_docs"], b, i) == read(c["few_docs"], b, j))),
+    ),
+    "outside_lengths": (
+        ("few_lengths",),
+        """%n = memref.load %few_lengths[%b] : memref<?xindex>
+           %r = arith.cmpi sle, %j, %n : index""",
+        lambda b, h, i, j, c: j <= read(c["few_lengths"], b),
     ),
     "wide": (
         ("wide_runs",),
@@ -683,6 +754,11 @@ VARIANTS = [
     Variant("f32", 64, score="qk_norm", mask="causal", hq=4, hkv=2),
     Variant("bf16", 80, score="qk_norm", hq=4, hkv=2),
     Variant("f32", 32, score="branch", mask="causal"),
+    Variant("f32", 32, score="outside", tile=(16, 32)),
+    Variant("bf16", 64, score="outside", mask="causal", hq=4, hkv=2, tile=None),
+    Variant("f32", 16, score="outside_branch", keep="outside_lengths", tile=(16, 24)),
+    Variant("f32", 16, keep="outside", tile=(16, 16)),
+    Variant("f16", 32, score="outside", keep="outside", tile=(8, 64)),
     Variant("f32", 64, keep="tree", tile=(16, 16)),
     Variant("f32", 32, keep="blocks", tile=(16, 32)),
     Variant("f32", 64, keep="blocks", mask="causal", tile=(32, 64)),

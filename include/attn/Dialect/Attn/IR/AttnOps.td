@@ -151,6 +151,11 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     read the buffers that the operation writes. Index arithmetic in them is done
     with at least 32 bits, and positions are less than 2^31.
 
+    A read whose index is outside of its tensor accesses nothing outside of it:
+    the index becomes the last one of the dimension, also if it is negative, and
+    an empty tensor reads as zero. A read at the positions themselves,
+    `[..., i, j]` or `[..., i]`, may give zero instead where they are outside.
+
     Masks that data decides, such as `#attn.documents`, refer to operands of
     `reads` by their number. They are read when the operation runs, on the device
     that runs it. They cannot be used with `sequences`.

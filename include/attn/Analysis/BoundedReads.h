@@ -1,0 +1,48 @@
+//===- BoundedReads.h - Reads that stay within their memrefs ----*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What regions read, whatever index they compute: an index that is outside of
+// its memref becomes the last one, and an empty memref reads as zero.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_ANALYSIS_BOUNDEDREADS_H
+#define ATTN_ANALYSIS_BOUNDEDREADS_H
+
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace mlir::attn {
+
+/// The last index of a dimension; zero if it is empty.
+Value getLastIndex(OpBuilder &builder, Location loc, Value memref, int64_t dim);
+
+/// The index that is read for `index`. A negative one is a large one.
+Value boundIndex(OpBuilder &builder, Location loc, Value index, Value memref,
+                 int64_t dim);
+
+/// Bounds the indices of reads in `op`, or of `op` itself, that `isMeant`, if
+/// it is given, says are meant. Empty memrefs are still read, at some index.
+void boundReads(Operation *op,
+                function_ref<bool(memref::LoadOp)> isMeant = nullptr);
+
+/// Whether `memref` has elements; null if its type says that it has.
+Value emitHasElements(OpBuilder &builder, Location loc, Value memref);
+
+/// An element of `memref`, at indices within it; zero if it is empty.
+Value readElement(OpBuilder &builder, Location loc, Value memref,
+                  ValueRange indices);
+
+/// Clones an operation of a region as it is, but for its reads, which are
+/// bounded, and none of an empty memref. Returns what defines the results.
+Operation *cloneBounded(OpBuilder &builder, Operation &op, IRMapping &mapping);
+
+} // namespace mlir::attn
+
+#endif // ATTN_ANALYSIS_BOUNDEDREADS_H

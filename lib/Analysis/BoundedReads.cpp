@@ -1,0 +1,117 @@
+//===- BoundedReads.cpp - Reads that stay within their memrefs ------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Emits bounds of indices, and reads of memrefs that may be empty.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Analysis/BoundedReads.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+
+Value attn::getLastIndex(OpBuilder &builder, Location loc, Value memref,
+                         int64_t dim) {
+  Value one = arith::ConstantIndexOp::create(builder, loc, 1);
+  Value size = builder.createOrFold<memref::DimOp>(loc, memref, dim);
+  size = builder.createOrFold<arith::MaxUIOp>(loc, size, one);
+  return builder.createOrFold<arith::SubIOp>(loc, size, one);
+}
+
+Value attn::boundIndex(OpBuilder &builder, Location loc, Value index,
+                       Value memref, int64_t dim) {
+  return builder.createOrFold<arith::MinUIOp>(
+      loc, index, getLastIndex(builder, loc, memref, dim));
+}
+
+void attn::boundReads(Operation *op,
+                      function_ref<bool(memref::LoadOp)> isMeant) {
+  OpBuilder builder(op->getContext());
+  op->walk([&](memref::LoadOp load) {
+    if (isMeant && !isMeant(load))
+      return;
+    builder.setInsertionPoint(load);
+    for (auto [dim, index] : llvm::enumerate(load.getIndicesMutable()))
+      index.set(boundIndex(builder, load.getLoc(), index.get(),
+                           load.getMemRef(), dim));
+  });
+}
+
+Value attn::emitHasElements(OpBuilder &builder, Location loc, Value memref) {
+  auto type = cast<MemRefType>(memref.getType());
+  Value result;
+  for (int64_t dim = 0, e = type.getRank(); dim < e; ++dim) {
+    if (!type.isDynamicDim(dim) && type.getDimSize(dim) != 0)
+      continue;
+    Value size = builder.createOrFold<memref::DimOp>(loc, memref, dim);
+    Value zero = arith::ConstantIndexOp::create(builder, loc, 0);
+    Value has = builder.createOrFold<arith::CmpIOp>(
+        loc, arith::CmpIPredicate::ne, size, zero);
+    result =
+        result ? builder.createOrFold<arith::AndIOp>(loc, result, has) : has;
+  }
+  return result;
+}
+
+Value attn::readElement(OpBuilder &builder, Location loc, Value memref,
+                        ValueRange indices) {
+  auto read = [&]() -> Value {
+    return memref::LoadOp::create(builder, loc, memref, indices);
+  };
+  Value has = emitHasElements(builder, loc, memref);
+  if (!has)
+    return read();
+  auto yield = [&](function_ref<Value()> emit) {
+    return [&, emit](OpBuilder &, Location) {
+      scf::YieldOp::create(builder, loc, emit());
+    };
+  };
+  auto zero = [&]() -> Value {
+    Type element = cast<MemRefType>(memref.getType()).getElementType();
+    return arith::ConstantOp::create(builder, loc,
+                                     builder.getZeroAttr(element));
+  };
+  return scf::IfOp::create(builder, loc, has, yield(read), yield(zero))
+      .getResult(0);
+}
+
+static Value readBounded(OpBuilder &builder, Location loc, Value memref,
+                         ValueRange indices) {
+  SmallVector<Value> bounded;
+  for (auto [dim, index] : llvm::enumerate(indices))
+    bounded.push_back(boundIndex(builder, loc, index, memref, dim));
+  return readElement(builder, loc, memref, bounded);
+}
+
+Operation *attn::cloneBounded(OpBuilder &builder, Operation &op,
+                              IRMapping &mapping) {
+  if (auto load = dyn_cast<memref::LoadOp>(op)) {
+    auto indices = llvm::map_to_vector(load.getIndices(), [&](Value index) {
+      return mapping.lookupOrDefault(index);
+    });
+    Value element =
+        readBounded(builder, op.getLoc(),
+                    mapping.lookupOrDefault(load.getMemRef()), indices);
+    mapping.map(load.getResult(), element);
+    return element.getDefiningOp();
+  }
+  Operation *copy = builder.clone(op, mapping);
+  SmallVector<memref::LoadOp> loads;
+  copy->walk([&](memref::LoadOp load) { loads.push_back(load); });
+  OpBuilder::InsertionGuard guard(builder);
+  for (memref::LoadOp load : loads) {
+    builder.setInsertionPoint(load);
+    Value element = readBounded(builder, load.getLoc(), load.getMemRef(),
+                                load.getIndices());
+    load.replaceAllUsesWith(element);
+    load.erase();
+  }
+  return copy;
+}
