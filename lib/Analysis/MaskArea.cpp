@@ -43,27 +43,8 @@ getLengths(AttentionOpInterface op, const CostAssumptions &assumptions) {
           assumptions.getSize(getDimSize(op.getKey(), 2))};
 }
 
-double attn::countAttendedPairs(AttentionOpInterface op,
-                                const CostAssumptions &assumptions) {
-  constexpr int64_t mostRows = 512;
-  auto [rows, columns] = getLengths(op, assumptions);
-  MaskAttrInterface mask = op.getMaskAttr();
-  if (!mask)
-    return double(rows) * double(columns);
-  double pairs = 0;
-  forEachSample(
-      rows, mostRows,
-      [&, rows = rows, columns = columns](int64_t row, double weight) {
-        int64_t attended = 0;
-        for (int64_t column = 0; column < columns; ++column)
-          attended += mask.isAttended(row, column, rows, columns);
-        pairs += weight * double(attended);
-      });
-  return pairs;
-}
-
 //===----------------------------------------------------------------------===//
-// Visited tiles
+// Rows of tiles
 //===----------------------------------------------------------------------===//
 
 namespace {
@@ -157,6 +138,76 @@ std::optional<TileRow> RowProgram::run(int64_t first) {
     return std::nullopt;
   return row;
 }
+
+//===----------------------------------------------------------------------===//
+// Attended pairs
+//===----------------------------------------------------------------------===//
+
+/// A number in [0, 1) that seems random (SplitMix64).
+static double scatter(uint64_t number) {
+  number *= 0x9e3779b97f4a7c15;
+  number = (number ^ (number >> 30)) * 0xbf58476d1ce4e5b9;
+  number = (number ^ (number >> 27)) * 0x94d049bb133111eb;
+  number ^= number >> 31;
+  return double(number >> 11) * 0x1p-53;
+}
+
+/// How many of the keys in `range` the mask keeps for `row`: of more than
+/// `most` as many are asked about, one in each equal part. Where in their parts
+/// is scattered, for masks that repeat themselves.
+static double countInRange(MaskAttrInterface mask, int64_t row,
+                           TileRow::Range range, int64_t rows, int64_t columns,
+                           int64_t most) {
+  int64_t size = range.second - range.first;
+  int64_t samples = std::min(size, most);
+  double part = double(size) / double(samples);
+  int64_t attended = 0;
+  for (int64_t i = 0; i < samples; ++i) {
+    int64_t offset = i;
+    if (samples < size) {
+      double place = double(i) + scatter(uint64_t(row) * uint64_t(most) + i);
+      offset = std::min(int64_t(place * part), size - 1);
+    }
+    attended += mask.isAttended(row, range.first + offset, rows, columns);
+  }
+  return double(attended) * part;
+}
+
+double attn::countAttendedPairs(AttentionOpInterface op,
+                                const CostAssumptions &assumptions) {
+  constexpr int64_t mostRows = 512, mostKeys = 1024;
+  auto [rows, columns] = getLengths(op, assumptions);
+  MaskAttrInterface mask = op.getMaskAttr();
+  if (!mask)
+    return double(rows) * double(columns);
+  // Most keys of long rows are known from the code that finds tiles: those of
+  // one pair are full where the mask keeps it.
+  std::optional<RowProgram> program;
+  if (columns > mostKeys && op.getMaskReads().empty())
+    program.emplace(op, /*hasKeep=*/false, /*batch=*/0, /*head=*/0, rows,
+                    columns, MaskDim::Query, /*rowTile=*/1, /*walkedTile=*/1);
+  double pairs = 0;
+  forEachSample(
+      rows, mostRows,
+      [&, rows = rows, columns = columns](int64_t row, double weight) {
+        std::optional<TileRow> known;
+        if (program)
+          known = program->run(row);
+        if (!known)
+          known = TileRow{/*masked=*/{{0, columns}}, /*full=*/{}};
+        double attended = 0;
+        for (auto [begin, end] : known->full)
+          attended += double(end - begin);
+        for (TileRow::Range range : known->masked)
+          attended += countInRange(mask, row, range, rows, columns, mostKeys);
+        pairs += weight * attended;
+      });
+  return pairs;
+}
+
+//===----------------------------------------------------------------------===//
+// Visited tiles
+//===----------------------------------------------------------------------===//
 
 VisitedTiles::VisitedTiles(AttentionOpInterface op,
                            const CostAssumptions &assumptions, int64_t batch,

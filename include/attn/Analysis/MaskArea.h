@@ -25,8 +25,10 @@
 namespace mlir::attn {
 
 /// Pairs that attend in one head of `op`, by its named mask. The keep region is
-/// taken to keep all pairs: it may depend on data. Up to 512 rows are counted
-/// exactly; of more, as many are taken, at equal distances.
+/// taken to keep all pairs: it may depend on data. Up to 512 rows are counted;
+/// of more, as many are taken, at equal distances. Of a row what closed forms
+/// say is exact; of what they leave open, each range of up to 1024 keys is
+/// counted, and of more, as many keys are asked about.
 double countAttendedPairs(AttentionOpInterface op,
                           const CostAssumptions &assumptions);
 

@@ -18,6 +18,8 @@
 #include "mlir/Parser/Parser.h"
 #include "gtest/gtest.h"
 
+#include <chrono>
+
 using namespace mlir;
 using namespace mlir::attn;
 
@@ -130,20 +132,24 @@ TileCounts countTiles(MaskAttrInterface mask, int64_t queries, int64_t keys,
   return counts;
 }
 
+/// The attention of one head with a mask.
+OwningOpRef<ModuleOp> parseMasked(MLIRContext &context, int64_t queries,
+                                  int64_t keys, StringRef mask) {
+  std::string q = "memref<1x1x" + std::to_string(queries) + "x64xf32>";
+  std::string k = "memref<1x1x" + std::to_string(keys) + "x64xf32>";
+  std::string text = "func.func @f(%q: " + q + ", %k: " + k + ", %o: " + q +
+                     ") { attn.attention ins(%q, %k, %k : " + q + ", " + k +
+                     ", " + k + ") outs(%o : " + q + ") mask(" + mask.str() +
+                     ") return }";
+  return parseSourceString<ModuleOp>(text, &context);
+}
+
 /// Counts of a mask at 300 queries and 500 keys, by the functions and one by
 /// one.
 void compareArea(MLIRContext &context, StringRef mask, int64_t queryTile,
                  int64_t keyTile) {
   constexpr int64_t queries = 300, keys = 500;
-  std::string text =
-      ("func.func @f(%q: memref<1x1x300x64xf32>, %k: memref<1x1x500x64xf32>, "
-       "%o: memref<1x1x300x64xf32>) { attn.attention ins(%q, %k, %k : "
-       "memref<1x1x300x64xf32>, memref<1x1x500x64xf32>, "
-       "memref<1x1x500x64xf32>) "
-       "outs(%o : memref<1x1x300x64xf32>) mask(" +
-       mask + ") return }")
-          .str();
-  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
+  OwningOpRef<ModuleOp> module = parseMasked(context, queries, keys, mask);
   ASSERT_TRUE(module) << mask.str();
   (*module)->walk([&](AttentionOpInterface op) {
     MaskAttrInterface attribute = op.getMaskAttr();
@@ -173,5 +179,79 @@ TEST(MaskArea, IsThatOfAllPairs) {
     for (auto [queryTile, keyTile] :
          {std::pair<int64_t, int64_t>(128, 128), {64, 80}, {7, 13}})
       compareArea(context, mask, queryTile, keyTile);
+}
+
+double countPairs(ModuleOp module) {
+  double pairs = 0;
+  module.walk(
+      [&](AttentionOpInterface op) { pairs = countAttendedPairs(op, {}); });
+  return pairs;
+}
+
+constexpr StringRef longMasks[] = {
+    "#attn.causal",
+    "#attn.causal<alignment = top_left>",
+    "#attn.sliding_window<left = 1700, right = 33>",
+    "#attn.prefix_lm<length = 1500>",
+    "#attn.local_blocks<size = 300, before = 1, after = 0>",
+    "#attn.or<#attn.global_tokens<count = 20>, #attn.sliding_window<left = 30, "
+    "right = 10>>",
+    "#attn.and<#attn.causal, #attn.not<#attn.sliding_window<left = 25, right = "
+    "25>>>",
+    "#attn.none"};
+
+TEST(MaskArea, LongRowsAreExact) {
+  MLIRContext context;
+  context.loadDialect<AttnDialect, func::FuncDialect>();
+  for (StringRef mask : longMasks)
+    for (auto [queries, keys] :
+         {std::pair<int64_t, int64_t>(77, 4999), {512, 1025}, {301, 2048}}) {
+      OwningOpRef<ModuleOp> module = parseMasked(context, queries, keys, mask);
+      ASSERT_TRUE(module) << mask.str();
+      MaskAttrInterface attribute;
+      module->walk(
+          [&](AttentionOpInterface op) { attribute = op.getMaskAttr(); });
+      double expected = 0;
+      for (int64_t i = 0; i < queries; ++i)
+        for (int64_t j = 0; j < keys; ++j)
+          expected += attribute.isAttended(i, j, queries, keys);
+      EXPECT_EQ(countPairs(*module), expected) << mask.str();
+    }
+}
+
+// No closed form says which keys a dilated window has. Some of them are asked
+// about, and their distances are not all multiples of the dilation or of a part
+// of it.
+TEST(MaskArea, DilatedRowsAreSampled) {
+  MLIRContext context;
+  context.loadDialect<AttnDialect, func::FuncDialect>();
+  for (int64_t dilation : {2, 3, 4, 8, 16, 31})
+    for (int64_t window : {4096, 8191, 16000}) {
+      std::string mask =
+          "#attn.dilated_window<left = " + std::to_string(window) +
+          ", right = 0, dilation = " + std::to_string(dilation) + ">";
+      constexpr int64_t queries = 512, keys = 20000;
+      OwningOpRef<ModuleOp> module = parseMasked(context, queries, keys, mask);
+      ASSERT_TRUE(module) << mask;
+      double expected = double(queries) * double(window / dilation + 1);
+      EXPECT_NEAR(countPairs(*module), expected, 0.03 * expected) << mask;
+    }
+}
+
+// What is asked of a mask does not grow with the lengths: enumerating the rows
+// that are taken would evaluate the predicate 5e8 times here.
+TEST(MaskArea, LengthsOfAMillionTakeNoTime) {
+  MLIRContext context;
+  context.loadDialect<AttnDialect, func::FuncDialect>();
+  constexpr int64_t length = int64_t(1) << 20;
+  OwningOpRef<ModuleOp> module =
+      parseMasked(context, length, length, "#attn.causal");
+  ASSERT_TRUE(module);
+  auto start = std::chrono::steady_clock::now();
+  double pairs = countPairs(*module);
+  std::chrono::duration<double> seconds =
+      std::chrono::steady_clock::now() - start;
+  EXPECT_NEAR(pairs / (double(length) * double(length)), 0.5, 1e-5);
+  EXPECT_LT(seconds.count(), 1);
 }
 } // namespace
