@@ -17,6 +17,7 @@ import json
 import os
 import pathlib
 import platform
+import stat
 import tempfile
 from typing import Any, Callable, Dict, Optional, Tuple
 
@@ -80,7 +81,15 @@ def _write(path: pathlib.Path, library: bytes) -> None:
 
 def _read_description(path: pathlib.Path) -> Dict[str, Any]:
     """The description of an entry whose contents are as they were written."""
-    data = path.read_bytes()
+    # Opening a pipe waits for a writer otherwise, and devices may have no end.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError("it is not a regular file")
+        with open(descriptor, "rb", closefd=False) as file:
+            data = file.read()
+    finally:
+        os.close(descriptor)
     footer = _SIZE_BYTES + len(_MAGIC)
     if not data.endswith(_MAGIC):
         raise ValueError("it is cut off")

@@ -127,6 +127,21 @@ def test_damaged_entries_are_compiled_again(fresh, monkeypatch, damage):
     assert list(fresh.iterdir()) == [entry]
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)])
+def test_entries_that_are_no_files_are_compiled_again(fresh, make):
+    """Opening a pipe without a writer would wait for ever: a process of its own, with a limit, does it."""
+    attn.compile(TINY)
+    (entry,) = entries(fresh)
+    whole = entry.read_bytes()
+    entry.unlink()
+    make(entry)
+    code = f"import sys; sys.path.insert(0, {str(ROOT / 'python')!r}); import attn; attn.compile(attn.{TINY!r})"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
+    assert "it is not a regular file" in result.stderr and "is compiled again" in result.stderr
+    assert not entry.is_symlink() and entry.read_bytes() == whole
+
+
 def test_entries_of_another_compiler_are_compiled_again(fresh, monkeypatch):
     monkeypatch.setattr(cache, "compiler_fingerprint", lambda: "another")
     attn.compile(TINY)
