@@ -18,14 +18,14 @@
 
 int main(int argc, char **argv) {
   attnrt::Options options;
-  if (auto exitCode = attnrt::parseOptions(argc, argv, options))
-    return *exitCode;
-  int exitCode = options.probeDevice ? attnrt::probeDevice(options)
-                                     : attnrt::runAll(options);
-  // A report that did not get out is not a success.
+  auto exitCode = attnrt::parseOptions(argc, argv, options);
+  if (!exitCode)
+    exitCode = options.probeDevice ? attnrt::probeDevice(options)
+                                   : attnrt::runAll(options);
+  // A report that did not get out is not a success, and neither is a help text.
   if (fflush(stdout) != 0 || ferror(stdout)) {
-    perror("attn-run: error: cannot write the report");
+    perror("attn-run: error: cannot write to the standard output");
     return attnrt::ExitRuntime;
   }
-  return exitCode;
+  return *exitCode;
 }
