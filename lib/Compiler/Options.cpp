@@ -11,13 +11,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Compiler/Compiler.h"
+#include "attn/Target/PTXVersion.h"
 #include "attn/Target/TargetInfo.h"
-#include "llvm/ADT/STLExtras.h"
-#include "llvm/Config/llvm-config.h"
-#include "llvm/MC/MCSubtargetInfo.h"
-#include "llvm/MC/TargetRegistry.h"
-#include "llvm/Support/TargetSelect.h"
-#include "llvm/TargetParser/Triple.h"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -104,24 +99,6 @@ std::optional<std::string> attn::setOption(CompilerOptions &options,
   return ("unknown option '" + name + "'").str();
 }
 
-/// Whether LLVM has a PTX version, which it otherwise ignores.
-static bool isKnownPTXVersion(int64_t version) {
-  LLVMInitializeNVPTXTargetInfo();
-  LLVMInitializeNVPTXTargetMC();
-  llvm::Triple triple("nvptx64-nvidia-cuda");
-  std::string error, name = "ptx" + std::to_string(version);
-  const llvm::Target *target =
-      llvm::TargetRegistry::lookupTarget(triple, error);
-  if (!target)
-    return false;
-  std::unique_ptr<llvm::MCSubtargetInfo> info(
-      target->createMCSubtargetInfo(triple, "", ""));
-  return llvm::any_of(info->getAllProcessorFeatures(),
-                      [&](const llvm::SubtargetFeatureKV &feature) {
-                        return name == feature.Key;
-                      });
-}
-
 std::optional<std::string> attn::completeOptions(CompilerOptions &options) {
   bool isDeviceCode =
       options.output == OutputKind::PTX || options.output == OutputKind::Cubin;
@@ -131,16 +108,10 @@ std::optional<std::string> attn::completeOptions(CompilerOptions &options) {
   if (options.stopAfter && options.output != OutputKind::MLIR)
     return "the option 'stop-after' needs MLIR as output";
   if (std::unique_ptr<TargetInfo> target = createTargetInfo(options.target)) {
-    // LLVM ends the process at versions that are too old for an architecture.
-    if (options.ptxVersion != 0 &&
-        (options.ptxVersion < target->getMinPTXVersion() ||
-         !isKnownPTXVersion(options.ptxVersion)))
-      return ("unknown value '" + Twine(options.ptxVersion) +
-              "' of the option 'ptx-version' (expected a version that LLVM " +
-              LLVM_VERSION_STRING + " has, from " +
-              Twine(target->getMinPTXVersion()) + " on for " + options.target +
-              ")")
-          .str();
+    if (options.ptxVersion != 0)
+      if (std::optional<std::string> message =
+              checkPTXVersion(options.target, options.ptxVersion))
+        return message;
     if (!options.embedPTX)
       options.embedPTX =
           target->isForwardCompatible() && options.output != OutputKind::Cubin;

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Target/CUDAToolkit.h"
+#include "attn/Target/PTXVersion.h"
 #include "attn/Target/Passes.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -251,6 +252,14 @@ struct AttnSerializeKernelsPass
           << "unknown format '" << format << "' (expected ptx, cubin or llvm)";
       return signalPassFailure();
     }
+    for (StringRef feature : llvm::split(features, ','))
+      if (int64_t version;
+          feature.consume_front("+ptx") && !feature.getAsInteger(10, version))
+        if (std::optional<std::string> message =
+                attn::checkPTXVersion(chip, version)) {
+          getOperation().emitError() << *message;
+          return signalPassFailure();
+        }
     NVVM::SerializeGPUModuleBase::init();
     auto target = NVVM::NVVMTargetAttr::get(
         &getContext(), /*optLevel=*/3, "nvptx64-nvidia-cuda", chip, features);
