@@ -78,6 +78,7 @@ void attn::buildSchedulePipeline(OpPassManager &pm,
 
 void attn::buildBufferizationPipeline(
     OpPassManager &pm, const BufferizationPipelineOptions &options) {
+  pm.addPass(createAttnDecomposeLinalgPass());
   addCleanup(pm);
   pm.addPass(createAttnResultsToArgumentsPass());
   pm.addPass(bufferization::createEmptyTensorEliminationPass());

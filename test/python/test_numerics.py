@@ -60,6 +60,35 @@ def test_contract(compile_artifact, dtype, mask):
         assert torch.allclose(lse[:, :, ~empty].double(), exact_lse[:, :, ~empty], rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("raising", ["true", "false"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_softmax(compile_artifact, dtype, dim, raising):
+    """A softmax of linalg that belongs to no attention."""
+    tensor = f"tensor<3x?x40x{dtype}>"
+    module = f"""func.func @f(%x: {tensor}) -> {tensor} {{
+      %c1 = arith.constant 1 : index
+      %size = tensor.dim %x, %c1 : {tensor}
+      %e = tensor.empty(%size) : {tensor}
+      %r = linalg.softmax dimension({dim}) ins(%x : {tensor}) outs(%e : {tensor}) -> {tensor}
+      return %r : {tensor}
+    }}"""
+    name = f"softmax_{dtype}_{dim}_{raising}"
+    function = compile_artifact(name, module, "--target=host", f"--raise={raising}")["f"]
+    for size in (1, 7, 1200):
+        torch.manual_seed(0)
+        x = (4 * torch.randn(3, size, 40)).to(DTYPES[dtype])
+        x[0, 0, :20] = float("-inf")
+        out = torch.full_like(x, float("nan"))
+        function(x, out)
+        exact = x.double().softmax(dim)
+        # With one row, whole columns are -inf.
+        assert torch.equal(out.isnan(), exact.isnan())
+        # The sum is one of f32, in order.
+        tolerance = torch.finfo(x.dtype).eps + x.shape[dim] * 2.0**-24 + 2.0**-21
+        assert torch.allclose(out.double(), exact, rtol=tolerance, atol=1e-7, equal_nan=True)
+
+
 def test_errors_are_values(compile_artifact):
     from attn.artifact import AttnError
 

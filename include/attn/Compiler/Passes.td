@@ -45,6 +45,31 @@ def AttnResultsToArgumentsPass
   let dependentDialects = ["::mlir::bufferization::BufferizationDialect"];
 }
 
+def AttnDecomposeLinalgPass : Pass<"attn-decompose-linalg"> {
+  let summary = "write operations that have no loops as others that have";
+  let description = [{
+    Operations of linalg that no loops or kernels are made of directly become
+    what they are an aggregate of, by `AggregatedOpInterface`: `linalg.softmax`
+    becomes maxima, exponentials of differences, sums and quotients. Operations
+    on memrefs are decomposed as those on tensors that lie there, and those whose
+    results are narrower than f32 are computed in f32.
+
+    ```mlir
+    %r = linalg.softmax dimension(1) ins(%x : tensor<4x8xf32>) outs(%o : tensor<4x8xf32>)
+    // becomes
+    %max = linalg.generic ...  // arith.maxnumf, along dimension 1
+    %e = linalg.generic ...    // math.exp of the difference
+    %sum = linalg.generic ...
+    %r = linalg.generic ...    // the quotient
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::bufferization::BufferizationDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::math::MathDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
 def AttnBufferizePass : Pass<"attn-bufferize", "::mlir::ModuleOp"> {
   let summary = "bufferize with unit inner strides at function boundaries";
   let description = [{
