@@ -92,7 +92,9 @@ void attn::buildBufferizationPipeline(
 void attn::buildTilingPipeline(OpPassManager &pm,
                                const TargetPipelineOptions &options) {
   pm.addNestedPass<func::FuncOp>(createDispatchSchedulesPass());
-  pm.addPass(createConvertAttnToAttnTilePass());
+  ConvertAttnToAttnTilePassOptions convert;
+  convert.target = options.target;
+  pm.addPass(createConvertAttnToAttnTilePass(convert));
   if (options.isGPU())
     pm.addPass(createConvertLinalgToAttnTilePass());
   addCleanup(pm);

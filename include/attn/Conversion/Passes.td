@@ -115,7 +115,15 @@ def ConvertAttnToAttnTilePass
     product leaves warps without work: the decisions are made by
     `attn_tile.beside`. A remark says why others do not; their regions become
     kernels of their own.
+
+    Where gradients walk over lists of tiles, the order of the lists depends on
+    how many multiprocessors the device has: that of the module (`attn.device`),
+    or the one that the target stands for.
   }];
+  let options = [
+    Option<"target", "target", "std::string", /*default=*/"\"host\"",
+           "Target: host, sm_80 or sm_90a">,
+  ];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::attn_tile::AttnTileDialect",
     "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",

@@ -25,6 +25,7 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <algorithm>
 #include <numeric>
 
 using namespace mlir;
@@ -34,8 +35,9 @@ namespace {
 /// Makes the kernels of one gradient and their launches.
 class GradLowering {
 public:
-  GradLowering(RewriterBase &rewriter, AttentionGradOp op, SymbolTable &symbols)
-      : rewriter(rewriter), op(op), symbols(symbols),
+  GradLowering(RewriterBase &rewriter, AttentionGradOp op,
+               const DeviceFigures &device, SymbolTable &symbols)
+      : rewriter(rewriter), op(op), device(device), symbols(symbols),
         isPacked(op.getSequenceLayout() == SequenceLayout::Packed) {}
 
   LogicalResult lower();
@@ -59,6 +61,7 @@ private:
 
   RewriterBase &rewriter;
   AttentionGradOp op;
+  const DeviceFigures &device;
   SymbolTable &symbols;
   bool isPacked;
   /// What the tiles of all kernels divide, and how many rows behind those of a
@@ -264,7 +267,8 @@ LogicalResult GradLowering::lower() {
     ClassifiedTiles listed =
         classifyTiles(rewriter, op,
                       {part.getQueryTile(), part.getKeyTile(),
-                       schedule.getPreparation(), rows, ("_" + name).str()},
+                       schedule.getPreparation(), rows, ("_" + name).str(),
+                       std::max<int64_t>(device.multiprocessors, 1)},
                       symbols);
     buffers.append({listed.lists, listed.order});
     return listed;
@@ -337,9 +341,9 @@ LogicalResult GradLowering::lower() {
   return success();
 }
 
-LogicalResult mlir::attn::lowerAttentionGradToKernels(RewriterBase &rewriter,
-                                                      AttentionGradOp op,
-                                                      SymbolTable &symbols) {
+LogicalResult mlir::attn::lowerAttentionGradToKernels(
+    RewriterBase &rewriter, AttentionGradOp op, const DeviceFigures &device,
+    SymbolTable &symbols) {
   OpBuilder::InsertionGuard guard(rewriter);
-  return GradLowering(rewriter, op, symbols).lower();
+  return GradLowering(rewriter, op, device, symbols).lower();
 }

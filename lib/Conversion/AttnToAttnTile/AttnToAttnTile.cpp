@@ -21,6 +21,7 @@
 #include "MergeParts.h"
 #include "PackHeads.h"
 #include "PlanSequences.h"
+#include "attn/Analysis/Roofline.h"
 #include "attn/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -215,7 +216,13 @@ struct ConvertAttnToAttnTile
         maps.push_back(map);
     });
     lowerAll(attentions, lowerAttentionToKernel);
-    lowerAll(gradients, lowerAttentionGradToKernels);
+    lowerAll(gradients, [&](RewriterBase &rewriter, AttentionGradOp gradient,
+                            SymbolTable &symbols) {
+      DeviceAttr device = getDevice(gradient, target);
+      return lowerAttentionGradToKernels(
+          rewriter, gradient, device ? device.getFigures() : DeviceFigures(),
+          symbols);
+    });
     lowerAll(masks, lowerDropoutMaskToKernel);
     lowerAll(plans, lowerPlanMaskToKernels);
     lowerAll(tables, lowerMaskTableToKernel);

@@ -43,9 +43,6 @@ static constexpr int64_t tilesOfItem = 32;
 static constexpr int64_t bitsTogether = 8;
 /// Tiles of queries with which the lists of a class of rows may end.
 static constexpr int64_t tilesOfClass = 8;
-/// Rows that are worked on at the same time, for their order: one on each
-/// multiprocessor of most GPUs with kernels whose items are rows of keys.
-static constexpr int64_t rowsAtOnce = 132;
 /// Work items that share the steps of a row of tiles whose bits are wanted:
 /// some rows have many.
 static constexpr int64_t itemsOfRow = 4;
@@ -400,7 +397,7 @@ static void writeRowClasses(RewriterBase &rewriter, Location loc,
 /// afterwards to keep all groups busy while one is at the longest list, those
 /// of several heads at once.
 static void writeOrderOfHeads(RewriterBase &rewriter, Location loc,
-                              attn_tile::KernelOp kernel) {
+                              attn_tile::KernelOp kernel, int64_t rowsAtOnce) {
   using arith::CmpIPredicate;
   ScalarKernelBuilder b(loc, rewriter);
   Block *entry = &kernel.getBody().front();
@@ -514,7 +511,8 @@ static void listTiles(RewriterBase &rewriter, const ListedMask &listed,
     writeRowClasses(rewriter, listed.getLoc(),
                     create("_row_classes", {tiles.lists, rows}));
     writeOrderOfHeads(rewriter, listed.getLoc(),
-                      create("_order", {tiles.lists, rows, tiles.order}));
+                      create("_order", {tiles.lists, rows, tiles.order}),
+                      listing.rowsAtOnce);
     b.setInsertionPoint(listed.user);
     memref::DeallocOp::create(b, rows);
   } else {

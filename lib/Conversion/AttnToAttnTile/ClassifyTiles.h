@@ -75,6 +75,9 @@ struct TileListing {
   MaskDim rows;
   /// Added to the names of kernels.
   std::string suffix;
+  /// Rows of keys that are worked on at the same time, for their order: one on
+  /// each multiprocessor, with kernels whose items they are.
+  int64_t rowsAtOnce = 1;
 };
 
 /// Writes the kernels that classify the tiles of `attention`, and their

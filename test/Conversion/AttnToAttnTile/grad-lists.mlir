@@ -1,4 +1,5 @@
-// RUN: attn-opt %s --convert-attn-to-attn-tile --canonicalize --cse --split-input-file | FileCheck %s
+// RUN: attn-opt %s --convert-attn-to-attn-tile=target=sm_90a --canonicalize --cse --split-input-file | FileCheck %s --check-prefixes=CHECK,H200
+// RUN: attn-opt %s --convert-attn-to-attn-tile=target=sm_80 --canonicalize --cse --split-input-file | FileCheck %s --check-prefixes=CHECK,A100
 
 // Kernels of gradients visit the tiles that lists name. Rows of keys that depend on the head have the tiles of all heads
 // that share the keys.
@@ -85,7 +86,8 @@ func.func @heads(%q: memref<?x8x?x64xf32>, %k: memref<?x2x?x64xf32>, %lse: memre
 // CHECK:           %[[SUMS:.*]]:3 = attn_tile.reduce
 // CHECK:           %[[ITEMS:.*]] = memref.dim %[[ORDER]], %c2
 // CHECK:           %[[HEADS:.*]] = arith.divui %[[ITEMS]], %[[NUM_ROWS]]
-// CHECK:           %[[STEPS:.*]] = arith.muli %[[LONGEST]], %c132
+// H200:            %[[STEPS:.*]] = arith.muli %[[LONGEST]], %c132
+// A100:            %[[STEPS:.*]] = arith.muli %[[LONGEST]], %c108
 // CHECK:           arith.minui %[[SUMS]]#2, %[[STEPS]]
 // CHECK:           %[[END:.*]] = arith.subi %[[ITEMS]], %c1
 // CHECK:           %[[BEFORE:.*]] = arith.muli %[[SUMS]]#0, %[[HEADS]]

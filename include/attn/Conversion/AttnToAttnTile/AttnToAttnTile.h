@@ -14,6 +14,7 @@
 #define ATTN_CONVERSION_ATTNTOATTNTILE_ATTNTOATTNTILE_H
 
 #include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Dialect/Attn/IR/DeviceFigures.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/IR/SymbolTable.h"
@@ -29,10 +30,12 @@ FailureOr<attn_tile::KernelOp> lowerAttentionToKernel(RewriterBase &rewriter,
                                                       SymbolTable &symbols);
 
 /// Replaces a bufferised gradient of attention that has a schedule by launches
-/// of new kernels, and buffers for what they exchange. On failure a diagnostic
-/// has been emitted and the IR is as it was.
+/// of new kernels, and buffers for what they exchange. Orders of work items are
+/// made for `device`. On failure a diagnostic has been emitted and the IR is as
+/// it was.
 LogicalResult lowerAttentionGradToKernels(RewriterBase &rewriter,
                                           AttentionGradOp op,
+                                          const DeviceFigures &device,
                                           SymbolTable &symbols);
 
 /// Replaces a bufferised mask of decisions that has a schedule by a launch of a
