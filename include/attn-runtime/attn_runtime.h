@@ -300,15 +300,29 @@ ATTNRT_EXPORT int32_t attnrtParallelFor(int64_t count, attnrt_body_fn body,
 ATTNRT_EXPORT int32_t attnrtGetNumThreads(void);
 
 /** What a kernel finds wrong with what it reads. A kernel that does writes the
-    code to the fault word. */
+    code to the fault word. Of faults of masks it writes the number that it found
+    to word 2 * code, and the one that bounds it to word 2 * code + 1 before. */
 typedef enum attnrt_fault {
   ATTNRT_FAULT_NONE = 0,
   /* Lengths or boundaries of sequences; nothing is computed. */
   ATTNRT_FAULT_SEQUENCES = 1,
   ATTNRT_FAULT_HEADS = 2, /* key heads of query heads */
-  /* Block lists, boundaries of documents or parents of nodes. */
-  ATTNRT_FAULT_MASKS = 3
+  /* Of operands of masks: boundaries of documents, */
+  ATTNRT_FAULT_BOUNDARY = 3,       /* beyond the last position */
+  ATTNRT_FAULT_BOUNDARY_ORDER = 4, /* less than the one before */
+  /* parents of nodes, */
+  ATTNRT_FAULT_PARENTS = 5, /* the number of them */
+  ATTNRT_FAULT_PARENT = 6,  /* of the node that is the bound */
+  /* and lists of blocks. */
+  ATTNRT_FAULT_OFFSETS = 7,      /* the number of them */
+  ATTNRT_FAULT_OFFSET = 8,       /* more than there are columns listed */
+  ATTNRT_FAULT_OFFSET_ORDER = 9, /* less than the one before */
+  ATTNRT_FAULT_COLUMN = 10,      /* not less than the number of columns */
+  ATTNRT_FAULT_COLUMN_TWICE = 11 /* in one row */
 } attnrt_fault;
+
+/** Words of 32 bits from the fault word on that kernels may write. */
+#define ATTNRT_FAULT_WORDS 24
 
 /** Where kernels of the given kind write faults: for ATTNRT_KIND_CUDA host
     memory that the current context's device can write, for ATTNRT_KIND_HOST

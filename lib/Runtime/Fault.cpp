@@ -6,20 +6,52 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One word for each context, in host memory that the device can write: reading
-// it costs nothing and waits for nothing.
+// A few words for each context, in host memory that the device can write:
+// reading them costs nothing and waits for nothing.
 //
 //===----------------------------------------------------------------------===//
 
 #include "CudaDriver.h"
 
+#include <algorithm>
+#include <cstdio>
 #include <mutex>
 
 using namespace attnrt;
 
-static thread_local int32_t hostFault = ATTNRT_FAULT_NONE;
+static thread_local int32_t hostFault[ATTNRT_FAULT_WORDS] = {};
 
-static int32_t setFaultError(int32_t fault) {
+/// What is wrong with a mask whose operand holds `value`; null if `fault` is no
+/// such fault. The text takes both numbers.
+static const char *getMaskText(int32_t fault) {
+  switch (fault) {
+  case ATTNRT_FAULT_BOUNDARY:
+    return "boundaries of documents hold %d, expected 0 to %d";
+  case ATTNRT_FAULT_BOUNDARY_ORDER:
+    return "boundaries of documents hold %d after %d, expected no smaller one";
+  case ATTNRT_FAULT_PARENTS:
+    return "'parents' has %d entries, expected %d, one for each node";
+  case ATTNRT_FAULT_PARENT:
+    return "'parents' holds %d for node %d, expected -1 or a smaller number "
+           "than the node's";
+  case ATTNRT_FAULT_OFFSETS:
+    return "'offsets' has %d entries, expected %d, one more than there are "
+           "rows of blocks";
+  case ATTNRT_FAULT_OFFSET:
+    return "'offsets' holds %d, expected 0 to %d, the size of 'indices'";
+  case ATTNRT_FAULT_OFFSET_ORDER:
+    return "'offsets' holds %d after %d, expected no smaller one";
+  case ATTNRT_FAULT_COLUMN:
+    return "'indices' holds %d, expected 0 to %d";
+  case ATTNRT_FAULT_COLUMN_TWICE:
+    return "'indices' holds %d twice in row %d of blocks, expected it once";
+  default:
+    return nullptr;
+  }
+}
+
+/// Sets the error of a fault, whose numbers are in `words`.
+static int32_t setFaultError(int32_t fault, const int32_t *words) {
   if (fault == ATTNRT_FAULT_NONE)
     return ATTN_OK;
   if (fault == ATTNRT_FAULT_SEQUENCES)
@@ -31,13 +63,14 @@ static int32_t setFaultError(int32_t fault) {
     return attnrtSetError(ATTN_INVALID_ARGUMENT,
                           "a call was given a map of heads with an entry that "
                           "is no key head");
-  if (fault == ATTNRT_FAULT_MASKS)
+  if (const char *text = getMaskText(fault)) {
+    char message[128];
+    snprintf(message, sizeof(message), text, words[2 * fault],
+             words[2 * fault + 1]);
     return attnrtSetError(ATTN_INVALID_ARGUMENT,
-                          "a call was given a mask that is not valid: block "
-                          "lists that name a column twice or one that does "
-                          "not exist, offsets or boundaries that are not "
-                          "sorted or not within their tensors, or parents "
-                          "that do not come before their children");
+                          "a call was given a mask that is not valid: %s",
+                          message);
+  }
   return attnrtSetError(ATTN_INTERNAL, "a kernel reported the unknown fault %d",
                         fault);
 }
@@ -46,8 +79,9 @@ int32_t attnrt::takeFault(const ContextInfo &context) {
   int32_t *word = context.fault.load(std::memory_order_acquire);
   if (!word || __atomic_load_n(word, __ATOMIC_RELAXED) == ATTNRT_FAULT_NONE)
     return ATTN_OK;
-  return setFaultError(__atomic_exchange_n(
-      word, static_cast<int32_t>(ATTNRT_FAULT_NONE), __ATOMIC_ACQ_REL));
+  int32_t fault = __atomic_exchange_n(
+      word, static_cast<int32_t>(ATTNRT_FAULT_NONE), __ATOMIC_ACQ_REL);
+  return setFaultError(fault, word);
 }
 
 static int32_t getCudaFaultWord(int32_t **word) {
@@ -68,12 +102,13 @@ static int32_t getCudaFaultWord(int32_t **word) {
                           "the CUDA driver cannot allocate memory of the host");
   // All addresses are unified: the device uses the host's.
   void *memory = nullptr;
-  if (CUresult failed = driver->memHostAlloc(
-          &memory, sizeof(int32_t), HostAllocPortable | HostAllocDeviceMap))
+  if (CUresult failed =
+          driver->memHostAlloc(&memory, ATTNRT_FAULT_WORDS * sizeof(int32_t),
+                               HostAllocPortable | HostAllocDeviceMap))
     return setCudaError(*driver, failed,
                         "cannot allocate memory of the host for faults");
   *word = static_cast<int32_t *>(memory);
-  **word = ATTNRT_FAULT_NONE;
+  std::fill_n(*word, ATTNRT_FAULT_WORDS, 0);
   context->fault.store(*word, std::memory_order_release);
   return ATTN_OK;
 }
@@ -89,7 +124,7 @@ int32_t attnrtGetFaultWord(int32_t device_kind, void **word) {
   if (int32_t status = checkKind(device_kind))
     return status;
   if (device_kind == ATTNRT_KIND_HOST) {
-    *word = &hostFault;
+    *word = hostFault;
     return ATTN_OK;
   }
   int32_t *cudaWord = nullptr;
@@ -102,9 +137,9 @@ int32_t attnrtTakeFault(int32_t device_kind) {
   if (int32_t status = checkKind(device_kind))
     return status;
   if (device_kind == ATTNRT_KIND_HOST) {
-    int32_t fault = hostFault;
-    hostFault = ATTNRT_FAULT_NONE;
-    return setFaultError(fault);
+    int32_t fault = hostFault[0];
+    hostFault[0] = ATTNRT_FAULT_NONE;
+    return setFaultError(fault, hostFault);
   }
   const CudaDriver *driver;
   const ContextInfo *context;

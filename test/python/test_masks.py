@@ -142,6 +142,44 @@ def test_what_masks_cannot_read():
         flex_attention(*inputs, block_mask=masks.documents([0]))
 
 
+def changed(tensor, place, value):
+    tensor = tensor.clone()
+    tensor.view(-1)[place] = value
+    return tensor
+
+
+@pytest.mark.parametrize(
+    "mask, message",
+    [
+        (masks.packed_documents(changed(BOUNDARIES, 4, 80), BOUNDARIES),
+         "boundaries of documents hold 80, expected 0 to 70"),
+        (masks.packed_documents(BOUNDARIES, changed(BOUNDARIES, 0, -3)),
+         "boundaries of documents hold -3, expected 0 to 90"),
+        (masks.packed_documents(changed(BOUNDARIES, 2, 15)),
+         "boundaries of documents hold 15 after 20, expected no smaller one"),
+        (masks.tree(changed(PARENTS, 5, 9)),
+         "'parents' holds 9 for node 5, expected -1 or a smaller number than the node's"),
+        (masks.tree(changed(PARENTS, 0, -2)), "'parents' holds -2 for node 0, expected -1 or a smaller number"),
+        (masks.blocks(16, 32, changed(OFFSETS, 5, 7), INDICES),
+         "'offsets' holds 7, expected 0 to 6, the size of 'indices'"),
+        (masks.blocks(16, 32, changed(OFFSETS, 0, -1), INDICES), "'offsets' holds -1, expected 0 to 6"),
+        (masks.blocks(16, 32, changed(OFFSETS, 3, 2), INDICES),
+         "'offsets' holds 2 after 3, expected no smaller one"),
+        (masks.blocks(16, 32, OFFSETS, changed(INDICES, 4, 3)), "'indices' holds 3, expected 0 to 2"),
+        (masks.blocks(16, 32, OFFSETS, changed(INDICES, 4, -5)), "'indices' holds -5, expected 0 to 2"),
+        (masks.blocks(16, 32, OFFSETS, changed(INDICES, 1, 2)),
+         "'indices' holds 2 twice in row 1 of blocks, expected it once"),
+    ],
+)
+def test_what_masks_cannot_hold(mask, message):
+    inputs = [tensor.detach() for tensor in make_inputs()]
+    with pytest.raises(attn.AttnError, match=f"a call was given a mask that is not valid: {message}"):
+        flex_attention(*inputs, block_mask=mask)
+    # An error is reported once.
+    valid, _ = CASES["lists"]
+    flex_attention(*inputs, block_mask=valid)
+
+
 def test_sdpa_reads_masks_anew_in_each_call():
     inputs = [tensor.detach() for tensor in make_inputs()]
     ids = IDS.clone()

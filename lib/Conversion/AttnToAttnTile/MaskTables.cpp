@@ -52,13 +52,25 @@ static Value emitIsIn(ScalarKernelBuilder &b, Value number, Value word) {
   return b.compare(CmpIPredicate::eq, place, word);
 }
 
-/// Reports a fault from within a region that runs for single numbers.
-static void reportHere(ScalarKernelBuilder &b, Value condition, Value fault) {
+/// Reports a fault from within a region that runs for single numbers: what was
+/// found, and what bounds it.
+static void reportHere(ScalarKernelBuilder &b, Value condition,
+                       attnrt_fault code, Value found, Value bound,
+                       Value fault) {
   auto ifOp = scf::IfOp::create(b, condition, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(ifOp.thenBlock());
-  Value code = arith::ConstantIntOp::create(b, ATTNRT_FAULT_MASKS, 32);
-  memref::StoreOp::create(b, code, fault, b.constant(0));
+  b.storeIndex(found, fault, b.constant(2 * code));
+  b.storeIndex(bound, fault, b.constant(2 * code + 1));
+  Value word = arith::ConstantIntOp::create(b, code, 32);
+  memref::StoreOp::create(b, word, fault, b.constant(0));
+}
+
+/// The same from outside of such regions.
+static void report(ScalarKernelBuilder &b, Value condition, attnrt_fault code,
+                   Value found, Value bound, Value fault) {
+  b.each(b.constant(1),
+         [&](Value) { reportHere(b, condition, code, found, bound, fault); });
 }
 
 /// Positions are counted among the boundaries that are not behind them.
@@ -78,15 +90,20 @@ static void write(ScalarKernelBuilder &b, SequenceIdsOp op,
   auto read = [&](Value number) {
     return b.loadIndex(boundaries, {batch, number});
   };
-  Value bad = b.sum(entries, 1, [&](Value number) -> SmallVector<Value> {
+  struct Boundary {
+    Value value, before, isOutside, isSmaller;
+  };
+  auto check = [&](Value number) -> Boundary {
     Value boundary = read(number);
     Value before =
         read(arith::MaxSIOp::create(b, b.sub(number, one), zero).getResult());
-    Value isGood =
-        b.both(b.both(b.compare(CmpIPredicate::sle, zero, boundary),
-                      b.compare(CmpIPredicate::sle, boundary, length)),
-               b.compare(CmpIPredicate::sle, before, boundary));
-    return {b.toIndex(b.invert(isGood))};
+    // A negative number is a large one.
+    return {boundary, before, b.compare(CmpIPredicate::ugt, boundary, length),
+            b.compare(CmpIPredicate::slt, boundary, before)};
+  };
+  Value bad = b.sum(entries, 1, [&](Value number) -> SmallVector<Value> {
+    Boundary boundary = check(number);
+    return {b.toIndex(b.either(boundary.isOutside, boundary.isSmaller))};
   })[0];
   Value isBad = b.compare(CmpIPredicate::ne, bad, zero);
   Value first = b.mul(item, b.constant(positionsOfItem));
@@ -105,8 +122,14 @@ static void write(ScalarKernelBuilder &b, SequenceIdsOp op,
     b.storeIndex(b.select(isKnown, b.sub(begun, one), otherwise), table,
                  {batch, position});
   });
-  b.report(b.both(isBad, b.compare(CmpIPredicate::eq, item, zero)),
-           ATTNRT_FAULT_MASKS, fault);
+  Value reports = b.both(isBad, b.compare(CmpIPredicate::eq, item, zero));
+  b.each(b.select(reports, entries, zero), [&](Value number) {
+    Boundary boundary = check(number);
+    reportHere(b, boundary.isSmaller, ATTNRT_FAULT_BOUNDARY_ORDER,
+               boundary.value, boundary.before, fault);
+    reportHere(b, boundary.isOutside, ATTNRT_FAULT_BOUNDARY, boundary.value,
+               length, fault);
+  });
 }
 
 /// From the node itself to the root: a parent has a smaller number than its
@@ -121,12 +144,13 @@ static void write(ScalarKernelBuilder &b, AncestorMapOp, ValueRange arguments) {
   Value isSized =
       b.compare(CmpIPredicate::eq, b.size(parents, 1), b.size(table, 1));
   Value isFirst = b.compare(CmpIPredicate::eq, node, zero);
-  b.report(b.both(isFirst, b.invert(isSized)), ATTNRT_FAULT_MASKS, fault);
+  report(b, b.both(isFirst, b.invert(isSized)), ATTNRT_FAULT_PARENTS,
+         b.size(parents, 1), b.size(table, 1), fault);
   b.each(b.toIndex(isSized), [&](Value) {
     Value parent = b.loadIndex(parents, {batch, node});
     Value isGood = b.both(b.compare(CmpIPredicate::sle, none, parent),
                           b.compare(CmpIPredicate::slt, parent, node));
-    reportHere(b, b.invert(isGood), fault);
+    reportHere(b, b.invert(isGood), ATTNRT_FAULT_PARENT, parent, node, fault);
   });
   Value count = b.select(isSized, b.add(node, one), zero);
   b.each(b.size(table, 2), [&](Value word) {
@@ -153,26 +177,33 @@ static void write(ScalarKernelBuilder &b, BlockMapOp, ValueRange arguments) {
   b.setInsertionPointToStart(forall.getBody());
   SmallVector<Value> ids(forall.getInductionVars());
   Value zero = b.constant(0), one = b.constant(1);
-  Value isSized = b.compare(CmpIPredicate::eq, b.size(offsets, 2),
-                            b.add(b.size(table, 2), one));
+  Value listed = b.size(indices, 2);
+  Value numOffsets = b.add(b.size(table, 2), one);
+  Value isSized = b.compare(CmpIPredicate::eq, b.size(offsets, 2), numOffsets);
   // Of offsets of another number, none is read.
   SmallVector<Value> ends =
       b.sum(b.toIndex(isSized), 2, [&](Value) -> SmallVector<Value> {
         return {b.loadIndex(offsets, ids),
                 b.loadIndex(offsets, {ids[0], ids[1], b.add(ids[2], one)})};
       });
-  Value isGood =
-      b.both(b.both(b.compare(CmpIPredicate::sle, zero, ends[0]),
-                    b.compare(CmpIPredicate::sle, ends[0], ends[1])),
-             b.both(b.compare(CmpIPredicate::sle, ends[1], b.size(indices, 2)),
-                    isSized));
-  b.report(b.invert(isGood), ATTNRT_FAULT_MASKS, fault);
+  // A negative number is a large one.
+  Value isFirstOutside = b.compare(CmpIPredicate::ugt, ends[0], listed);
+  Value isOutside =
+      b.either(isFirstOutside, b.compare(CmpIPredicate::ugt, ends[1], listed));
+  Value isSmaller = b.compare(CmpIPredicate::slt, ends[1], ends[0]);
+  Value isGood = b.both(isSized, b.invert(b.either(isOutside, isSmaller)));
+  report(b, b.invert(isSized), ATTNRT_FAULT_OFFSETS, b.size(offsets, 2),
+         numOffsets, fault);
+  report(b, isSmaller, ATTNRT_FAULT_OFFSET_ORDER, ends[1], ends[0], fault);
+  report(b, isOutside, ATTNRT_FAULT_OFFSET,
+         b.select(isFirstOutside, ends[0], ends[1]), listed, fault);
   Value count = b.select(isGood, b.sub(ends[1], ends[0]), zero);
   b.each(b.size(table, 3), [&](Value word) {
     Value empty = arith::ConstantIntOp::create(b, 0, 32);
     Value never = arith::ConstantIntOp::create(b, 0, 1);
-    SmallVector<Value> bits =
-        loop(b, count, {empty, never}, [&](Value number, ValueRange carried) {
+    SmallVector<Value> bits = loop(
+        b, count, {empty, never, zero, never, zero},
+        [&](Value number, ValueRange carried) {
           Value entry = memref::LoadOp::create(
               b, indices, ValueRange{ids[0], ids[1], b.add(ends[0], number)});
           // A negative number is a large one.
@@ -184,14 +215,20 @@ static void write(ScalarKernelBuilder &b, BlockMapOp, ValueRange arguments) {
           Value known = arith::AndIOp::create(b, carried[0], bit);
           Value isTwice =
               b.both(isIn, b.compare(CmpIPredicate::ne, known, empty));
-          Value isBad = b.either(isTwice, b.invert(exists));
+          Value found = arith::IndexCastOp::create(b, b.getIndexType(), entry);
+          Value isMissing = b.invert(exists);
           return SmallVector<Value>{
               b.select(isIn, b.either(carried[0], bit), carried[0]),
-              b.either(carried[1], isBad)};
+              b.either(carried[1], isMissing),
+              b.select(isMissing, found, carried[2]),
+              b.either(carried[3], isTwice),
+              b.select(isTwice, found, carried[4])};
         });
     memref::StoreOp::create(b, bits[0], table,
                             ValueRange{ids[0], ids[1], ids[2], word});
-    reportHere(b, bits[1], fault);
+    reportHere(b, bits[3], ATTNRT_FAULT_COLUMN_TWICE, bits[4], ids[2], fault);
+    reportHere(b, bits[1], ATTNRT_FAULT_COLUMN, bits[2], b.sub(columns, one),
+               fault);
   });
 }
 
@@ -207,7 +244,8 @@ LogicalResult attn::lowerMaskTableToKernel(RewriterBase &rewriter,
   rewriter.setInsertionPoint(op);
   SmallVector<Value> operands(op->getOperands());
   operands.push_back(attn_tile::FaultWordOp::create(
-      rewriter, op.getLoc(), MemRefType::get({1}, rewriter.getI32Type())));
+      rewriter, op.getLoc(),
+      MemRefType::get({ATTNRT_FAULT_WORDS}, rewriter.getI32Type())));
   std::string suffix = ("_" + op->getName().stripDialect()).str();
   attn_tile::KernelOp kernel =
       createKernel(rewriter, op, schedule, symbols, suffix, operands);

@@ -74,12 +74,11 @@ attn::RuntimeMemRef attn::emitFaultWord(OpBuilder &builder, Location loc,
     descriptor =
         LLVM::InsertValueOp::create(builder, loc, descriptor, value, position);
   };
-  Value one = emitIntConstant(builder, loc, i64, 1);
   insert(data, 0);
   insert(data, 1);
   insert(emitIntConstant(builder, loc, i64, 0), 2);
-  insert(one, {3, 0});
-  insert(one, {4, 0});
+  insert(emitIntConstant(builder, loc, i64, type.getDimSize(0)), {3, 0});
+  insert(emitIntConstant(builder, loc, i64, 1), {4, 0});
   auto cast =
       UnrealizedConversionCastOp::create(builder, loc, type, descriptor);
   return {status, cast.getResult(0)};

@@ -1,7 +1,7 @@
 // RUN: attn-opt %s --convert-attn-to-attn-tile --canonicalize --cse --split-input-file | FileCheck %s
 
 // CHECK-LABEL: attn_tile.kernel @ids_sequence_ids
-// CHECK-SAME:    (%[[BOUNDS:.*]]: memref<1x?xi32>, %[[TABLE:.*]]: memref<1x?xi32>, %[[FAULT:.*]]: memref<1xi32>)
+// CHECK-SAME:    (%[[BOUNDS:.*]]: memref<1x?xi32>, %[[TABLE:.*]]: memref<1x?xi32>, %[[FAULT:.*]]: memref<24xi32>)
 // CHECK-SAME:    schedule = #attn_tile.scalar
 // CHECK:         scf.forall
 // CHECK:           %[[BAD:.*]] = attn_tile.reduce
@@ -9,7 +9,16 @@
 // CHECK:             scf.for
 // CHECK:             memref.store %{{.*}}, %[[TABLE]]
 // CHECK:           attn_tile.each
-// CHECK:             memref.store %{{.*}}, %[[FAULT]]
+// CHECK:             %[[BOUNDARY:.*]] = memref.load %[[BOUNDS]]
+// CHECK:             %[[SMALLER:.*]] = arith.cmpi slt,
+// CHECK:             scf.if %[[SMALLER]]
+// CHECK:               memref.store %{{.*}}, %[[FAULT]][%c8]
+// CHECK:               memref.store %{{.*}}, %[[FAULT]][%c9]
+// CHECK:               memref.store %c4_i32, %[[FAULT]][%c0]
+// CHECK:             scf.if %{{.*}} {
+// CHECK:               memref.store %{{.*}}, %[[FAULT]][%c6]
+// CHECK:               memref.store %{{.*}}, %[[FAULT]][%c7]
+// CHECK:               memref.store %c3_i32, %[[FAULT]][%c0]
 // CHECK-LABEL: func @ids
 // CHECK:         %[[WORD:.*]] = attn_tile.fault_word
 // CHECK:         attn_tile.launch @ids_sequence_ids args(%{{.*}}, %{{.*}}, %[[WORD]] :
@@ -23,19 +32,23 @@ func.func @ids(%x: memref<1x?xi32>, %t: memref<1x?xi32>) {
 // A word is made by one thread, and written once.
 
 // CHECK-LABEL: attn_tile.kernel @map_block_map
-// CHECK-SAME:    (%[[OFFSETS:.*]]: memref<1x8x?xi32>, %[[INDICES:.*]]: memref<1x8x?xi32>, %[[COLUMNS:.*]]: index, %[[TABLE:.*]]: memref<1x8x?x?xi32>, %[[FAULT:.*]]: memref<1xi32>)
+// CHECK-SAME:    (%[[OFFSETS:.*]]: memref<1x8x?xi32>, %[[INDICES:.*]]: memref<1x8x?xi32>, %[[COLUMNS:.*]]: index, %[[TABLE:.*]]: memref<1x8x?x?xi32>, %[[FAULT:.*]]: memref<24xi32>)
 // CHECK:         scf.forall
 // CHECK:           attn_tile.reduce
 // CHECK:             memref.load %[[OFFSETS]]
 // CHECK:           attn_tile.each
 // CHECK:             memref.store %{{.*}}, %[[FAULT]]
 // CHECK:           attn_tile.each
-// CHECK:             %[[WORD:.*]]:2 = scf.for
+// CHECK:             %[[WORD:.*]]:5 = scf.for
 // CHECK:               memref.load %[[INDICES]]
 // CHECK:               arith.cmpi ult, %{{.*}}, %[[COLUMNS]]
 // CHECK:             memref.store %[[WORD]]#0, %[[TABLE]]
+// CHECK:             scf.if %[[WORD]]#3
+// CHECK:               arith.index_cast %[[WORD]]#4
+// CHECK:               memref.store %c11_i32, %[[FAULT]][%c0]
 // CHECK:             scf.if %[[WORD]]#1
-// CHECK:               memref.store %{{.*}}, %[[FAULT]]
+// CHECK:               arith.index_cast %[[WORD]]#2
+// CHECK:               memref.store %c10_i32, %[[FAULT]][%c0]
 func.func @map(%x: memref<1x8x?xi32>, %n: index, %t: memref<1x8x?x?xi32>) {
   attn.block_map ins(%x, %x : memref<1x8x?xi32>, memref<1x8x?xi32>) columns(%n) outs(%t : memref<1x8x?x?xi32>)
       schedule(#attn_tile.scalar)

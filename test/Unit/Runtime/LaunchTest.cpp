@@ -14,6 +14,7 @@
 
 #include "gtest/gtest.h"
 
+#include <string>
 #include <thread>
 
 namespace {
@@ -353,12 +354,40 @@ TEST_F(Launch, FaultsOfTheDevice) {
   EXPECT_ERROR(attnrtTakeFault(ATTNRT_KIND_CUDA), ATTN_INVALID_ARGUMENT,
                "a call was given a map of heads with an entry that is no key "
                "head");
-  *static_cast<int32_t *>(word) = ATTNRT_FAULT_MASKS;
-  EXPECT_ERROR(attnrtTakeFault(ATTNRT_KIND_CUDA), ATTN_INVALID_ARGUMENT,
-               "a call was given a mask that is not valid: block lists that "
-               "name a column twice or one that does not exist, offsets or "
-               "boundaries that are not sorted or not within their tensors, or "
-               "parents that do not come before their children");
+  // Each fault of masks has numbers of its own.
+  auto *words = static_cast<int32_t *>(word);
+  for (int32_t code = ATTNRT_FAULT_BOUNDARY; code <= ATTNRT_FAULT_COLUMN_TWICE;
+       ++code) {
+    ASSERT_LT(2 * code + 1, ATTNRT_FAULT_WORDS);
+    words[2 * code] = -code;
+    words[2 * code + 1] = 100 + code;
+  }
+  auto expectMask = [&](attnrt_fault code, const std::string &text) {
+    words[0] = code;
+    EXPECT_ERROR(
+        attnrtTakeFault(ATTNRT_KIND_CUDA), ATTN_INVALID_ARGUMENT,
+        ("a call was given a mask that is not valid: " + text).c_str());
+    EXPECT_EQ(attnrtTakeFault(ATTNRT_KIND_CUDA), ATTN_OK);
+  };
+  expectMask(ATTNRT_FAULT_BOUNDARY, "boundaries of documents hold -3, expected 0 to 103");
+  expectMask(ATTNRT_FAULT_BOUNDARY_ORDER,
+             "boundaries of documents hold -4 after 104, expected no smaller one");
+  expectMask(ATTNRT_FAULT_PARENTS,
+             "'parents' has -5 entries, expected 105, one for each node");
+  expectMask(ATTNRT_FAULT_PARENT,
+             "'parents' holds -6 for node 106, expected -1 or a smaller "
+             "number than the node's");
+  expectMask(ATTNRT_FAULT_OFFSETS,
+             "'offsets' has -7 entries, expected 107, one more than there are "
+             "rows of blocks");
+  expectMask(ATTNRT_FAULT_OFFSET,
+             "'offsets' holds -8, expected 0 to 108, the size of 'indices'");
+  expectMask(ATTNRT_FAULT_OFFSET_ORDER,
+             "'offsets' holds -9 after 109, expected no smaller one");
+  expectMask(ATTNRT_FAULT_COLUMN, "'indices' holds -10, expected 0 to 110");
+  expectMask(ATTNRT_FAULT_COLUMN_TWICE,
+             "'indices' holds -11 twice in row 111 of blocks, expected it "
+             "once");
   *static_cast<int32_t *>(word) = 99;
   EXPECT_ERROR(attnrtTakeFault(ATTNRT_KIND_CUDA), ATTN_INTERNAL,
                "a kernel reported the unknown fault 99");

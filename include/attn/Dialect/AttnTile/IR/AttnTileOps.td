@@ -279,7 +279,8 @@ def AttnTile_FaultWordOp : AttnTile_Op<"fault_word", [
   let description = [{
     Host side: one word of memory that kernels write when what they read is not
     as it must be, and that the runtime looks at without waiting for them. A
-    kernel writes a code of `attnrt_fault` there, or leaves it as it is.
+    kernel writes a code of `attnrt_fault` there, or leaves it as it is. Behind the
+    word there may be others, for numbers that belong to a code.
 
     ```mlir
     %fault = attn_tile.fault_word : memref<1xi32>
