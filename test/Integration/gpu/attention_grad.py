@@ -380,6 +380,9 @@ VARIANTS = [
     Variant("d128_dropout_causal_grouped", 128, heads=(8, 2), mask="causal", dropout=Dropout(0.125, "arx", 6)),
     Variant("d128_dropout", 128, mask="window", deterministic=True, dlse=True, dropout=Dropout(0.1, "arx", 6)),
     Variant("d64_bits", 64, mask="causal", heads=(4, 2), dropout=Dropout(0.125, "arx", 6), bits="columns"),
+    Variant("d64_bits_full", 64, dropout=Dropout(0.125, "arx", 6), bits="rows"),
+    Variant("d64_bits_documents", 64, heads=(4, 2), mask="causal", keep="documents", dropout=Dropout(0.125, "arx", 6), bits="columns"),
+    Variant("d128_bits_causal_grouped", 128, heads=(8, 2), mask="causal", dropout=Dropout(0.1, "arx", 6), bits="columns"),
     Variant("d128_bits", 128, dlse=True, dropout=Dropout(0.3, "philox", 7), bits="columns"),
     Variant("d128_bits_deterministic", 128, mask="window", deterministic=True, dropout=Dropout(0.1, "arx", 6), bits="rows"),
     Variant("d256_causal_grouped", 256, heads=(4, 2), mask="causal", dtype="f16"),
@@ -564,7 +567,8 @@ def make_cases(torch, options):
         function = load(options, f"grad_{variant.name}", variant.name)
         # Kernels for sm_80 add to nothing but what score changes read.
         is_deterministic = variant.deterministic or (options.target == "sm_80" and not variant.score)
-        for shape in SHAPES:
+        # A mask without queries has no words.
+        for shape in SHAPES + [(1, 0, 128)] * bool(variant.bits):
             if shape == MANY_ITEMS and variant.dropout:
                 continue
             yield f"{variant.name} {shape}", partial(run_case, torch, function, variant, shape, is_deterministic)

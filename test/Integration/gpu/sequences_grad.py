@@ -42,11 +42,19 @@ class Sequences(Variant):
 
     def mlir(self) -> str:
         text = super().mlir()
+        kind = "tensor<?xi32>"
         if self.form == "packed":
+            # A mask has an entry for each sequence, as many as there are boundaries but one.
+            words = f"tensor<?x{self.heads[0]}x?x?xi32>"
+            text = text.replace(words, "WORDS")
+            text = re.sub(r"tensor.empty\(%batch, (%\w+_words)", r"tensor.empty(%entries, \1", text)
+            text = text.replace("  %c4 = arith.constant 4 : index", f"""  %one = arith.constant 1 : index
+  %boundaries = tensor.dim %sq, %c0 : {kind}
+  %entries = arith.subi %boundaries, %one : index
+  %c4 = arith.constant 4 : index""")
             text = re.sub(r"tensor<\?x(\d+)x\?x", r"tensor<1x\1x?x", text)
             text = re.sub(r"tensor<\?x(\d+)x\?xf32>", r"tensor<1x\1x?xf32>", text)
-            text = re.sub(r"tensor.empty\(%batch, ", "tensor.empty(", text)
-        kind = "tensor<?xi32>"
+            text = re.sub(r"tensor.empty\(%batch, ", "tensor.empty(", text).replace("WORDS", words)
         text = text.replace(") -> (", f", %sq: {kind}, %sk: {kind}) -> (", 1)
         outs = text.index("outs(", text.index("attn.attention_grad"))
         end = text.index(")", text.index("identity(", outs) if self.identity else outs)
@@ -70,12 +78,15 @@ VARIANTS = [
     Sequences("packed_d128_dropout", 128, mask="causal", dropout=Dropout(0.125, "philox", 7)),
     Sequences("packed_d64_dropout_deterministic", 64, heads=(4, 2), deterministic=True,
               dropout=Dropout(0.1, "philox", 7)),
+    Sequences("packed_d128_bits", 128, heads=(4, 2), mask="causal", dropout=Dropout(0.125, "arx", 6), bits="columns"),
+    Sequences("packed_d64_bits", 64, dropout=Dropout(0.125, "philox", 7), bits="rows"),
     Sequences("packed_d128_identity", 128, heads=(4, 2), mask="causal", identity=True),
     Sequences("padded_d128_causal_grouped", 128, heads=(8, 2), mask="causal", form="padded"),
     Sequences("padded_d64_full", 64, form="padded", hundreds=True),
     Sequences("padded_d64_deterministic", 64, mask="causal", form="padded", deterministic=True, dlse=True),
     Sequences("padded_d192_128", 192, 128, mask="causal_tl", dtype="f16", form="padded"),
     Sequences("padded_d128_dropout", 128, form="padded", dropout=Dropout(0.125, "philox", 7)),
+    Sequences("padded_d64_bits", 64, mask="causal", form="padded", dropout=Dropout(0.125, "philox", 7), bits="columns"),
 ]
 
 # Of these version 13.5 of the assembler spills 4 to 20 bytes, and 13.0 none.

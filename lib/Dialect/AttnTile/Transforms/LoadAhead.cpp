@@ -9,9 +9,12 @@
 // A tile that a step loads to registers, such as a bias of its scores, is
 // loaded in the step before, once its registers are free. So is a tile computed
 // that a product is added to, such as a bias that is linear in the distance.
+// Decisions of dropout may be loaded while the last product of the step before
+// is in flight.
 //
 //===----------------------------------------------------------------------===//
 
+#include "LoopChains.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -51,7 +54,8 @@ static LogicalResult collectSlice(scf::ForOp loop, Value value,
 }
 
 namespace {
-/// A load or a map, and what it is computed from in the body of its loop.
+/// A load, a map or decisions, and what it is computed from in the body of its
+/// loop.
 struct AheadOp {
   Operation *op;
   SetVector<Operation *> slice;
@@ -79,6 +83,7 @@ struct AttnTileLoadAheadPass
   }
 
 private:
+  SmallVector<AheadOp> collect(scf::ForOp loop);
   void rewrite(RewriterBase &rewriter, scf::ForOp loop);
 };
 } // namespace
@@ -121,6 +126,24 @@ static std::optional<AheadOp> getAheadAddend(scf::ForOp loop,
   return ahead;
 }
 
+/// `decisions`, if an earlier step may load them.
+static std::optional<AheadOp> getAheadDecisions(scf::ForOp loop,
+                                                LoadDecisionsOp decisions) {
+  AheadOp ahead{decisions, {}};
+  for (Value operand : decisions->getOperands())
+    if (failed(collectSlice(loop, operand, ahead.slice)))
+      return std::nullopt;
+  return ahead;
+}
+
+/// The last product that a step of `loop` starts.
+static Operation *getLastProduct(scf::ForOp loop) {
+  Operation *last = nullptr;
+  for (auto product : loop.getBody()->getOps<MmaStartOp>())
+    last = product;
+  return last;
+}
+
 /// The last operation of the body of `loop` that uses the result of `op`, or
 /// `op`.
 static Operation *getLastUser(scf::ForOp loop, Operation *op) {
@@ -133,34 +156,59 @@ static Operation *getLastUser(scf::ForOp loop, Operation *op) {
   return last;
 }
 
-void AttnTileLoadAheadPass::rewrite(RewriterBase &rewriter, scf::ForOp loop) {
+SmallVector<AheadOp> AttnTileLoadAheadPass::collect(scf::ForOp loop) {
   SmallVector<AheadOp> ahead;
+  auto add = [&](std::optional<AheadOp> op, Statistic &count) {
+    if (!op)
+      return;
+    ahead.push_back(std::move(*op));
+    ++count;
+  };
+  if (decisions) {
+    if (getLastProduct(loop))
+      for (auto op : loop.getBody()->getOps<LoadDecisionsOp>())
+        add(getAheadDecisions(loop, op), numDecisions);
+    return ahead;
+  }
   for (auto load : loop.getBody()->getOps<LoadOp>())
-    if (std::optional<AheadOp> op = getAheadLoad(loop, load))
-      ahead.push_back(std::move(*op));
-  numLoads += ahead.size();
+    add(getAheadLoad(loop, load), numLoads);
   for (auto product : loop.getBody()->getOps<vector::ContractionOp>())
-    if (std::optional<AheadOp> op = getAheadAddend(loop, product)) {
-      ahead.push_back(std::move(*op));
-      ++numAddends;
-    }
+    add(getAheadAddend(loop, product), numAddends);
+  return ahead;
+}
+
+void AttnTileLoadAheadPass::rewrite(RewriterBase &rewriter, scf::ForOp loop) {
+  SmallVector<AheadOp> ahead = collect(loop);
   if (ahead.empty())
     return;
+  // There may be no decisions at all, where a loop has no steps.
+  if (decisions)
+    guardSteps(rewriter, loop);
 
   rewriter.setInsertionPoint(loop);
   SmallVector<Value> first, next;
   for (AheadOp &op : ahead)
     first.push_back(op.emit(rewriter, loop, loop.getLowerBound()));
   for (AheadOp &op : ahead) {
+    Location loc = op.op->getLoc();
     // Not before the registers are free. Those of a step's products are when
     // it ends.
-    if (isa<LoadOp>(op.op))
+    if (decisions)
+      rewriter.setInsertionPointAfter(getLastProduct(loop));
+    else if (isa<LoadOp>(op.op))
       rewriter.setInsertionPointAfter(getLastUser(loop, op.op));
     else
       rewriter.setInsertionPoint(loop.getBody()->getTerminator());
-    Value iv = arith::AddIOp::create(rewriter, op.op->getLoc(),
-                                     loop.getInductionVar(), loop.getStep());
-    next.push_back(op.emit(rewriter, loop, iv));
+    Value iv = loop.getInductionVar();
+    Value following = arith::AddIOp::create(rewriter, loc, iv, loop.getStep());
+    // Other than tiles, decisions are not checked for what a source has.
+    if (decisions) {
+      Value isStep =
+          arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::slt,
+                                following, loop.getUpperBound());
+      following = arith::SelectOp::create(rewriter, loc, isStep, following, iv);
+    }
+    next.push_back(op.emit(rewriter, loop, following));
   }
   auto yieldNext = [&](OpBuilder &, Location, ArrayRef<BlockArgument> args) {
     for (auto [op, arg] : llvm::zip_equal(ahead, args))

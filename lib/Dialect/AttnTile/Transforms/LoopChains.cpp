@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LoopChains.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;
@@ -51,4 +52,19 @@ void attn_tile::collectSlice(Operation *op, Block *block,
     }
   });
   slice.insert(op);
+}
+
+void attn_tile::guardSteps(RewriterBase &rewriter, scf::ForOp loop) {
+  Location loc = loop.getLoc();
+  rewriter.setInsertionPoint(loop);
+  Value any = arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::slt,
+                                    loop.getLowerBound(), loop.getUpperBound());
+  auto guard = scf::IfOp::create(rewriter, loc, loop.getResultTypes(), any,
+                                 /*addThenBlock=*/true, /*addElseBlock=*/true);
+  rewriter.replaceAllUsesWith(loop.getResults(), guard.getResults());
+  rewriter.moveOpBefore(loop, guard.thenBlock(), guard.thenBlock()->end());
+  rewriter.setInsertionPointToEnd(guard.thenBlock());
+  scf::YieldOp::create(rewriter, loc, loop.getResults());
+  rewriter.setInsertionPointToEnd(guard.elseBlock());
+  scf::YieldOp::create(rewriter, loc, loop.getInitArgs());
 }

@@ -15,6 +15,7 @@
 #define ATTN_LIB_DIALECT_ATTNTILE_TRANSFORMS_LOOPCHAINS_H
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace mlir::attn_tile {
@@ -31,6 +32,9 @@ bool hasPreviousLoop(scf::ForOp loop);
 void collectSlice(Operation *op, Block *block,
                   llvm::SetVector<Operation *> &slice,
                   llvm::SetVector<Value> &inputs);
+
+/// Puts `loop` into a conditional, so that it makes at least one step.
+void guardSteps(RewriterBase &rewriter, scf::ForOp loop);
 
 } // namespace mlir::attn_tile
 

@@ -58,6 +58,8 @@ private:
     /// With dropout: the decisions, what drops weights by them, and products of
     /// the weights that the gradients of scores add.
     SmallVector<Operation *> decisions, drops, addends;
+    /// What loads decisions for the same part of the next step.
+    SmallVector<Operation *> loadsAhead;
   };
 
   LogicalResult findParts(StringRef &reason);
@@ -68,6 +70,8 @@ private:
   /// What depends on the result of `op` within the step, `op` included.
   DenseSet<Operation *> collectUsers(Operation *op) const;
   MmaWaitOp getWait(MmaStartOp start) const;
+  /// What loads `decisions` for the next step, if a step carries them.
+  Operation *getCarriedLoad(Value decisions) const;
   /// Whether sums of what `part` shares are added straight from registers.
   bool addsRegisters(const Part &part) const;
   /// Issues `op`, after those operations of its stage that it needs.
@@ -151,6 +155,16 @@ void StepSchedule::issueReleases() {
   }
 }
 
+Operation *StepSchedule::getCarriedLoad(Value decisions) const {
+  auto argument = dyn_cast<BlockArgument>(decisions);
+  if (!argument || argument.getOwner() != body)
+    return nullptr;
+  auto loop = cast<scf::ForOp>(body->getParentOp());
+  OpOperand *next = loop.getTiedLoopYieldedValue(argument);
+  auto load = next ? next->get().getDefiningOp<LoadDecisionsOp>() : nullptr;
+  return load && load->getBlock() == body ? load : nullptr;
+}
+
 LogicalResult StepSchedule::findParts(StringRef &reason) {
   // Products that depend on no other ones begin a part, in pairs.
   SmallVector<MmaStartOp> first, late;
@@ -190,6 +204,8 @@ LogicalResult StepSchedule::findParts(StringRef &reason) {
       Operation *decisions = drop.getDecisions().getDefiningOp();
       if (decisions && decisions->getBlock() == body)
         part.decisions.push_back(decisions);
+      if (Operation *load = getCarriedLoad(drop.getDecisions()))
+        part.loadsAhead.push_back(load);
     }
     if (!part.drops.empty())
       for (auto product : body->getOps<arith::MulFOp>())
@@ -282,6 +298,8 @@ LogicalResult StepSchedule::build(StringRef &reason) {
     // Here the fewest registers hold tiles.
     for (Operation *decisions : next.decisions)
       issue(decisions);
+    for (Operation *load : part.loadsAhead)
+      issue(load);
     issue(next.grads);
     issue(getWait(next.scores));
     for (Operation *exponential : next.exponentials)
@@ -303,22 +321,6 @@ struct AttnTilePipelineStepsPass
   void runOnOperation() override;
 };
 } // namespace
-
-/// Puts `loop` into a conditional, so that it makes at least one step.
-static void guardSteps(RewriterBase &rewriter, scf::ForOp loop) {
-  Location loc = loop.getLoc();
-  rewriter.setInsertionPoint(loop);
-  Value any = arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::slt,
-                                    loop.getLowerBound(), loop.getUpperBound());
-  auto guard = scf::IfOp::create(rewriter, loc, loop.getResultTypes(), any,
-                                 /*addThenBlock=*/true, /*addElseBlock=*/true);
-  rewriter.replaceAllUsesWith(loop.getResults(), guard.getResults());
-  rewriter.moveOpBefore(loop, guard.thenBlock(), guard.thenBlock()->end());
-  rewriter.setInsertionPointToEnd(guard.thenBlock());
-  scf::YieldOp::create(rewriter, loc, loop.getResults());
-  rewriter.setInsertionPointToEnd(guard.elseBlock());
-  scf::YieldOp::create(rewriter, loc, loop.getInitArgs());
-}
 
 /// Pipelines `loop` and returns whether that was possible.
 static LogicalResult pipelineSteps(RewriterBase &rewriter, scf::ForOp loop,

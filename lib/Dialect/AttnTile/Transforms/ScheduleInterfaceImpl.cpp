@@ -355,6 +355,9 @@ struct KeyStationarySchedule
     roles.consumers = schedule.getConsumers();
     pm.addNestedPass<KernelOp>(createAttnTileSplitRolesPass(roles));
     addCleanUp(pm);
+    AttnTileLoadAheadPassOptions ahead;
+    ahead.decisions = true;
+    pm.addNestedPass<KernelOp>(createAttnTileLoadAheadPass(ahead));
     if (schedule.getPipelined())
       pm.addNestedPass<KernelOp>(createAttnTilePipelineStepsPass());
     pm.addPass(createAttnTileUseTensorMapsPass());

@@ -254,6 +254,79 @@ attn_tile.kernel @dropped(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums: 
 
 // -----
 
+// Decisions that a step loads for the next one are loaded when sums have left
+// their registers, a step before weights are dropped by them.
+
+// REMARK:        Function=dropped_ahead | Remark="begins the next step early"
+
+// CHECK-LABEL: attn_tile.kernel @dropped_ahead(
+// CHECK:           attn_tile.load_decisions
+// CHECK:           scf.for {{.*}}iter_args(%{{[^,]+}}, %{{[^,]+}}, %[[D:[^ ]+]] = %{{[^,]+}}, %[[P:[^ ]+]] =
+// CHECK-NEXT:        %[[PT:.*]] = arith.truncf %[[P]]
+// CHECK-NEXT:        attn_tile.dropout %[[PT]] by %[[D]] weights
+// CHECK:             attn_tile.pack
+// CHECK:             %[[D1:.*]] = attn_tile.load_decisions
+// CHECK-NEXT:        attn_tile.wait
+// CHECK-NEXT:        attn_tile.mma_start %{{.*}} transpose_rhs
+// CHECK:             math.exp2
+// CHECK:             scf.yield %{{[^,]+}}, %{{[^,]+}}, %[[D1]],
+// CHECK-NOT:       attn_tile.load_decisions
+attn_tile.kernel @dropped_ahead(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums: memref<?x64xf32>, %c: vector<128x64xf32>,
+                          %mask: memref<1x1x?x?xi32>, %out: memref<128x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %zero = arith.constant dense<0.0> : vector<128x64xf32>
+  %qp = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
+  %op = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
+  %dsp = attn_tile.create_pipe : !attn_tile.pipe<128x64xbf16, stages = 2>
+  %sp = attn_tile.create_pipe : !attn_tile.pipe<64x64xf32, stages = 1>
+  %first = attn_tile.load_decisions %mask[%c0, %c0] rows at(%c0, %c0)
+      : memref<1x1x?x?xi32> -> !attn_tile.decisions<128x64, transposed>
+  %r:3 = scf.for %t = %c0 to %n step %c1 iter_args(%dk = %zero, %dv = %zero, %d = %first)
+      -> (vector<128x64xf32>, vector<128x64xf32>, !attn_tile.decisions<128x64, transposed>) {
+    %row = arith.muli %t, %c64 : index
+    %q = attn_tile.wait %qp[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+    %s0 = attn_tile.mma_start %k, %q transpose_rhs
+        : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %o = attn_tile.wait %op[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+    %dp0 = attn_tile.mma_start %k, %o transpose_rhs
+        : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %s = attn_tile.mma_wait %s0 : !attn_tile.pending<vector<128x64xf32>>
+    %p = math.exp2 %s : vector<128x64xf32>
+    %pt = arith.truncf %p : vector<128x64xf32> to vector<128x64xbf16>
+    %kept = attn_tile.dropout %pt by %d weights : vector<128x64xbf16>, !attn_tile.decisions<128x64, transposed>
+    %dv0 = attn_tile.mma_start %kept, %o acc %dv
+        : vector<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %common = arith.mulf %p, %c : vector<128x64xf32>
+    %negated = arith.negf %common : vector<128x64xf32>
+    %wide = arith.extf %kept : vector<128x64xbf16> to vector<128x64xf32>
+    %dp = attn_tile.mma_wait %dp0 : !attn_tile.pending<vector<128x64xf32>>
+    %ds = math.fma %wide, %dp, %negated : vector<128x64xf32>
+    %dst = arith.truncf %ds : vector<128x64xf32> to vector<128x64xbf16>
+    %dk0 = attn_tile.mma_start %dst, %q acc %dk
+        : vector<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %shared = attn_tile.share %dst in %dsp[%t] : vector<128x64xbf16>, !attn_tile.pipe<128x64xbf16, stages = 2>
+    %dq0 = attn_tile.mma_start %k, %shared transpose_lhs
+        : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<128x64xbf16> -> !attn_tile.pending<vector<64x64xf32>>
+    %d1 = attn_tile.load_decisions %mask[%c0, %c0] rows at(%row, %c0)
+        : memref<1x1x?x?xi32> -> !attn_tile.decisions<128x64, transposed>
+    %dv1 = attn_tile.mma_wait %dv0 : !attn_tile.pending<vector<128x64xf32>>
+    attn_tile.release %o : !attn_tile.buffer<64x64xbf16>
+    %dk1 = attn_tile.mma_wait %dk0 : !attn_tile.pending<vector<128x64xf32>>
+    attn_tile.release %q : !attn_tile.buffer<64x64xbf16>
+    %dq = attn_tile.mma_wait %dq0 : !attn_tile.pending<vector<64x64xf32>>
+    %packed = attn_tile.pack %dq in %sp : vector<64x64xf32>, !attn_tile.pipe<64x64xf32, stages = 1>
+    attn_tile.add_packed %packed to %sums[%row, %c0] : !attn_tile.buffer<64x64xf32> to memref<?x64xf32>
+    scf.yield %dk1, %dv1, %d1 : vector<128x64xf32>, vector<128x64xf32>, !attn_tile.decisions<128x64, transposed>
+  }
+  attn_tile.store %r#0, %out[%c0, %c0] : vector<128x64xf32>, memref<128x64xf32>
+  attn_tile.store %r#1, %out[%c0, %c0] : vector<128x64xf32>, memref<128x64xf32>
+  attn_tile.return
+}
+
+// -----
+
 // A single product has no second one to begin with.
 
 // REMARK: Function=one_product | Remark="a step does not begin with pairs of products"

@@ -136,6 +136,12 @@ def AttnTileLoadAheadPass
     positions alone, is computed at the end of the step before: in the registers
     that the scores of that step leave, while its exponentials are computed.
 
+    With `decisions`, decisions of dropout alone are loaded a step ahead, behind
+    the start of the last product of a step, in loops of roles that start
+    products. Such a loop is put into a conditional, so that one without steps
+    loads none, and its last step loads its own decisions once more: nothing is
+    read that belongs to no step.
+
     ```mlir
     scf.for %t = %c0 to %n step %c1 iter_args(...) {
       %j = arith.muli %t, %c64 : index
@@ -157,12 +163,18 @@ def AttnTileLoadAheadPass
     }
     ```
   }];
+  let options = [
+    Option<"decisions", "decisions", "bool", /*default=*/"false",
+           "Load decisions of dropout ahead, and nothing else">,
+  ];
   let statistics = [
+    Statistic<"numDecisions", "num-decisions",
+              "Loads of decisions that are a step ahead">,
     Statistic<"numLoads", "num-loads", "Loads that are a step ahead">,
     Statistic<"numAddends", "num-addends",
               "Tiles that products are added to that are a step ahead">,
   ];
-  let dependentDialects = ["::mlir::arith::ArithDialect"];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 
 def AttnTileSetTraversalPass
