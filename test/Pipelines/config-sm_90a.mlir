@@ -77,7 +77,7 @@ func.func @d96(%q: memref<?x16x?x96xbf16>, %k: memref<?x16x?x96xbf16>, %v: memre
 
 // Dropout takes its time beside products, whatever the tile.
 // CHECK-LABEL: @d64_dropout(
-// CHECK: #attn_tile.warp_specialized<query_tile = 192, key_tile = 128, stages = 2, consumers = 3, ping_pong = true, query_stages = 2>
+// CHECK: #attn_tile.warp_specialized<query_tile = 192, key_tile = 128, stages = 2, consumers = 3, ping_pong = true, lazy_rescale = true, delay_rescale = true, query_stages = 2>
 // REMARK: key tile 128 of {{[0-9]+}} schedules that fit, estimated
 func.func @d64_dropout(%q: memref<?x16x?x64xbf16>, %o: memref<?x16x?x64xbf16>, %seed: i64, %offset: i64) {
   attn.attention ins(%q, %q, %q : memref<?x16x?x64xbf16>, memref<?x16x?x64xbf16>, memref<?x16x?x64xbf16>)

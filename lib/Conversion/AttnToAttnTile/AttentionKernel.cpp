@@ -152,6 +152,8 @@ private:
   /// scale in.
   bool mapsScores;
   bool isRescaleLazy;
+  /// Whether weights are dropped by a bit of their exponents.
+  bool clearsExponents;
   /// A score is this times what the tile holds, positive.
   double tileScale;
   /// exp(x) of a score is exp2(exponentScale * x) of what the tile holds.
@@ -169,6 +171,9 @@ KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
   keyTileSize = schedule.getKeyTile();
   clusterSize = schedule.getClusterSize();
   isRescaleLazy = schedule.isRescaleLazy();
+  // Weights of f16 would lose bits below the reference.
+  clearsExponents =
+      dropout && getElementTypeOrSelf(attention.getValue()).isBF16();
   queryHeadDim = llvm::alignTo(attention.getQueryHeadDim(), headDimMultiple);
   valueHeadDim = llvm::alignTo(attention.getValueHeadDim(), headDimMultiple);
 
@@ -436,13 +441,17 @@ KernelWriter::State KernelWriter::writeStep(const WorkItem &item,
   if (isRescaleLazy) {
     // Any reference that keeps exponents in range serves as well as the
     // maximum, so the old one stays until the maximum has grown by more than a
-    // little: then most steps rescale by one.
-    Value limit = arith::AddFOp::create(
-        b, state.rowMax,
-        b.splat(queryTileSize, maxExponentGrowth / exponentScale));
+    // little: then most steps rescale by one. What clears weights by their
+    // exponents needs a reference that none exceeds, which is as much above.
+    Value growth = b.splat(queryTileSize, maxExponentGrowth / exponentScale);
+    Value limit = state.rowMax, next = rowMax;
+    if (clearsExponents)
+      next = arith::AddFOp::create(b, rowMax, growth);
+    else
+      limit = arith::AddFOp::create(b, state.rowMax, growth);
     Value grew =
         arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, rowMax, limit);
-    rowMax = arith::SelectOp::create(b, grew, rowMax, state.rowMax);
+    rowMax = arith::SelectOp::create(b, grew, next, state.rowMax);
   }
 
   // A row with nothing attended so far has a maximum of -inf; its exponents
@@ -480,8 +489,9 @@ KernelWriter::State KernelWriter::writeStep(const WorkItem &item,
   if (!decisions)
     decisions = dropout.emitDecisions(b, item.dropout, item.firstQuery,
                                       firstKey, {queryTileSize, keyTileSize});
-  probabilities = dropout.emitDrop(b, probabilities, decisions,
-                                   /*areWeights=*/!isRescaleLazy);
+  probabilities = dropout.emitDrop(
+      b, probabilities, decisions,
+      /*areWeights=*/!isRescaleLazy || clearsExponents);
   Value acc = b.contract(probabilities, valueTile, oldAcc, ContractForm::Plain);
   return {rowMax, rowSums, acc};
 }

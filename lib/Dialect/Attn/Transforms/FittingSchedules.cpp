@@ -22,6 +22,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/CastInterfaces.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
@@ -478,14 +479,16 @@ FittingSchedule WarpSpecializedSchedules::getFitting(KeyTileBounds bounds,
   // Rescaling is worth skipping. With fewer channels the test for it takes as
   // long as it, unless that is left to the next step: 1 to 4 % of the time at
   // 64 to 128 channels (H200, 2026-11-22, docs/Schedules.md), but not where it
-  // would stand beside the clearing of dropped weights. A mask that computes
-  // from what it reads for each pair leaves no registers for the factors;
-  // pipes of score changes have not been measured with it.
+  // would make the clearing of dropped weights two operations. A mask that
+  // computes from what it reads for each pair leaves no registers for the
+  // factors; pipes of score changes have not been measured with it.
   constexpr int64_t minValueHeadDimLazy = 192, minValueHeadDimDelayed = 64;
   int64_t valueHeadDim = op.getValueHeadDim();
   bool isLazy = valueHeadDim >= minValueHeadDimLazy;
+  bool clearsCheaply =
+      !op.hasDropout() || getElementTypeOrSelf(op.getValue()).isBF16();
   bool isDelayed = !isLazy && valueHeadDim >= minValueHeadDimDelayed &&
-                   !op.hasDropout() && bounds.scoreStages == 0 &&
+                   clearsCheaply && bounds.scoreStages == 0 &&
                    (readsBits || !computesFromPairReads(op.getKeepRegion()));
   Attribute schedule = attn_tile::WarpSpecializedAttr::get(
       op.getContext(), bounds.queryTile, keyTile, bounds.stages, consumers,
