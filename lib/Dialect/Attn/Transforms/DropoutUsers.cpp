@@ -18,8 +18,8 @@ using namespace mlir;
 using namespace mlir::attn;
 
 MaskLayout DropoutUsers::getLayout() const {
-  return llvm::any_of(ops, llvm::IsaPred<AttentionOp>) ? MaskLayout::Rows
-                                                       : MaskLayout::Columns;
+  return llvm::any_of(ops, llvm::IsaPred<AttentionGradOp>) ? MaskLayout::Columns
+                                                           : MaskLayout::Rows;
 }
 
 static DropoutUsers getUser(AttentionOpInterface op) {

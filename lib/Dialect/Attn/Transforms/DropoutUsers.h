@@ -32,7 +32,8 @@ struct DropoutUsers {
 
   Location getLoc() const { return ops.front()->getLoc(); }
   int64_t getNumHeads() const { return sizes[1]; }
-  /// The layout that the first kind of operation in it reads.
+  /// The layout that gains most: that of gradients, if there are any, which
+  /// take the longest.
   MaskLayout getLayout() const;
 };
 

@@ -50,16 +50,17 @@ func.func @projection(%x: tensor<128x256xbf16>, %w: tensor<256x256xbf16>,
 
 // -----
 
-// An attention and its gradient that drop the same weights share a mask.
+// An attention and its gradient that drop the same weights share a mask, in the
+// layout from which the gradient gains.
 
 #dropout = #attn.dropout<p = 0.5, rng = #attn.philox>
 !t = tensor<1x2x64x32xf32>
 
 // CHECK-LABEL: func.func @both(
-// CHECK:         %[[B:.*]] = attn.dropout_mask rows
+// CHECK:         %[[B:.*]] = attn.dropout_mask columns
 // CHECK-NOT:     attn.dropout_mask
-// CHECK:         attn.attention {{.*}} dropout_mask rows(%[[M:.*]] : tensor<1x2x32x4xi32>) p(5.000000e-01)
-// CHECK:         attn.attention_grad {{.*}} dropout_mask rows(%[[M]] : tensor<1x2x32x4xi32>) p(5.000000e-01)
+// CHECK:         attn.attention {{.*}} dropout_mask columns(%[[M:.*]] : tensor<1x2x4x32xi32>) p(5.000000e-01)
+// CHECK:         attn.attention_grad {{.*}} dropout_mask columns(%[[M]] : tensor<1x2x4x32xi32>) p(5.000000e-01)
 // KERNEL-LABEL: func.func @both(
 // KERNEL-NOT:     attn.dropout_mask
 func.func @both(%x: tensor<2x64x32xf32>, %k: !t, %dout: !t, %seed: tensor<i64>, %offset: tensor<i64>) -> (!t, !t, !t, !t) {
