@@ -17,6 +17,8 @@
 #include "attn/Dialect/Attn/IR/AttnAttrs.h"
 #include "llvm/ADT/DenseMap.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace mlir::attn;
 using namespace mlir::attn_tile;
@@ -42,6 +44,16 @@ static int64_t countBlocks(DecisionsType type) {
   return type.getColumns() / blockSize;
 }
 
+/// Blocks of a row of them of which a thread has one word.
+static int64_t countBlocksOfWord(DecisionsType type) {
+  return type.getWhole() ? 1 : blocksPerWord;
+}
+
+/// Words that a thread has of a row of blocks.
+static int64_t countWords(DecisionsType type) {
+  return llvm::divideCeil(countBlocks(type), countBlocksOfWord(type));
+}
+
 /// Rows of blocks that a thread has a part of.
 static int64_t countRowPairs(const KernelContext &context, DecisionsType type) {
   return context.layout.getRowRegisters(type.getRows()) / 2;
@@ -53,8 +65,7 @@ attn::convertDecisions(const KernelContext &context, DecisionsType type,
   if (!isa_and_present<RowBlockLayoutAttr>(context.layout) ||
       !context.layout.supports({type.getRows(), type.getColumns()}))
     return failure();
-  types.append(countRowPairs(context, type) *
-                   llvm::divideCeil(countBlocks(type), blocksPerWord),
+  types.append(countRowPairs(context, type) * countWords(type),
                IntegerType::get(type.getContext(), 32));
   return success();
 }
@@ -71,7 +82,8 @@ struct BlockDecisions {
 /// the row registers of a thread in pairs.
 ///
 /// Where rows are queries, all lanes of a quad need the same words, one for
-/// each block; each lane has a quarter of them. Where rows are keys, a lane
+/// each block; each lane has a quarter of them, or all if they are whole. Where
+/// rows are keys, a lane
 /// needs two of the eight words of each block, one for each of the columns side
 /// by side. Of four blocks, the lanes at the same columns have one word each of
 /// those that they need: they exchange nibbles of them as a matrix is
@@ -93,7 +105,7 @@ public:
                    function_ref<void(Value queryWord, Value keyWord)> fn) {
     int64_t numPairs = countRowPairs(context, type);
     for (int64_t pair = 0; pair < numPairs; ++pair) {
-      for (int64_t n = 0; n < countBlocks(type); n += blocksPerWord) {
+      for (int64_t n = 0; n < countBlocks(type); n += countBlocksOfWord(type)) {
         if (type.getTransposed()) {
           constexpr int64_t wordsPerBlock = DropoutAttr::queryDistance;
           Value keyWord = shiftRight(firstRow(firstKey, pair), 4);
@@ -102,7 +114,9 @@ public:
           continue;
         }
         Value queryWord = add(shiftRight(firstRow(firstQuery, pair), 1), quad);
-        Value first = add(shiftRight(toWord(firstKey), 4), inQuad);
+        Value first = shiftRight(toWord(firstKey), 4);
+        if (!type.getWhole())
+          first = add(first, inQuad);
         fn(queryWord, emitAdd(b, b.getLoc(), first, n));
       }
     }
@@ -126,9 +140,10 @@ public:
     Value ofLane = arith::MulIOp::create(b, inQuad, constant(pairsPerBlock));
     Value shift = arith::SubIOp::create(b, constant(first), ofLane);
     for (int64_t n = 0; n < countBlocks(type); ++n) {
-      Value word =
-          shuffle(words[n / blocksPerWord], constant(n % blocksPerWord),
-                  NVVM::ShflKind::idx, lanesPerQuad);
+      Value word = type.getWhole() ? words[n]
+                                   : shuffle(words[n / blocksPerWord],
+                                             constant(n % blocksPerWord),
+                                             NVVM::ShflKind::idx, lanesPerQuad);
       decisions.push_back({rotateLeft(word, shift), first});
     }
     return decisions;
@@ -254,37 +269,105 @@ struct LoadDecisionsLowering : public KernelPattern<LoadDecisionsOp> {
     DecisionsType type = op.getResult().getType();
     LoweredMemRef source(op.getSource().getType(), adaptor.getSource());
     bool isByRows = op.getLayout() == MaskLayout::Rows;
+    bool isVector = type.getWhole() && isByRows;
+    int64_t width = isVector ? std::gcd(countBlocks(type), maxWidth) : 1;
     // Beyond the mask any word will do.
-    auto bound = [&](Value word, int64_t dim) -> Value {
+    auto bound = [&](Value word, int64_t dim, int64_t count = 1) -> Value {
       Value size = arith::TruncIOp::create(rewriter, loc, rewriter.getI32Type(),
                                            source.getSize(rewriter, loc, dim));
-      Value last = emitAdd(rewriter, loc, size, -1);
+      Value last = emitAdd(rewriter, loc, size, -count);
       return arith::MinUIOp::create(rewriter, loc, word, last);
     };
-    SmallVector<Value> words;
+    SmallVector<Value> addresses;
+    int64_t number = 0;
     WordPlaces(rewriter, loc, type, op, context)
         .forEachWord(
             op.getFirstQuery(), op.getFirstKey(),
             [&](Value queryWord, Value keyWord) {
-              SmallVector<Value> indices = {adaptor.getBatch().front(),
-                                            adaptor.getHead().front(),
-                                            bound(queryWord, isByRows ? 2 : 3),
-                                            bound(keyWord, isByRows ? 3 : 2)};
+              if (number++ % width != 0)
+                return;
+              SmallVector<Value> indices = {
+                  adaptor.getBatch().front(), adaptor.getHead().front(),
+                  bound(queryWord, isByRows ? 2 : 3),
+                  bound(keyWord, isByRows ? 3 : 2, width)};
               if (!isByRows)
                 std::swap(indices[2], indices[3]);
-              Value address = source.emitAddress(rewriter, loc, indices);
-              words.push_back(LLVM::LoadOp::create(
-                  rewriter, loc, rewriter.getI32Type(), address));
+              addresses.push_back(source.emitAddress(rewriter, loc, indices));
             });
+    SmallVector<Value> words =
+        width == 1 ? loadWords(rewriter, loc, addresses, 1, 1)
+                   : loadVectors(rewriter, loc, addresses, width);
     rewriter.replaceOpWithMultiple(op, SmallVector<SmallVector<Value>>{words});
     return success();
+  }
+
+private:
+  /// Words of 16 bytes, at multiples of which rows of a mask begin.
+  static constexpr int64_t maxWidth = 4;
+  static constexpr int64_t wordBytes = 4;
+
+  /// The `width` words at each of `addresses`, of which `atOnce` are loaded by
+  /// one instruction.
+  static SmallVector<Value> loadWords(OpBuilder &builder, Location loc,
+                                      ValueRange addresses, int64_t width,
+                                      int64_t atOnce) {
+    Type i32 = builder.getI32Type();
+    SmallVector<Value> words;
+    for (Value address : addresses) {
+      for (int64_t n = 0; n < width; n += atOnce) {
+        Value place = address;
+        if (n != 0)
+          place = LLVM::GEPOp::create(
+              builder, loc, address.getType(), i32, address,
+              ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(n)});
+        if (atOnce == 1) {
+          words.push_back(LLVM::LoadOp::create(builder, loc, i32, place));
+          continue;
+        }
+        Value loaded = LLVM::LoadOp::create(
+            builder, loc, VectorType::get(atOnce, i32), place,
+            static_cast<unsigned>(atOnce * wordBytes));
+        for (int64_t i = 0; i < atOnce; ++i)
+          words.push_back(LLVM::ExtractElementOp::create(
+              builder, loc, loaded, createI32(builder, loc, i)));
+      }
+    }
+    return words;
+  }
+
+  /// The same by vectors, or word by word from a mask that is not aligned.
+  static SmallVector<Value> loadVectors(OpBuilder &builder, Location loc,
+                                        ValueRange addresses, int64_t width) {
+    // Addresses of a mask are alike.
+    Value bits = LLVM::PtrToIntOp::create(builder, loc, builder.getI64Type(),
+                                          addresses.front());
+    Value low = arith::AndIOp::create(
+        builder, loc,
+        arith::TruncIOp::create(builder, loc, builder.getI32Type(), bits),
+        createI32(builder, loc, width * wordBytes - 1));
+    Value isAligned =
+        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, low,
+                              createI32(builder, loc, 0));
+    SmallVector<Type> types(addresses.size() * width, builder.getI32Type());
+    auto ifOp = scf::IfOp::create(builder, loc, types, isAligned,
+                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(ifOp.thenBlock());
+    scf::YieldOp::create(builder, loc,
+                         loadWords(builder, loc, addresses, width, width));
+    builder.setInsertionPointToStart(ifOp.elseBlock());
+    scf::YieldOp::create(builder, loc,
+                         loadWords(builder, loc, addresses, width, 1));
+    return llvm::to_vector_of<Value>(ifOp.getResults());
   }
 };
 
 /// Clears what is dropped of blocks.
 class Clearing {
 public:
-  Clearing(OpBuilder &builder, Location loc) : b(loc, builder) {}
+  /// With `shifts`, decisions move to the left by shifts.
+  Clearing(OpBuilder &builder, Location loc, bool shifts)
+      : b(loc, builder), shifts(shifts) {}
 
   /// Takes a power of two from the exponents of packed weights: one operation,
   /// and for every second pair a shift.
@@ -332,7 +415,11 @@ private:
     int64_t count = (bit - block.first - pair + wordBits) % wordBits;
     if (count == 0)
       return block.value;
+    // Shifts to the left may be multiplications, for which there are more
+    // units.
     Value &moved = rotations[{block.value, count}];
+    if (!moved && shifts && bit > block.first + pair)
+      moved = arith::ShLIOp::create(b, block.value, constant(count));
     if (!moved)
       moved =
           LLVM::FshlOp::create(b, block.value, block.value, constant(count));
@@ -341,6 +428,7 @@ private:
   Value constant(int64_t value) { return createI32(b, b.getLoc(), value); }
 
   ImplicitLocOpBuilder b;
+  bool shifts;
   DenseMap<std::pair<Value, int64_t>, Value> rotations;
 };
 
@@ -358,11 +446,12 @@ struct DropoutLowering : public KernelPattern<DropoutOp> {
     WordPlaces places(rewriter, op.getLoc(), decisions, op, context);
     SmallVector<Value> results(adaptor.getSource());
     ValueRange words = adaptor.getDecisions();
-    int64_t wordsPerPair =
-        llvm::divideCeil(countBlocks(decisions), blocksPerWord);
+    int64_t wordsPerPair = countWords(decisions);
     for (int64_t pair = 0; pair < countRowPairs(context, decisions); ++pair) {
       ValueRange ofPair = words.slice(pair * wordsPerPair, wordsPerPair);
-      Clearing clearing(rewriter, op.getLoc());
+      // Beside the longer steps of rows that are keys shifts gain nothing.
+      Clearing clearing(rewriter, op.getLoc(),
+                        /*shifts=*/!decisions.getTransposed());
       for (auto [n, block] : llvm::enumerate(places.exchange(ofPair))) {
         for (int64_t rowHalf : {0, 1}) {
           for (int64_t columnHalf : {0, 1}) {

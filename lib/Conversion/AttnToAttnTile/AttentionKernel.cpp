@@ -37,7 +37,8 @@ using namespace mlir;
 using namespace mlir::attn;
 
 /// How far the maximum of a row may exceed its reference, as a power of two:
-/// weights stay below 2^8, far from the limits of f16 and of the f32 sums.
+/// weights stay below 2^8, far from the limits of f16 and of the f32 sums. Or
+/// by how much a reference is raised above it.
 static constexpr double maxExponentGrowth = 8;
 /// The smallest factor, and the inverse of the largest one, that is taken out
 /// of scores and left to the exponent.
@@ -432,7 +433,8 @@ KernelWriter::State KernelWriter::writeStep(const WorkItem &item,
   Value decisions;
   if (item.dropout.mask)
     decisions = dropout.emitDecisions(b, item.dropout, item.firstQuery,
-                                      firstKey, {queryTileSize, keyTileSize});
+                                      firstKey, {queryTileSize, keyTileSize},
+                                      KernelDropout::WordPlacement::Whole);
   Value scores = writeScores(item, raw, firstKey, bits);
 
   Value rowMax = vector::MultiDimReductionOp::create(
@@ -488,10 +490,11 @@ KernelWriter::State KernelWriter::writeStep(const WorkItem &item,
       b.round(probabilities, getElementTypeOrSelf(valueTile.getType()));
   if (!decisions)
     decisions = dropout.emitDecisions(b, item.dropout, item.firstQuery,
-                                      firstKey, {queryTileSize, keyTileSize});
-  probabilities = dropout.emitDrop(
-      b, probabilities, decisions,
-      /*areWeights=*/!isRescaleLazy || clearsExponents);
+                                      firstKey, {queryTileSize, keyTileSize},
+                                      KernelDropout::WordPlacement::Whole);
+  probabilities =
+      dropout.emitDrop(b, probabilities, decisions,
+                       /*areWeights=*/!isRescaleLazy || clearsExponents);
   Value acc = b.contract(probabilities, valueTile, oldAcc, ContractForm::Plain);
   return {rowMax, rowSums, acc};
 }

@@ -220,8 +220,10 @@ private:
   /// The decisions of dropout for a tile, or null.
   Value emitDecisions(const ScoreTile &tile,
                       const KernelDropout::Source &source) {
-    return dropout.emitDecisions(b, source, tile.firstQuery, tile.firstKey,
-                                 tile.shape, tile.transposed);
+    using Placement = KernelDropout::WordPlacement;
+    return dropout.emitDecisions(
+        b, source, tile.firstQuery, tile.firstKey, tile.shape,
+        tile.transposed ? Placement::Transposed : Placement::Shared);
   }
   /// The gradient of what `emitRawScores` gives, times `getGradFactor`, where
   /// `kept` are the weights without those that dropout drops, as products have

@@ -108,11 +108,15 @@ KernelDropout::Source KernelDropout::emitLoadStream(OpBuilder &builder,
 Value KernelDropout::emitDecisions(OpBuilder &builder, const Source &source,
                                    Value firstQuery, Value firstKey,
                                    ArrayRef<int64_t> shape,
-                                   bool transposed) const {
+                                   WordPlacement placement) const {
   if (!*this)
     return Value();
-  auto type = attn_tile::DecisionsType::get(builder.getContext(), shape[0],
-                                            shape[1], transposed);
+  // Threads can load whole words of a row, which lie side by side.
+  bool isWhole = placement == WordPlacement::Whole && source.mask &&
+                 op.getMaskLayout() == MaskLayout::Rows;
+  auto type = attn_tile::DecisionsType::get(
+      builder.getContext(), shape[0], shape[1],
+      placement == WordPlacement::Transposed, isWhole);
   if (source.mask)
     return attn_tile::LoadDecisionsOp::create(
         builder, op->getLoc(), type, source.mask, source.batch, source.head,

@@ -59,11 +59,14 @@ public:
   Source emitLoadStream(OpBuilder &builder, Value batch, Value head,
                         Value streams) const;
 
-  /// Emits the decisions of a tile of `shape`, rows of which are keys if it is
-  /// transposed. Null if there is no dropout.
+  /// Where a tile has the words of its decisions: rows are queries or, if it is
+  /// transposed, keys; threads may read all words of their rows themselves.
+  enum class WordPlacement { Shared, Transposed, Whole };
+
+  /// Emits the decisions of a tile of `shape`. Null if there is no dropout.
   Value emitDecisions(OpBuilder &builder, const Source &source,
                       Value firstQuery, Value firstKey, ArrayRef<int64_t> shape,
-                      bool transposed = false) const;
+                      WordPlacement placement) const;
 
   /// Emits the tile with zeros where `decisions` drops; `tile` if there is no
   /// dropout. What is kept is left to be divided by `getKeepProbability`.

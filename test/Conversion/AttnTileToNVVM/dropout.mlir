@@ -7,7 +7,7 @@
 // CHECK-NEXT:    %[[WORD:.*]] = nvvm.shfl.sync idx %{{.*}}, %{{.*}}, %{{.*}}, %[[SEGMENTS]] : i32 -> i32
 // CHECK-NEXT:    %[[BITS:.*]] = llvm.intr.fshl(%[[WORD]], %[[WORD]], %{{.*}})
 // Bits 12 and 13 of exponents are cleared by one operation for a pair.
-// CHECK:         %[[SHIFTED:.*]] = llvm.intr.fshl(%[[BITS]], %[[BITS]], %c2{{.*}})
+// CHECK:         %[[SHIFTED:.*]] = arith.shli %[[BITS]], %c2{{.*}} : i32
 // CHECK-NEXT:    %[[OTHERS:.*]] = arith.constant -268439553 : i32
 // CHECK-NEXT:    %[[MASK:.*]] = arith.ori %[[SHIFTED]], %[[OTHERS]] : i32
 // CHECK-NEXT:    arith.andi %{{.*}}, %[[MASK]] : i32
@@ -26,7 +26,7 @@ attn_tile.kernel @rows_are_queries(%in: memref<64x64xbf16>, %out: memref<64x64xb
 // Elements that may be large, or are not of bf16, become zeros.
 // CHECK-LABEL: llvm.func @halves
 // CHECK:         %[[BITS:.*]] = llvm.intr.fshl
-// CHECK:         %[[SIGNS:.*]] = llvm.intr.fshl(%[[BITS]], %[[BITS]], %{{.*}})
+// CHECK:         %[[SIGNS:.*]] = arith.shli %[[BITS]], %{{.*}} : i32
 // CHECK-NEXT:    %[[SELECTOR:.*]] = arith.constant 48025 : i32
 // CHECK-NEXT:    %[[MASK:.*]] = nvvm.prmt <default> %[[SELECTOR]], %[[SIGNS]], %[[SIGNS]]
 // CHECK-NEXT:    arith.andi %{{.*}}, %[[MASK]] : i32
@@ -86,5 +86,30 @@ attn_tile.kernel @read(%mask: memref<?x4x?x?xi32>, %out: memref<64x64xf32>)
       : memref<?x4x?x?xi32> -> !attn_tile.decisions<64x64, transposed>
   %r = attn_tile.dropout %p by %d : vector<64x64xf32>, !attn_tile.decisions<64x64, transposed>
   attn_tile.store %r, %out[%c0, %c0] : vector<64x64xf32>, memref<64x64xf32>
+  attn_tile.return
+}
+
+// Each thread reads all words of its rows, four at once from a mask that is
+// aligned, and one by one from others. Nothing is exchanged.
+// CHECK-LABEL: llvm.func @read_whole
+// CHECK:         arith.minui
+// CHECK:         %[[ADDRESS:.*]] = llvm.ptrtoint
+// CHECK:         %[[BITS:.*]] = arith.trunci %[[ADDRESS]] : i64 to i32
+// CHECK:         %[[LOW:.*]] = arith.andi %[[BITS]], %{{.*}} : i32
+// CHECK:         %[[ALIGNED:.*]] = arith.cmpi eq, %[[LOW]],
+// CHECK:         scf.if %[[ALIGNED]] ->
+// CHECK-COUNT-2: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// CHECK-COUNT-8: llvm.load %{{.*}} : !llvm.ptr<1> -> i32
+// CHECK-NOT:     llvm.load
+// CHECK-NOT:     nvvm.shfl
+// CHECK:         llvm.return
+attn_tile.kernel @read_whole(%mask: memref<?x4x?x?xi32>, %out: memref<64x128xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %p = arith.constant dense<1.0> : vector<64x128xf32>
+  %d = attn_tile.load_decisions %mask[%c0, %c0] rows at(%c0, %c0)
+      : memref<?x4x?x?xi32> -> !attn_tile.decisions<64x128, whole>
+  %r = attn_tile.dropout %p by %d : vector<64x128xf32>, !attn_tile.decisions<64x128, whole>
+  attn_tile.store %r, %out[%c0, %c0] : vector<64x128xf32>, memref<64x128xf32>
   attn_tile.return
 }

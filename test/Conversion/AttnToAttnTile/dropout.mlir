@@ -80,7 +80,7 @@ func.func @backward(%q: memref<?x4x?x64xbf16>, %k: memref<?x2x?x64xbf16>, %lse: 
 // CHECK:         scf.forall (%[[B:.*]], %[[H:.*]], %{{.*}}) in
 // CHECK:           scf.for
 // CHECK:             vector.contract
-// CHECK-NEXT:        %[[D:.*]] = attn_tile.load_decisions %[[MASK]][%[[B]], %[[H]]] rows at(%{{.*}}, %{{.*}}) : memref<?x4x?x?xi32> -> <32x64>
+// CHECK-NEXT:        %[[D:.*]] = attn_tile.load_decisions %[[MASK]][%[[B]], %[[H]]] rows at(%{{.*}}, %{{.*}}) : memref<?x4x?x?xi32> -> <32x64, whole>
 // CHECK:             math.exp2
 // CHECK:             attn_tile.dropout %{{.*}} by %[[D]] weights : vector<32x64xbf16>
 func.func @given(%q: memref<?x4x?x64xbf16>, %o: memref<?x4x?x64xbf16>, %m: memref<?x4x?x?xi32>) {

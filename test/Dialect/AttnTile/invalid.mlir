@@ -1445,7 +1445,7 @@ func.func @decisions_rank(%d: !attn_tile.decisions<16>)
 
 // -----
 
-// expected-error @below {{expected 'transposed'}}
+// expected-error @below {{expected 'transposed' or 'whole'}}
 func.func @decisions_keyword(%d: !attn_tile.decisions<16x16, rows>)
 
 // -----

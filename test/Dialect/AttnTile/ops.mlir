@@ -639,7 +639,9 @@ func.func @shared_tiles(%i: index, %p: index, %n: index) -> i1 {
 // CHECK: %[[D:.*]] = attn_tile.make_decisions at(%[[I]], %[[I]]) stream(%[[W]], %[[W]], %[[W]], %[[W]]) by(<p = 5.000000e-01, rng = #attn.arx>) : <16x32>
 // CHECK: %[[K:.*]] = attn_tile.dropout %[[P]] by %[[D]] weights : vector<16x32xbf16>, <16x32>
 // CHECK: %[[L:.*]] = attn_tile.load_decisions %[[M]][%[[I]], %[[I]]] columns at(%[[I]], %[[I]]) : memref<?x4x?x?xi32> -> <16x32, transposed>
-// CHECK: attn_tile.dropout %[[K]] by %[[L]] : vector<16x32xbf16>, <16x32, transposed>
+// CHECK: %[[DROPPED:.*]] = attn_tile.dropout %[[K]] by %[[L]] : vector<16x32xbf16>, <16x32, transposed>
+// CHECK: %[[A:.*]] = attn_tile.load_decisions %[[M]][%[[I]], %[[I]]] rows at(%[[I]], %[[I]]) : memref<?x4x?x?xi32> -> <16x32, whole>
+// CHECK: attn_tile.dropout %[[DROPPED]] by %[[A]] : vector<16x32xbf16>, <16x32, whole>
 func.func @dropout(%p: vector<16x32xbf16>, %m: memref<?x4x?x?xi32>, %i: index, %w: i32) -> vector<16x32xbf16> {
   %d = attn_tile.make_decisions at(%i, %i) stream(%w, %w, %w, %w)
       by(#attn.dropout<p = 0.5, rng = #attn.arx>) : !attn_tile.decisions<16x32>
@@ -647,7 +649,10 @@ func.func @dropout(%p: vector<16x32xbf16>, %m: memref<?x4x?x?xi32>, %i: index, %
   %l = attn_tile.load_decisions %m[%i, %i] columns at(%i, %i)
       : memref<?x4x?x?xi32> -> !attn_tile.decisions<16x32, transposed>
   %1 = attn_tile.dropout %0 by %l : vector<16x32xbf16>, !attn_tile.decisions<16x32, transposed>
-  return %1 : vector<16x32xbf16>
+  %a = attn_tile.load_decisions %m[%i, %i] rows at(%i, %i)
+      : memref<?x4x?x?xi32> -> !attn_tile.decisions<16x32, whole>
+  %2 = attn_tile.dropout %1 by %a : vector<16x32xbf16>, !attn_tile.decisions<16x32, whole>
+  return %2 : vector<16x32xbf16>
 }
 
 // CHECK-LABEL: func @pair_bits(

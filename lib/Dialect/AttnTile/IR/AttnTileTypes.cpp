@@ -105,16 +105,17 @@ TensorMapType::verify(function_ref<InFlightDiagnostic()> emitError,
 
 Type DecisionsType::parse(AsmParser &parser) {
   SmallVector<int64_t> shape;
-  bool transposed = false;
+  StringRef form;
   SMLoc loc = parser.getCurrentLocation();
   if (parser.parseLess() ||
       parser.parseDimensionList(shape, /*allowDynamic=*/false,
                                 /*withTrailingX=*/false))
     return {};
-  if (succeeded(parser.parseOptionalComma())) {
-    if (parser.parseKeyword("transposed"))
-      return {};
-    transposed = true;
+  if (succeeded(parser.parseOptionalComma()) &&
+      failed(parser.parseOptionalKeyword(&form, {"transposed", "whole"}))) {
+    parser.emitError(parser.getCurrentLocation(),
+                     "expected 'transposed' or 'whole'");
+    return {};
   }
   if (parser.parseGreater())
     return {};
@@ -123,19 +124,22 @@ Type DecisionsType::parse(AsmParser &parser) {
     return {};
   }
   return parser.getChecked<DecisionsType>(loc, parser.getContext(), shape[0],
-                                          shape[1], transposed);
+                                          shape[1], form == "transposed",
+                                          form == "whole");
 }
 
 void DecisionsType::print(AsmPrinter &printer) const {
   printer << '<' << getRows() << 'x' << getColumns();
   if (getTransposed())
     printer << ", transposed";
+  if (getWhole())
+    printer << ", whole";
   printer << '>';
 }
 
 LogicalResult
 DecisionsType::verify(function_ref<InFlightDiagnostic()> emitError,
-                      int64_t rows, int64_t columns, bool) {
+                      int64_t rows, int64_t columns, bool, bool) {
   constexpr int64_t multiple = attn::DropoutAttr::keysOfWord;
   for (int64_t size : {rows, columns})
     if (size <= 0 || size % multiple != 0)

@@ -1002,8 +1002,9 @@ def AttnTile_LoadDecisionsOp : AttnTile_Op<"load_decisions", [
   let description = [{
     Reads the decisions of the tile whose first element is the weight of query
     `first_query` and key `first_key`, of a batch entry and head, from a mask
-    with the layout of `attn.dropout_mask`. Both positions are multiples of 16.
-    Those of positions beyond the mask are any.
+    with the layout of `attn.dropout_mask`. Both positions are multiples of 16;
+    of whole words, keys begin at a multiple of the tile's. Those of positions
+    beyond the mask are any.
 
     ```mlir
     %d = attn_tile.load_decisions %mask[%b, %h] rows at(%i, %j)

@@ -123,13 +123,18 @@ def AttnTile_DecisionsType : AttnTile_Type<"Decisions", "decisions"> {
     hold the tile want them. Rows are queries and columns are keys, or with
     `transposed` the other way round. Both sizes are multiples of 16.
 
+    Threads that hold the same rows have a part of their words each, and exchange
+    them. With `whole` each has all words of its rows: more registers, which
+    nobody waits for.
+
     ```mlir
     !attn_tile.decisions<64x176>
     !attn_tile.decisions<64x48, transposed>
+    !attn_tile.decisions<64x128, whole>
     ```
   }];
   let parameters = (ins "int64_t":$rows, "int64_t":$columns,
-                        "bool":$transposed);
+                        "bool":$transposed, "bool":$whole);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
 }
