@@ -97,6 +97,7 @@ static void buildStage(OpPassManager &pm, const CompilerOptions &options,
   target.database = options.database;
   target.dropout = options.dropout;
   target.maskBudget = options.maskBudget;
+  target.sumBudget = options.sumBudget;
   target.explicitPlans = options.explicitPlans;
   switch (stage) {
   case Stage::Input:

@@ -84,6 +84,10 @@ std::optional<std::string> attn::setOption(CompilerOptions &options,
     return expect(!value.getAsInteger(10, options.maskBudget) &&
                       options.maskBudget >= 0,
                   "a number from 0");
+  if (name == "sum-budget")
+    return expect(!value.getAsInteger(10, options.sumBudget) &&
+                      options.sumBudget >= 0,
+                  "a number from 0");
   if (name == "explicit-plans")
     return setFlag(options.explicitPlans);
   if (name == "cuda-path")

@@ -70,6 +70,7 @@ void attn::buildSchedulePipeline(OpPassManager &pm,
   ChooseSchedulePassOptions choose;
   choose.target = options.target;
   choose.database = options.database;
+  choose.sumBudget = options.sumBudget;
   pm.addNestedPass<func::FuncOp>(createChooseSchedulePass(choose));
   AttnPlanMasksPassOptions plans;
   plans.outline = options.explicitPlans;

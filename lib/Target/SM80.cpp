@@ -574,6 +574,8 @@ SM80Target::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
   Type element = rhsType.getElementType();
   if (op.getTransposeLhs())
     return op.emitOpError("lhs cannot be transposed on sm_80");
+  if (op.getFirstRow())
+    return op.emitOpError("must be of all rows of lhs on sm_80");
   bool transposed = op.getTransposeRhs();
   int64_t columnBlocks = resultType.getDimSize(1) / mmaColumns;
   int64_t steps =

@@ -860,6 +860,10 @@ SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
   unsigned blockResults = warpgroupRows * columns / 128;
   unsigned numResults = blocks * blockResults;
   SmallVector<unsigned> order = getInstructionOrder(numResults, blocks);
+  auto firstRow = static_cast<int64_t>(op.getFirstRow().value_or(0));
+  if (firstRow % warpgroupRows != 0)
+    return op.emitOpError("first row must be a multiple of 64 on sm_90a (was ")
+           << firstRow << ")";
 
   // Operands of the assembly: results, tied accumulators, then descriptors and
   // registers. Steps advance the descriptors, which count 16-byte units.
@@ -930,7 +934,8 @@ SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
       int64_t nextBlock = transposeLhs ? getBlockBytes(lhsBuffer)
                                        : warpgroupRows * blockRowBytes;
       describe('a', lhsFirst, /*leading=*/0,
-               ((block * warpgroups * nextBlock) >> 4) +
+               (((firstRow / warpgroupRows + block * warpgroups) * nextBlock) >>
+                4) +
                    (transposeLhs ? advanceRows : advanceKMajor(lhsBuffer)));
     }
     int64_t rhsAdvance =

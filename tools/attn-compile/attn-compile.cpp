@@ -104,6 +104,11 @@ struct Flags {
       cl::desc("Bytes that a mask of decisions may take (default: an eighth of "
                "the device's memory)"),
       cl::init(-1), cl::value_desc("bytes"), cl::cat(category)};
+  cl::opt<int64_t> sumBudget{
+      "sum-budget",
+      cl::desc("Bytes that the sums of the gradients of queries may take where "
+               "a ring can have them (default: as many as it takes)"),
+      cl::init(-1), cl::value_desc("bytes"), cl::cat(category)};
   cl::opt<bool> explicitPlans{
       "explicit-plans",
       cl::desc("Let callers keep the plans of masks that read tensors: a "
@@ -216,7 +221,8 @@ static std::optional<std::string> readOptions(const char *argv0,
               attn::setOption(options, flag->ArgStr, *flag))
         return error;
 
-  for (const cl::opt<int64_t> *flag : {&flags.maskBudget, &flags.ptxVersion})
+  for (const cl::opt<int64_t> *flag :
+       {&flags.maskBudget, &flags.sumBudget, &flags.ptxVersion})
     if (flag->getNumOccurrences() > 0)
       if (std::optional<std::string> error = attn::setOption(
               options, flag->ArgStr, std::to_string(flag->getValue())))

@@ -53,6 +53,12 @@ struct TargetPipelineOptions
       llvm::cl::desc("Bytes that a mask of decisions may take; if negative, an "
                      "eighth of the device's memory"),
       llvm::cl::init(-1)};
+  Option<int64_t> sumBudget{
+      *this, "sum-budget",
+      llvm::cl::desc("Bytes that the sums of the gradients of queries may take "
+                     "where a ring can have them; if negative, as many as it "
+                     "takes"),
+      llvm::cl::init(-1)};
 
   Option<bool> explicitPlans{
       *this, "explicit-plans",

@@ -159,6 +159,14 @@ private:
   bool isSumTransposed(int64_t keyTile) const {
     return queryTile % keyTile != 0;
   }
+  /// Calls `fn` with the first channel of each part of sums with a row for each
+  /// of `channels`, a packed tile with as many rows as a tile of keys, and with
+  /// its place among the sums, of which `place` is that of the first part.
+  void forEachSumPart(int64_t channels, ArrayRef<Value> place, int64_t keyTile,
+                      function_ref<void(int64_t, ArrayRef<Value>)> fn);
+  /// Emits what the gradients of scores of a tile of queries, `grad`, contribute
+  /// to the gradients of these, and adds it to `sums`.
+  void emitAdditions(Value grad, Value keys, Value sums, ArrayRef<Value> place);
   /// The argument of the kernel that stands for an operand.
   Value get(Value operand) { return captured.lookup(operand); }
   int64_t padHeadDim(Value operand);

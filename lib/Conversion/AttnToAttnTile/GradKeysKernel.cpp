@@ -106,6 +106,30 @@ Value GradKernelWriter::joinColumns(ArrayRef<Value> tiles) {
   return joined;
 }
 
+void GradKernelWriter::emitAdditions(Value grad, Value keys, Value sums,
+                                     ArrayRef<Value> place) {
+  int64_t keyChannels = cast<VectorType>(keys.getType()).getDimSize(1);
+  if (!isSumTransposed(keyTile)) {
+    Value sum = b.contract(grad, keys, b.splat({queryTile, keyChannels}, 0),
+                           ContractForm::TransposedLhs);
+    attn_tile::AddPackedOp::create(b, sum, sums, place);
+    return;
+  }
+  forEachSumPart(keyChannels, place, keyTile,
+                 [&](int64_t firstChannel, ArrayRef<Value> placeOfPart) {
+                   Value ofPart = keys;
+                   if (keyChannels != keyTile)
+                     ofPart = vector::ExtractStridedSliceOp::create(
+                         b, keys, ArrayRef<int64_t>{0, firstChannel},
+                         ArrayRef<int64_t>{keyTile, keyTile},
+                         ArrayRef<int64_t>{1, 1});
+                   Value sum = b.contract(ofPart, grad,
+                                          b.splat({keyTile, queryTile}, 0),
+                                          ContractForm::TransposedLhs);
+                   attn_tile::AddPackedOp::create(b, sum, sums, placeOfPart);
+                 });
+}
+
 Value GradKernelWriter::emitKeyPart(const KeyStep &step,
                                     const GradWorkspace &workspace,
                                     const Gradients &results, Value keys,
@@ -336,18 +360,11 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
         grads.push_back(grad);
     }
     if (results.key && workspace.sums) {
-      Value grad = joinColumns(grads);
-      Value sum =
-          isSumTransposed(keyTile)
-              ? b.contract(keys, grad, b.splat({keyChannels, queryTile}, 0),
-                           ContractForm::TransposedLhs)
-              : b.contract(grad, keys, b.splat({queryTile, keyChannels}, 0),
-                           ContractForm::TransposedLhs);
       SmallVector<Value> place = item.at(b, head, item.workBase, firstQuery);
       if (ring.slot)
         place = {ring.slot, member ? member : zero, firstQuery};
       place.push_back(zero);
-      attn_tile::AddPackedOp::create(b, sum, get(workspace.sums), place);
+      emitAdditions(joinColumns(grads), keys, get(workspace.sums), place);
     }
     scf::YieldOp::create(b, next);
     return loop;

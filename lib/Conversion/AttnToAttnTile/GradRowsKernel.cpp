@@ -150,6 +150,20 @@ GradKernelWriter::emitRingHeads(Value sums, Value batches, Value keyHeads) {
   return {heads, arith::MinUIOp::create(b, working, heads)};
 }
 
+void GradKernelWriter::forEachSumPart(
+    int64_t channels, ArrayRef<Value> place, int64_t keyTile,
+    function_ref<void(int64_t, ArrayRef<Value>)> fn) {
+  SmallVector<Value> placeOfPart(place);
+  for (int64_t channel = 0; channel < channels; channel += keyTile) {
+    // As many whole rows of the array as a part has elements.
+    int64_t rows = channel * queryTile / channels;
+    if (channel)
+      placeOfPart[place.size() - 2] = arith::AddIOp::create(
+          b, place[place.size() - 2], b.index(rows));
+    fn(channel, placeOfPart);
+  }
+}
+
 Value GradKernelWriter::emitRoundedShares() {
   return arith::MulIOp::create(b, b.countTiles(queryLength, queryTile),
                                b.index(op.getGroupSize() * roundedParts));
@@ -231,14 +245,21 @@ void GradKernelWriter::writeRounding(attn_tile::KernelOp kernel,
   Value zero = b.index(0);
   int64_t channels = cast<MemRefType>(sums.getType()).getShape().back();
   bool transposed = isSumTransposed(keyTile);
-  SmallVector<int64_t> shape = {queryTile, channels};
+  auto emitRound = [&](int64_t firstChannel, ArrayRef<Value> placeOfPart) {
+    SmallVector<int64_t> shape = {queryTile, channels};
+    if (transposed)
+      shape = {keyTile, queryTile};
+    attn_tile::RoundPackedOp::create(
+        b, sums, placeOfPart, dest,
+        ValueRange{batch, head, row, b.index(firstChannel)}, part, roundedParts,
+        APFloat(op.getScaleOrDefault() / getGradFactor()), b.f32Vector(shape),
+        transposed);
+  };
+  SmallVector<Value> placeOfSums = {place.slot, member, row, zero};
   if (transposed)
-    std::swap(shape[0], shape[1]);
-  attn_tile::RoundPackedOp::create(
-      b, sums, ValueRange{place.slot, member, row, zero}, dest,
-      ValueRange{batch, head, row, zero}, part, roundedParts,
-      APFloat(op.getScaleOrDefault() / getGradFactor()), b.f32Vector(shape),
-      transposed);
+    forEachSumPart(channels, placeOfSums, keyTile, emitRound);
+  else
+    emitRound(0, placeOfSums);
   attn_tile::CountOp::create(b, counters,
                              ValueRange{place.slot, b.index(Rounded)});
 }
@@ -288,12 +309,20 @@ void GradKernelWriter::writeSums(attn_tile::KernelOp kernel,
   for (SmallVector<Value> *indices : {&corner, &place})
     indices->push_back(b.index(0));
   int64_t channels = cast<MemRefType>(sums.getType()).getShape().back();
-  bool transposed = isSumTransposed(keys.getKeyTile());
-  SmallVector<int64_t> shape = {queryTile, channels};
-  if (transposed)
-    std::swap(shape[0], shape[1]);
-  Value sum =
-      attn_tile::LoadPackedOp::create(b, b.f32Vector(shape), sums, place);
-  emitStore(sum, dest, corner, op.getScaleOrDefault() / getGradFactor(),
-            item.first, queryLength, transposed);
+  double factor = op.getScaleOrDefault() / getGradFactor();
+  if (!isSumTransposed(keys.getKeyTile())) {
+    Value sum = attn_tile::LoadPackedOp::create(
+        b, b.f32Vector({queryTile, channels}), sums, place);
+    emitStore(sum, dest, corner, factor, item.first, queryLength);
+    return;
+  }
+  int64_t rows = keys.getKeyTile();
+  forEachSumPart(channels, place, rows,
+                 [&](int64_t firstChannel, ArrayRef<Value> placeOfPart) {
+                   Value sum = attn_tile::LoadPackedOp::create(
+                       b, b.f32Vector({rows, queryTile}), sums, placeOfPart);
+                   corner.back() = b.index(firstChannel);
+                   emitStore(sum, dest, corner, factor, item.first, queryLength,
+                             /*isTransposed=*/true);
+                 });
 }

@@ -148,3 +148,23 @@ attn_tile.kernel @rounded(%m: memref<?x64xf32>, %d: memref<?x64xbf16>, %i: index
       : vector<64x64xf32> in memref<?x64xf32> to memref<?x64xbf16>
   attn_tile.return
 }
+
+// -----
+
+attn_tile.kernel @product_of_rows(%out: memref<64x64xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %pipe = attn_tile.create_pipe : !attn_tile.pipe<128x64xbf16, stages = 1>
+  %other = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 1>
+  %a = attn_tile.wait %pipe[%c0] : !attn_tile.pipe<128x64xbf16, stages = 1>
+  %b = attn_tile.wait %other[%c0] : !attn_tile.pipe<64x64xbf16, stages = 1>
+  // expected-error @below {{'attn_tile.mma_start' op must be of all rows of lhs on sm_80}}
+  // expected-error @below {{failed to legalize}}
+  %s = attn_tile.mma_start %a, %b transpose_rhs first_row(64)
+      : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<64x64xf32>>
+  %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<64x64xf32>>
+  attn_tile.release %a : !attn_tile.buffer<128x64xbf16>
+  attn_tile.release %b : !attn_tile.buffer<64x64xbf16>
+  attn_tile.store %r, %out[%c0, %c0] : vector<64x64xf32>, memref<64x64xf32>
+  attn_tile.return
+}

@@ -946,6 +946,32 @@ attn_tile.kernel @product_in_blocks(%out: memref<128x16xf32>)
 
 // -----
 
+// Of some rows, those of the warpgroups begin at the block of columns that the
+// first one is in.
+
+// CHECK-LABEL: llvm.func @product_of_rows
+// CHECK:         add.s64 a, $8, 4611686293305295360;
+// CHECK-SAME:    wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {$0,$1,$2,$3,$4,$5,$6,$7}, a, b, first, 1, 1, 1, 1;
+// CHECK-SAME:    add.s64 a, $8, 4611686293305295488;
+attn_tile.kernel @product_of_rows(%out: memref<64x16xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %kp = attn_tile.create_pipe at(1024) barriers(0) : !attn_tile.pipe<64x128xbf16, stages = 1>
+  %sp = attn_tile.create_pipe at(17408) barriers(16) : !attn_tile.pipe<64x16xbf16, stages = 1>
+  %k = attn_tile.wait %kp[%c0] : !attn_tile.pipe<64x128xbf16, stages = 1>
+  %b = attn_tile.wait %sp[%c0] : !attn_tile.pipe<64x16xbf16, stages = 1>
+  %s = attn_tile.mma_start %k, %b transpose_lhs first_row(64)
+      : !attn_tile.buffer<64x128xbf16>, !attn_tile.buffer<64x16xbf16>
+      -> !attn_tile.pending<vector<64x16xf32>>
+  %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<64x16xf32>>
+  attn_tile.release %k : !attn_tile.buffer<64x128xbf16>
+  attn_tile.release %b : !attn_tile.buffer<64x16xbf16>
+  attn_tile.store %r, %out[%c0, %c0] : vector<64x16xf32>, memref<64x16xf32>
+  attn_tile.return
+}
+
+// -----
+
 // What does not depend on the query is summed up by the thread and by the
 // threads of its warp that have the same keys, rows here, one of which adds it.
 

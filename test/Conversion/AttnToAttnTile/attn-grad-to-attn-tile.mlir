@@ -86,6 +86,36 @@ func.func @sums(%q: memref<1x1x128x40xf32>, %lse: memref<1x1x128xf32>) {
 
 // -----
 
+// Sums with more channels than a tile has keys are made in parts, of as many each:
+// packed tiles of their own, one after the other.
+
+// CHECK-LABEL: attn_tile.kernel @wide_grad_keys_kernel(
+// CHECK:         scf.for
+// CHECK:           %[[KEYS0:[a-zA-Z0-9_]+]] = vector.extract_strided_slice %[[KEYS:[a-zA-Z0-9_]+]] {offsets = [0, 0], sizes = [64, 64], strides = [1, 1]} : vector<64x128xbf16> to vector<64x64xbf16>
+// CHECK:           %[[SUM0:[a-zA-Z0-9_]+]] = vector.contract {{.*}} %[[KEYS0]], %[[GRAD:[a-zA-Z0-9_]+]], %{{.*}} into vector<64x16xf32>
+// CHECK:           attn_tile.add_packed %[[SUM0]] to %[[SUMS:[a-zA-Z0-9_]+]][%[[B:[a-zA-Z0-9_]+]], %[[H:[a-zA-Z0-9_]+]], %[[ROW:[a-zA-Z0-9_]+]], %[[C0:[a-zA-Z0-9_]+]]] : vector<64x16xf32> to memref<1x1x128x128xf32>
+// CHECK:           %[[C8:[a-zA-Z0-9_]+]] = arith.constant 8 : index
+// CHECK:           %[[ROW1:[a-zA-Z0-9_]+]] = arith.addi %[[ROW]], %[[C8]] : index
+// CHECK:           %[[KEYS1:[a-zA-Z0-9_]+]] = vector.extract_strided_slice %[[KEYS]] {offsets = [0, 64], sizes = [64, 64], strides = [1, 1]}
+// CHECK:           %[[SUM1:[a-zA-Z0-9_]+]] = vector.contract {{.*}} %[[KEYS1]], %[[GRAD]], %{{.*}} into vector<64x16xf32>
+// CHECK:           attn_tile.add_packed %[[SUM1]] to %[[SUMS]][%[[B]], %[[H]], %[[ROW1]], %[[C0]]]
+// CHECK-LABEL: attn_tile.kernel @wide_grad_sums_kernel(
+// CHECK:         %[[LOADED0:[a-zA-Z0-9_]+]] = attn_tile.load_packed %{{.*}} : memref<1x1x128x128xf32> to vector<64x16xf32>
+// CHECK:         attn_tile.store %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %c0{{.*}}] transposed : vector<64x16xbf16>
+// CHECK:         %[[LOADED1:[a-zA-Z0-9_]+]] = attn_tile.load_packed %{{.*}} : memref<1x1x128x128xf32> to vector<64x16xf32>
+// CHECK:         attn_tile.store %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %c64{{.*}}] transposed : vector<64x16xbf16>
+func.func @wide(%q: memref<1x1x100x128xbf16>, %lse: memref<1x1x100xf32>) {
+  attn.attention_grad ins(%q, %q, %q, %q, %lse, %q : memref<1x1x100x128xbf16>, memref<1x1x100x128xbf16>,
+          memref<1x1x100x128xbf16>, memref<1x1x100x128xbf16>, memref<1x1x100xf32>, memref<1x1x100x128xbf16>)
+      outs(%q, %q, %q : memref<1x1x100x128xbf16>, memref<1x1x100x128xbf16>, memref<1x1x100x128xbf16>)
+      schedule(#attn_tile.gradient<
+        rows = #attn_tile.multistage<query_tile = 64, key_tile = 16, stages = 2, warps = 4>,
+        keys = #attn_tile.key_stationary<query_tile = 16, key_tile = 64, stages = 2, consumers = 1>>)
+  return
+}
+
+// -----
+
 // A tile of queries in two parts, which are loaded, multiplied and masked one
 // after the other; one product adds up the gradients of both.
 

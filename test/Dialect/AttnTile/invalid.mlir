@@ -1413,6 +1413,30 @@ attn_tile.kernel @mma_lhs_registers(%v: vector<16x64xbf16>, %i: index) {
 
 // -----
 
+attn_tile.kernel @mma_rows_of_registers(%v: vector<16x64xbf16>, %i: index) {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xbf16, stages = 2>
+  %b = attn_tile.wait %p[%i] : !attn_tile.pipe<64x16xbf16, stages = 2>
+  // expected-error @below {{'attn_tile.mma_start' op lhs in registers has all of its rows multiplied}}
+  %s = attn_tile.mma_start %v, %b first_row(0)
+      : vector<16x64xbf16>, !attn_tile.buffer<64x16xbf16>
+      -> !attn_tile.pending<vector<16x16xf32>>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @mma_rows(%i: index) {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x32xbf16, stages = 2>
+  %b = attn_tile.wait %p[%i] : !attn_tile.pipe<64x32xbf16, stages = 2>
+  // expected-error @below {{'attn_tile.mma_start' op rows must be among those of lhs (from 24 on, of 32, result was 'vector<16x32xf32>')}}
+  %s = attn_tile.mma_start %b, %b transpose_lhs first_row(24)
+      : !attn_tile.buffer<64x32xbf16>, !attn_tile.buffer<64x32xbf16>
+      -> !attn_tile.pending<vector<16x32xf32>>
+  attn_tile.return
+}
+
+// -----
+
 attn_tile.kernel @packed_pipe(%v: vector<8x8xf32>) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<8x8xf32, stages = 2>
   // expected-error @below {{'attn_tile.pack' op pipe must have one stage of the size of the tile (expected '!attn_tile.pipe<8x8xf32, stages = 1>', found '!attn_tile.pipe<8x8xf32, stages = 2>')}}

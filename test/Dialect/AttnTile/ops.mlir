@@ -196,6 +196,7 @@ func.func @together(%m: memref<?x?x64xf32>, %d: memref<?x64xbf16>, %c: memref<?x
 // CHECK:         %[[B:.*]] = attn_tile.share %[[V]] in %{{.*}}[%[[I]]] : vector<64x16xbf16>, <64x16xbf16, stages = 2>
 // CHECK:         attn_tile.share %[[V]] in %{{.*}}[%[[I]]] from(16) : vector<64x16xbf16>, <64x32xbf16, stages = 2>
 // CHECK-NEXT:    attn_tile.mma_start %[[B]], %[[B]] transpose_lhs : !attn_tile.buffer<64x16xbf16>, <64x16xbf16> -> !attn_tile.pending<vector<16x16xf32>>
+// CHECK:         attn_tile.mma_start %[[B]], %[[B]] transpose_lhs first_row(8) : !attn_tile.buffer<64x16xbf16>, <64x16xbf16> -> !attn_tile.pending<vector<8x16xf32>>
 attn_tile.kernel @share(%v: vector<64x16xbf16>, %i: index) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xbf16, stages = 2>
   %b = attn_tile.share %v in %p[%i] : vector<64x16xbf16>, !attn_tile.pipe<64x16xbf16, stages = 2>
@@ -205,6 +206,10 @@ attn_tile.kernel @share(%v: vector<64x16xbf16>, %i: index) {
       : !attn_tile.buffer<64x16xbf16>, !attn_tile.buffer<64x16xbf16>
       -> !attn_tile.pending<vector<16x16xf32>>
   %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<16x16xf32>>
+  %s1 = attn_tile.mma_start %b, %b transpose_lhs first_row(8)
+      : !attn_tile.buffer<64x16xbf16>, !attn_tile.buffer<64x16xbf16>
+      -> !attn_tile.pending<vector<8x16xf32>>
+  %r1 = attn_tile.mma_wait %s1 : !attn_tile.pending<vector<8x16xf32>>
   attn_tile.return
 }
 

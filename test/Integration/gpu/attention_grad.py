@@ -218,7 +218,7 @@ SUMS = """#attn_tile.gradient<
 SUMS_BESIDE_VALUES = """#attn_tile.gradient<
     rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
     keys = #attn_tile.key_stationary<query_tile = {tile}, key_tile = 128, stages = 2, consumers = 2, traversal = grid,
-        pipelined = true>,
+        interleave = 2, pipelined = true>,
     values = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = grid>>"""
 IN_ORDER = """#attn_tile.gradient<
     rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
@@ -374,6 +374,9 @@ VARIANTS = [
     Variant("d256_causal", 256, mask="causal"),
     Variant("d256_sums", 256, sums=48, dlse=True),
     Variant("d256_sums_causal_grouped", 256, heads=(4, 2), mask="causal", sums=48),
+    Variant("d256_sums_causal", 256, heads=(3, 3), mask="causal", dtype="f16", sums=48),
+    Variant("d256_sums_tl", 256, heads=(6, 2), mask="causal_tl", sums=48, dlse=True),
+    Variant("d256_128_sums", 256, 128, mask="causal", sums=48),
     Variant("d64_dropout", 64, dropout=Dropout(0.125, "philox", 7)),
     Variant("d64_dropout_causal_grouped", 64, heads=(4, 2), mask="causal", dtype="f16", dropout=Dropout(0.3, "arx", 6)),
     Variant("d128_dropout_sums", 128, dtype="f16", dlse=True, dropout=Dropout(0.125, "philox", 7)),

@@ -20,6 +20,7 @@
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Remarks.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace mlir::attn {
@@ -93,9 +94,26 @@ static bool isTriangle(MaskAttrInterface mask) {
          !attends(0, 1);
 }
 
+/// Whether sums of the gradients of all queries, of `channels` channels, are
+/// known to take no more than `budget` bytes, if it is not negative.
+static bool areSumsWithin(int64_t budget, AttentionGradOp op,
+                          int64_t channels) {
+  constexpr int64_t sumBytes = 4;
+  if (budget < 0)
+    return true;
+  int64_t bytes = sumBytes * channels;
+  for (int64_t dim = 0; dim < 3; ++dim) {
+    int64_t size = getDimSize(op.getQuery(), dim);
+    if (ShapedType::isDynamic(size) || llvm::MulOverflow(bytes, size, bytes))
+      return false;
+  }
+  return bytes <= budget;
+}
+
 /// Warp-specialized kernels for rows of keys and of queries.
 static std::optional<ScheduleChoice>
-chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device) {
+chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
+                              int64_t sumBudget) {
   KeyTileBounds consumers = getConsumerBounds(gradConsumers, device);
   constexpr int64_t elementBytes = 2, rows = gradConsumers * warpgroupRows;
   int64_t keyChannels = llvm::alignTo(op.getQueryHeadDim(), channelBlock);
@@ -236,6 +254,11 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device) {
     constexpr int64_t rounds = 2;
     Attribute ring =
         makeSums(rounds * (isPaired ? 2 : 1) * device.multiprocessors);
+    if (!areSumsWithin(sumBudget, op, keyChannels))
+      return ScheduleChoice{
+          ring, reason + ("; in a ring, for all of them might take more than " +
+                          Twine(sumBudget) + " bytes")
+                             .str()};
     std::string choice =
         reason + ("; up to " + Twine(bound - 1) + " queries in a ring").str();
     int64_t queries = op.getStaticLengths().first;
@@ -290,22 +313,48 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device) {
           /*pack_heads=*/false, /*score_stages=*/0, /*l2_promotion=*/256,
           /*groups=*/1, /*polynomial_exp2=*/0, /*cluster=*/1,
           /*pair_bits=*/false)));
-  auto schedule = attn_tile::GradientAttr::get(
+  Attribute schedule = attn_tile::GradientAttr::get(
       context, ofRows, makeKeys(queryTile), queries, values);
   std::string reason =
       ("tiles of " + Twine(queryTile) + " queries and " + Twine(keyTile) +
        " keys fit registers and shared memory")
           .str();
-  if (values)
-    reason += "; gradients of keys and values do not fit one kernel";
-  return ScheduleChoice{schedule, reason};
+  if (!values)
+    return ScheduleChoice{schedule, reason};
+  reason += "; gradients of keys and values do not fit one kernel";
+
+  // That of the keys can add up the gradients of queries nevertheless, in parts
+  // of as many channels as it has keys, straight from registers. Steps that
+  // cannot begin the next one early have no room for it.
+  WalkedTileBounds inParts = keysAlone;
+  inParts.registersPerRow = scoresAndGradients;
+  inParts.bytesPerRow =
+      gradStages * elementBytes * keyChannels + elementBytes * valueChannels +
+      elementBytes * rows;
+  int64_t tile = getWalkedTile(inParts);
+  bool isPlain = op.getScoreRegion().empty() && op.getKeepRegion().empty() &&
+                 !op.hasDropout() && op.getDcaptures().empty();
+  if (op.getDeterministic() || !isPlain || keyChannels % rows != 0 ||
+      tile < minWalkedTile)
+    return ScheduleChoice{schedule, reason};
+  Attribute withAdditions = attn_tile::GradientAttr::get(
+      context, ofRows, makeKeys(tile, /*pipelined=*/true), /*queries=*/nullptr,
+      values);
+  std::optional<double> apart = estimateGradient(op, schedule, device);
+  std::optional<double> added = estimateGradient(op, withAdditions, device);
+  if (!apart || !added || *added >= *apart)
+    return ScheduleChoice{schedule, reason};
+  reason += llvm::formatv("; with sums, estimated {0:f0} us instead of {1:f0}",
+                          *added * 1e6, *apart * 1e6);
+  return ScheduleChoice{withAdditions, reason};
 }
 
 std::optional<ScheduleChoice>
 attn::chooseGradientSchedule(AttentionGradOp op, StringRef target,
-                             const DeviceFigures &device) {
-  return target == "sm_80" ? chooseMultistageGradient(op, device)
-                           : chooseWarpSpecializedGradient(op, device);
+                             const DeviceFigures &device, int64_t sumBudget) {
+  return target == "sm_80"
+             ? chooseMultistageGradient(op, device)
+             : chooseWarpSpecializedGradient(op, device, sumBudget);
 }
 
 bool attn::isSupportedHeadDim(int64_t channels, StringRef target) {
@@ -487,7 +536,8 @@ struct ChooseSchedulePass
             [&](AttentionGradOp gradient) -> std::optional<ScheduleChoice> {
               if (target == "host")
                 return chooseHostGradSchedule(gradient, device);
-              return chooseGradientSchedule(gradient, target, device);
+              return chooseGradientSchedule(gradient, target, device,
+                                            sumBudget);
             });
       if (auto mask = dyn_cast<DropoutMaskOp>(op))
         return WalkResult(chooseForMask(mask, target));

@@ -105,7 +105,8 @@ static MadeTime estimateAttention(AttentionOpInterface op, StringRef target,
       time = estimateKernels(op, fitting.schedule, device, assumptions);
   } else if (auto gradient = dyn_cast<AttentionGradOp>(op.getOperation())) {
     if (std::optional<ScheduleChoice> choice =
-            chooseGradientSchedule(gradient, target, device))
+            chooseGradientSchedule(gradient, target, device,
+                                   /*sumBudget=*/-1))
       time = estimateKernels(op, choice->schedule, device, assumptions);
   }
   if (time)

@@ -35,14 +35,21 @@ size_t countTileRanges(Operation *op, MaskAttrInterface mask, MaskDim dim,
                        int64_t rowTile, int64_t columnTile);
 
 /// Schedules of the kernels of a gradient on `target`, a GPU; `std::nullopt` if
-/// none fit.
+/// none fit. Sums of the gradients of queries take no more than `sumBudget`
+/// bytes, if it is not negative, where a ring can have them.
 std::optional<ScheduleChoice>
 chooseGradientSchedule(AttentionGradOp op, StringRef target,
-                       const DeviceFigures &device);
+                       const DeviceFigures &device, int64_t sumBudget);
 
 /// The same of kernels all of whose warps copy and compute.
 std::optional<ScheduleChoice>
 chooseMultistageGradient(AttentionGradOp op, const DeviceFigures &device);
+
+/// Seconds of all kernels of a gradient with `schedule`, where lengths are not
+/// known with as many queries as attention is timed with; `std::nullopt` if
+/// there are no figures for an estimate.
+std::optional<double> estimateGradient(AttentionGradOp op, Attribute schedule,
+                                       const DeviceFigures &device);
 
 /// Those with the largest tiles, of `fitting` or others. If there is a second
 /// one, it is for at least `bound` queries.

@@ -77,9 +77,6 @@ private:
   Attribute makeGradient(ScheduleAttrInterface keys,
                          ScheduleAttrInterface queries,
                          ScheduleAttrInterface values);
-  /// Seconds of all kernels; `std::nullopt` if there are no figures for an
-  /// estimate.
-  std::optional<double> estimate(Attribute schedule);
   /// That of `candidates` with which what `make` makes takes the least time,
   /// or the first one where that is not known.
   ScheduleAttrInterface
@@ -168,8 +165,9 @@ Attribute MultistageGradients::makeGradient(ScheduleAttrInterface keys,
                                       values);
 }
 
-std::optional<double> MultistageGradients::estimate(Attribute schedule) {
-  // Where lengths are not known, as many queries as attention is timed with.
+std::optional<double> attn::estimateGradient(AttentionGradOp op,
+                                             Attribute schedule,
+                                             const DeviceFigures &device) {
   CostAssumptions assumptions{/*dynamicSize=*/4096, /*dynamicBatch=*/4};
   VisitedTiles tiles(cast<AttentionOpInterface>(op.getOperation()),
                      assumptions);
@@ -188,7 +186,8 @@ MultistageGradients::pick(ArrayRef<ScheduleAttrInterface> candidates,
     return best;
   std::optional<double> least;
   for (ScheduleAttrInterface candidate : candidates) {
-    std::optional<double> seconds = estimate(make(candidate));
+    std::optional<double> seconds =
+        estimateGradient(op, make(candidate), device);
     if (seconds && (!least || *seconds < *least))
       std::tie(best, least) = std::pair(candidate, seconds);
   }
@@ -255,7 +254,7 @@ std::optional<ScheduleChoice> MultistageGradients::choose() {
                     byValue ? keysAlone.size() : keys.size());
   if (byValue)
     reason += "; gradients of keys and values do not fit one kernel";
-  if (std::optional<double> seconds = estimate(schedule))
+  if (std::optional<double> seconds = estimateGradient(op, schedule, device))
     reason += llvm::formatv(", estimated {0:f0} us", *seconds * 1e6).str();
   return ScheduleChoice{schedule, reason};
 }

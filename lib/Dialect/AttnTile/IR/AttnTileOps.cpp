@@ -882,6 +882,14 @@ LogicalResult MmaStartOp::verify() {
                        "(found ")
            << lhsDepth << " and " << k << ")";
   VectorType result = getResult().getType().getValueType();
+  if (std::optional<int64_t> first = getFirstRow()) {
+    if (!isa<BufferType>(getLhs().getType()))
+      return emitOpError("lhs in registers has all of its rows multiplied");
+    if (result.getRank() != 2 || *first + result.getDimSize(0) > m)
+      return emitOpError("rows must be among those of lhs (from ")
+             << *first << " on, of " << m << ", result was " << result << ")";
+    m = result.getDimSize(0);
+  }
   VectorType expected = VectorType::get({m, n}, Float32Type::get(getContext()));
   if (result != expected)
     return emitOpError("result must be ")

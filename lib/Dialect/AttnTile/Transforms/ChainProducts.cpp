@@ -99,7 +99,8 @@ static SmallVector<Value> emitStart(OpBuilder &builder, Step &step, Value iv,
   auto copy = MmaStartOp::create(
       builder, start.getLoc(), start.getResult().getType(),
       map.lookupOrDefault(start.getLhs()), map.lookupOrDefault(start.getRhs()),
-      acc, start.getTransposeLhs(), start.getTransposeRhs());
+      acc, start.getTransposeLhs(), start.getTransposeRhs(),
+      start.getFirstRowAttr());
   SmallVector<Value> results = {copy.getResult()};
   for (ReleaseOp release : step.releases)
     results.push_back(map.lookupOrDefault(release.getBuffer()));

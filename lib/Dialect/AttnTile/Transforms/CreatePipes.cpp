@@ -70,6 +70,34 @@ static std::optional<ProductForm> getForm(vector::ContractionOp product) {
   return ProductForm{transposeLhs, transposeRhs};
 }
 
+namespace {
+/// A tile, and from which of its columns on.
+struct TileColumns {
+  Value tile;
+  int64_t first;
+};
+} // namespace
+
+/// The tile of which an operand of a product is some columns, or all.
+static TileColumns getColumns(Value operand) {
+  auto slice = operand.getDefiningOp<vector::ExtractStridedSliceOp>();
+  if (!slice)
+    return {operand, 0};
+  auto offsets = llvm::map_to_vector(
+      slice.getOffsets().getAsRange<IntegerAttr>(),
+      [](IntegerAttr offset) { return offset.getInt(); });
+  VectorType tile = slice.getSourceVectorType();
+  if (offsets.size() != 2 || offsets[0] != 0 ||
+      slice.getType().getDimSize(0) != tile.getDimSize(0))
+    return {operand, 0};
+  return {slice.getSource(), offsets[1]};
+}
+
+/// The load of the tile of which an operand of a product is columns.
+static LoadOp getLoad(Value operand) {
+  return getColumns(operand).tile.getDefiningOp<LoadOp>();
+}
+
 /// The operand of `product` that is computed but must be in workgroup memory: a
 /// right-hand side, or a left-hand side that is transposed.
 static OpOperand *getSharedOperand(vector::ContractionOp product) {
@@ -77,7 +105,7 @@ static OpOperand *getSharedOperand(vector::ContractionOp product) {
   if (!form)
     return nullptr;
   OpOperand &lhs = product->getOpOperand(0), &rhs = product->getOpOperand(1);
-  if (form->transposeLhs && !lhs.get().getDefiningOp<LoadOp>())
+  if (form->transposeLhs && !getLoad(lhs.get()))
     return &lhs;
   return rhs.get().getDefiningOp<LoadOp>() ? nullptr : &rhs;
 }
@@ -92,13 +120,26 @@ static SetVector<LoadOp> collectLoads(KernelOp kernel) {
         !load.getResult().use_empty())
       loads.insert(load);
   });
+  auto isStaged = [&](OpOperand &use) {
+    auto product = dyn_cast<vector::ContractionOp>(use.getOwner());
+    if (!product || use.getOperandNumber() > 1 || !getForm(product))
+      return false;
+    auto rhs = product.getRhs().getDefiningOp<LoadOp>();
+    return rhs ? loads.contains(rhs) : use.getOperandNumber() == 0;
+  };
   auto canStage = [&](LoadOp load) {
     return llvm::all_of(load.getResult().getUses(), [&](OpOperand &use) {
-      auto product = dyn_cast<vector::ContractionOp>(use.getOwner());
-      if (!product || use.getOperandNumber() > 1 || !getForm(product))
-        return false;
-      auto rhs = product.getRhs().getDefiningOp<LoadOp>();
-      return rhs ? loads.contains(rhs) : use.getOperandNumber() == 0;
+      auto slice = dyn_cast<vector::ExtractStridedSliceOp>(use.getOwner());
+      if (!slice)
+        return isStaged(use);
+      // Columns are rows of left-hand sides that are transposed.
+      return getLoad(slice) == load &&
+             llvm::all_of(slice->getUses(), [&](OpOperand &useOfSlice) {
+               return isStaged(useOfSlice) &&
+                      getForm(cast<vector::ContractionOp>(
+                                  useOfSlice.getOwner()))
+                          ->transposeLhs;
+             });
     });
   };
   // Each load that is dropped may take products from others.
@@ -258,10 +299,16 @@ static MmaStartOp startProduct(vector::ContractionOp product,
   auto lookup = [&](unsigned number) -> Value {
     OpOperand &operand = product->getOpOperand(number);
     // A tile that others read from memory may stay in registers here.
-    Value stage =
-        (&operand == sharedOperand ? shared : stages).lookup(operand.get());
+    Value stage = &operand == sharedOperand
+                      ? shared.lookup(operand.get())
+                      : stages.lookup(getColumns(operand.get()).tile);
     return stage ? stage : operand.get();
   };
+  IntegerAttr firstRow;
+  if (stages.contains(getColumns(product.getLhs()).tile) &&
+      product.getLhs().getDefiningOp<vector::ExtractStridedSliceOp>())
+    firstRow =
+        OpBuilder(product).getI64IntegerAttr(getColumns(product.getLhs()).first);
   Value acc = product.getAcc();
   if (matchPattern(acc, m_AnyZeroFloat()))
     acc = nullptr;
@@ -270,7 +317,7 @@ static MmaStartOp startProduct(vector::ContractionOp product,
   std::optional<ProductForm> form = getForm(product);
   return MmaStartOp::create(builder, product.getLoc(), pending, lookup(0),
                             lookup(1), acc, form->transposeLhs,
-                            form->transposeRhs);
+                            form->transposeRhs, firstRow);
 }
 
 /// The position in its stream of a load whose stage is waited for in `block`.
@@ -520,7 +567,7 @@ void AttnTileCreatePipesPass::runOnOperation() {
   // The products, by block and in order.
   llvm::MapVector<Block *, SmallVector<vector::ContractionOp>> products;
   kernel.walk([&](vector::ContractionOp product) {
-    auto lhs = product.getLhs().getDefiningOp<LoadOp>();
+    LoadOp lhs = getLoad(product.getLhs());
     auto rhs = product.getRhs().getDefiningOp<LoadOp>();
     if ((lhs && loads.contains(lhs)) || (rhs && loads.contains(rhs)))
       products[product->getBlock()].push_back(product);
@@ -566,19 +613,22 @@ void AttnTileCreatePipesPass::runOnOperation() {
     waitsOfLoads[load.getResult()] = wait;
     buffers[load.getResult()] = wait.getBuffer();
   }
-  // Where sums are too large for workgroup memory, it has no room for two
-  // stages of what is shared either.
+  // Where the sums of a step are too large for workgroup memory, it has no room
+  // for two stages of what is shared either.
   SmallVector<AddPackedOp> additions;
-  bool hasLargeSums = false;
+  DenseMap<Block *, int64_t> bytesOfSums;
   kernel.walk([&](AddPackedOp op) {
     auto tile = cast<VectorType>(op.getValue().getType());
-    int64_t bytes =
+    bytesOfSums[op->getBlock()] +=
         tile.getNumElements() * tile.getElementTypeBitWidth() / /*bits=*/8;
-    if (bytes <= maxPackedBytes)
-      additions.push_back(op);
-    else
-      hasLargeSums = true;
+    additions.push_back(op);
   });
+  bool hasLargeSums =
+      llvm::any_of(bytesOfSums, [&](const std::pair<Block *, int64_t> &sums) {
+        return sums.second > maxPackedBytes;
+      });
+  if (hasLargeSums)
+    additions.clear();
   int64_t sharedStages = hasLargeSums ? 1 : 2;
   DenseMap<Value, Value> shared;
   SharedPipes ofOperands(kernel), ofSums(kernel), ofRows(kernel);
@@ -609,7 +659,7 @@ void AttnTileCreatePipesPass::runOnOperation() {
     SmallVector<MmaWaitOp> waits = waitForProducts(entry.second, started);
     for (auto [product, wait] : llvm::zip(entry.second, waits)) {
       for (Value operand : {product.getLhs(), product.getRhs()})
-        readers[operand].push_back(wait);
+        readers[getColumns(operand).tile].push_back(wait);
       product->replaceAllUsesWith(ValueRange(wait.getResult()));
       ++numProducts;
     }
@@ -624,6 +674,10 @@ void AttnTileCreatePipesPass::runOnOperation() {
   for (auto &[block, contractions] : products)
     for (vector::ContractionOp product : contractions)
       product.erase();
+  kernel.walk([](vector::ExtractStridedSliceOp slice) {
+    if (slice->use_empty())
+      slice.erase();
+  });
   for (LoadOp load : loads)
     load.erase();
   for (LoadOp row : rows)

@@ -74,6 +74,12 @@ private:
   Operation *getCarriedLoad(Value decisions) const;
   /// Whether sums of what `part` shares are added straight from registers.
   bool addsRegisters(const Part &part) const;
+  /// Issues the products of what `part` shares, and what follows up to the next
+  /// scores: where sums are added from workgroup memory, or from registers.
+  void addThroughPipe(const Part &part, const Part &next);
+  void addInParts(const Part &part, const Part &next);
+  /// Issues what adds the result of a product to sums.
+  void issueAdditions(MmaStartOp start);
   /// Issues `op`, after those operations of its stage that it needs.
   void issue(Operation *op);
   /// Issues the wait for a product, and then the releases of the stages that
@@ -259,6 +265,47 @@ void StepSchedule::beginEarly() {
   early.insert(slice.begin(), slice.end());
 }
 
+void StepSchedule::issueAdditions(MmaStartOp start) {
+  for (Operation *user : getWait(start)->getUsers())
+    if (isa<PackOp, AddPackedOp>(user))
+      issue(user);
+}
+
+void StepSchedule::addThroughPipe(const Part &part, const Part &next) {
+  // The products of what was shared come first, for their results have far to
+  // go; the next scores are in flight meanwhile.
+  for (MmaStartOp start : part.ofShared)
+    issue(start);
+  issue(next.scores);
+  for (MmaStartOp start : part.ofGrads)
+    issue(start);
+  for (MmaStartOp start : part.ofShared) {
+    issueWait(start);
+    issueAdditions(start);
+  }
+}
+
+void StepSchedule::addInParts(const Part &part, const Part &next) {
+  // Additions from registers hold up their warps, so that there are products in
+  // flight behind each part of the sums: the others of this step, and at last
+  // those that begin the next one, for which registers are free by then.
+  issue(part.ofShared.front());
+  for (MmaStartOp start : part.ofGrads)
+    issue(start);
+  for (MmaStartOp start : part.ofShared)
+    issue(start);
+  for (MmaStartOp start : part.ofShared) {
+    issueWait(start);
+    if (start == part.ofShared.back()) {
+      for (MmaStartOp ofGrads : part.ofGrads)
+        issueWait(ofGrads);
+      issue(next.scores);
+      issue(next.grads);
+    }
+    issueAdditions(start);
+  }
+}
+
 LogicalResult StepSchedule::build(StringRef &reason) {
   if (failed(findParts(reason)))
     return failure();
@@ -279,21 +326,10 @@ LogicalResult StepSchedule::build(StringRef &reason) {
       issue(share);
     for (MmaStartOp start : part.ofWeights)
       issueWait(start);
-    // The products of what was shared come first, for their results have far
-    // to go; the next scores are in flight meanwhile. Sums that are added from
-    // registers are large, and leave none for these.
-    for (MmaStartOp start : part.ofShared)
-      issue(start);
-    if (!addsRegisters(part))
-      issue(next.scores);
-    for (MmaStartOp start : part.ofGrads)
-      issue(start);
-    for (MmaStartOp start : part.ofShared) {
-      issueWait(start);
-      for (Operation *user : getWait(start)->getUsers())
-        if (isa<PackOp, AddPackedOp>(user))
-          issue(user);
-    }
+    if (addsRegisters(part))
+      addInParts(part, next);
+    else
+      addThroughPipe(part, next);
     issue(next.scores);
     // Here the fewest registers hold tiles.
     for (Operation *decisions : next.decisions)

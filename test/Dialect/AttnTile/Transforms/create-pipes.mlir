@@ -206,6 +206,52 @@ attn_tile.kernel @share(%key: memref<?x128xf16>, %query: memref<?x128xf16>, %out
   attn_tile.return
 }
 
+// Columns of a staged tile are rows of a left-hand side that is transposed. Where
+// the sums of a step are too large together, they are added from registers, and
+// what is shared has one stage.
+
+// CHECK-LABEL: attn_tile.kernel @columns
+// CHECK:         %[[SHARED:.*]] = attn_tile.create_pipe : <64x80xf16, stages = 1>
+// CHECK:         %[[KEYS:.*]] = attn_tile.wait
+// CHECK:         scf.for
+// CHECK:           %[[B:.*]] = attn_tile.share %{{.*}} in %[[SHARED]]
+// CHECK-NEXT:      %[[O0:.*]] = attn_tile.mma_start %[[KEYS]], %[[B]] transpose_lhs first_row(0) : !attn_tile.buffer<64x128xf16>, <64x80xf16> -> !attn_tile.pending<vector<64x80xf32>>
+// CHECK-NEXT:      %[[W0:.*]] = attn_tile.mma_wait %[[O0]]
+// CHECK-NEXT:      attn_tile.add_packed %[[W0]]
+// CHECK:           %[[O1:.*]] = attn_tile.mma_start %[[KEYS]], %[[B]] transpose_lhs first_row(64) :
+// CHECK-NEXT:      %[[W1:.*]] = attn_tile.mma_wait %[[O1]]
+// CHECK:           attn_tile.add_packed %[[W1]]
+// CHECK:         attn_tile.release %[[KEYS]]
+// CHECK-NOT:     vector.extract_strided_slice
+attn_tile.kernel @columns(%query: memref<?x128xf16>, %key: memref<?x128xf16>, %sums: memref<?x80xf32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %zero = arith.constant dense<0.0> : vector<64x80xf32>
+  %k = attn_tile.load %key[%c0, %c0] stream(%c0 of %c1) : memref<?x128xf16> -> vector<64x128xf16>
+  scf.for %t = %c0 to %n step %c1 {
+    %q = attn_tile.load %query[%t, %c0] stream(%t of %n) : memref<?x128xf16> -> vector<80x128xf16>
+    %s = vector.contract {indexing_maps = [#rows, #keys, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %k, %q, %zero : vector<64x128xf16>, vector<80x128xf16> into vector<64x80xf32>
+    %p = arith.truncf %s : vector<64x80xf32> to vector<64x80xf16>
+    %k0 = vector.extract_strided_slice %k {offsets = [0, 0], sizes = [64, 64], strides = [1, 1]}
+        : vector<64x128xf16> to vector<64x64xf16>
+    %o0 = vector.contract {indexing_maps = [#columns, #values, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %k0, %p, %zero : vector<64x64xf16>, vector<64x80xf16> into vector<64x80xf32>
+    attn_tile.add_packed %o0 to %sums[%t, %c0] : vector<64x80xf32> to memref<?x80xf32>
+    %t1 = arith.addi %t, %c64 : index
+    %k1 = vector.extract_strided_slice %k {offsets = [0, 64], sizes = [64, 64], strides = [1, 1]}
+        : vector<64x128xf16> to vector<64x64xf16>
+    %o1 = vector.contract {indexing_maps = [#columns, #values, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %k1, %p, %zero : vector<64x64xf16>, vector<64x80xf16> into vector<64x80xf32>
+    attn_tile.add_packed %o1 to %sums[%t1, %c0] : vector<64x80xf32> to memref<?x80xf32>
+  }
+  attn_tile.return
+}
+
 // A row beside the tiles is staged, too, and read where it is used; its stage is
 // released when what is computed of all of it has been shared. A shared tile that is
 // made of columns of others is shared as these, in one stage.

@@ -115,7 +115,8 @@ attn_tile.kernel @step(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums: mem
 // -----
 
 // Without gradients of values, what the first product of a step alone reads is
-// given back at once. The next scores wait for sums that are added from registers.
+// given back at once. Behind each part of sums that are added from registers there
+// are products in flight: the others of the step, and those that begin the next.
 
 // REMARK:        Function=registers | Remark="begins the next step early"
 
@@ -124,18 +125,25 @@ attn_tile.kernel @step(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums: mem
 // CHECK:             attn_tile.mma_wait
 // CHECK-NEXT:        attn_tile.release
 // CHECK:             %[[SHARED:.*]] = attn_tile.share
-// CHECK-NEXT:        %[[DQ:.*]] = attn_tile.mma_start %{{.*}}, %[[SHARED]] transpose_lhs
-// CHECK-NEXT:        attn_tile.mma_start %{{.*}} acc
-// CHECK-NEXT:        %[[DQR:.*]] = attn_tile.mma_wait %[[DQ]]
-// CHECK:             attn_tile.add_packed %[[DQR]] to
+// CHECK-NEXT:        %[[DQ0:.*]] = attn_tile.mma_start %{{.*}}, %[[SHARED]] transpose_lhs first_row(0)
+// CHECK-NEXT:        %[[DK:.*]] = attn_tile.mma_start %{{.*}} acc
+// CHECK-NEXT:        %[[DQ1:.*]] = attn_tile.mma_start %{{.*}}, %[[SHARED]] transpose_lhs first_row(32)
+// CHECK-NEXT:        %[[DQR0:.*]] = attn_tile.mma_wait %[[DQ0]]
+// CHECK:             attn_tile.add_packed %[[DQR0]] to
+// CHECK-NEXT:        %[[DQR1:.*]] = attn_tile.mma_wait %[[DQ1]]
+// CHECK-NEXT:        attn_tile.mma_wait %[[DK]]
+// CHECK-NEXT:        attn_tile.release
+// CHECK:             %[[S:.*]] = attn_tile.mma_start {{.*}} transpose_rhs
 // CHECK:             attn_tile.mma_start {{.*}} transpose_rhs
-// CHECK:             attn_tile.mma_start {{.*}} transpose_rhs
+// CHECK:             attn_tile.add_packed %[[DQR1]] to
+// CHECK-NEXT:        attn_tile.mma_wait %[[S]]
 // CHECK:             math.exp2
-// CHECK:             scf.yield
+// CHECK-NEXT:        scf.yield
 attn_tile.kernel @registers(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums: memref<?x64xf32>, %c: vector<128x64xf32>,
                             %out: memref<128x64xf32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
+  %c32 = arith.constant 32 : index
   %c64 = arith.constant 64 : index
   %zero = arith.constant dense<0.0> : vector<128x64xf32>
   %qp = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
@@ -159,12 +167,17 @@ attn_tile.kernel @registers(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums
     %dk0 = attn_tile.mma_start %dst, %q acc %dk
         : vector<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
     %shared = attn_tile.share %dst in %dsp[%t] : vector<128x64xbf16>, !attn_tile.pipe<128x64xbf16, stages = 1>
-    %dq0 = attn_tile.mma_start %k, %shared transpose_lhs
-        : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<128x64xbf16> -> !attn_tile.pending<vector<64x64xf32>>
+    %dq0 = attn_tile.mma_start %k, %shared transpose_lhs first_row(0)
+        : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<128x64xbf16> -> !attn_tile.pending<vector<32x64xf32>>
+    %dq1 = attn_tile.mma_start %k, %shared transpose_lhs first_row(32)
+        : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<128x64xbf16> -> !attn_tile.pending<vector<32x64xf32>>
     %dk1 = attn_tile.mma_wait %dk0 : !attn_tile.pending<vector<128x64xf32>>
     attn_tile.release %q : !attn_tile.buffer<64x64xbf16>
-    %dq = attn_tile.mma_wait %dq0 : !attn_tile.pending<vector<64x64xf32>>
-    attn_tile.add_packed %dq to %sums[%row, %c0] : vector<64x64xf32> to memref<?x64xf32>
+    %dq2 = attn_tile.mma_wait %dq0 : !attn_tile.pending<vector<32x64xf32>>
+    attn_tile.add_packed %dq2 to %sums[%row, %c0] : vector<32x64xf32> to memref<?x64xf32>
+    %row1 = arith.addi %row, %c32 : index
+    %dq3 = attn_tile.mma_wait %dq1 : !attn_tile.pending<vector<32x64xf32>>
+    attn_tile.add_packed %dq3 to %sums[%row1, %c0] : vector<32x64xf32> to memref<?x64xf32>
     scf.yield %dk1 : vector<128x64xf32>
   }
   attn_tile.store %r, %out[%c0, %c0] : vector<128x64xf32>, memref<128x64xf32>

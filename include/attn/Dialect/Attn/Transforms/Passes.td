@@ -30,12 +30,19 @@ def ChooseSchedulePass : Pass<"attn-choose-schedule", "::mlir::func::FuncOp"> {
     hold for attentions that differ in batch and lengths alone, on the device
     of the module (`attn.device`, or the one that stands for the target), and for
     lengths whose nearest power of two is that of a length that was measured.
+
+    Gradients that add up those of queries keep sums of all of them in f32 where
+    that is faster than a ring of few heads. With `sum-budget` they do so only if
+    these sums are known to take no more than that many bytes.
   }];
   let options = [
     Option<"target", "target", "std::string", /*default=*/"\"host\"",
            "Target: host, sm_80 or sm_90a">,
     Option<"database", "database", "std::string", /*default=*/"\"\"",
            "File of measured times, written by attn-tune">,
+    Option<"sumBudget", "sum-budget", "int64_t", /*default=*/"-1",
+           "Bytes that the sums of the gradients of queries may take where a "
+           "ring can have them; if negative, as many as it takes">,
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::attn::AttnDialect",

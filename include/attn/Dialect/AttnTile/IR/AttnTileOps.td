@@ -1362,7 +1362,9 @@ def AttnTile_MmaStartOp : AttnTile_Op<"mma_start", [
     accumulation. `lhs` is `MxK`, in registers or staged, or staged as `KxM` with
     `transpose_lhs`; `rhs` is staged as `KxN`, or as `NxK` with `transpose_rhs`.
     Staged operands must stay until the product has been waited for. `acc` may
-    be a product `in_flight`, which the new one then goes on with.
+    be a product `in_flight`, which the new one then goes on with. With
+    `first_row` the result is that of some rows of a staged `lhs`, from that one
+    on.
 
     ```mlir
     %s = attn_tile.mma_start %q, %k transpose_rhs
@@ -1371,6 +1373,9 @@ def AttnTile_MmaStartOp : AttnTile_Op<"mma_start", [
     %o = attn_tile.mma_start %p, %v acc %o0
         : vector<64x176xbf16>, !attn_tile.buffer<176x128xbf16>
         -> !attn_tile.pending<vector<64x128xf32>>
+    %d = attn_tile.mma_start %k, %g transpose_lhs first_row(128)
+        : !attn_tile.buffer<128x256xbf16>, !attn_tile.buffer<128x48xbf16>
+        -> !attn_tile.pending<vector<128x48xf32>>
     ```
   }];
   let arguments = (ins
@@ -1378,10 +1383,12 @@ def AttnTile_MmaStartOp : AttnTile_Op<"mma_start", [
       AttnTile_BufferType:$rhs,
       Optional<AnyTypeOf<[VectorOfRankAndType<[2], [F32]>,
                           AttnTile_PendingType]>>:$acc,
-      UnitAttr:$transpose_lhs, UnitAttr:$transpose_rhs);
+      UnitAttr:$transpose_lhs, UnitAttr:$transpose_rhs,
+      OptionalAttr<ConfinedAttr<I64Attr, [IntNonNegative]>>:$first_row);
   let results = (outs AttnTile_PendingType:$result);
   let assemblyFormat = [{
-    $lhs `,` $rhs (`transpose_lhs` $transpose_lhs^)? (`transpose_rhs` $transpose_rhs^)? (`acc` $acc^)? attr-dict
+    $lhs `,` $rhs (`transpose_lhs` $transpose_lhs^)? (`transpose_rhs` $transpose_rhs^)?
+    (`first_row` `(` $first_row^ `)`)? (`acc` $acc^)? attr-dict
     `:` type($lhs) `,` type($rhs) custom<AccType>(ref($acc), type($acc), type($result))
   }];
   let hasVerifier = 1;

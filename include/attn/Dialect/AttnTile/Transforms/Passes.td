@@ -314,7 +314,7 @@ def AttnTileCreatePipesPass
            "Stages of the pipes that are filled in loops and whose tiles one "
            "product reads each (0 for those of the others)">,
     Option<"maxPackedBytes", "max-packed-bytes", "int64_t", /*default=*/"32768",
-           "Bytes of the largest tile that is added through a pipe">,
+           "Bytes of tiles of one step that are added through pipes, at most">,
     Option<"scoreStages", "score-stages", "int64_t", /*default=*/"0",
            "Stages of the pipes of tiles that maps read (0: they have none)">,
   ];

@@ -1,0 +1,58 @@
+// RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=sm_90a sum-budget=536870912}))' --split-input-file \
+// RUN:   --remarks-filter=attn-choose-schedule --remark-format=emitRemark 2>%t.remarks | FileCheck %s
+// RUN: FileCheck %s --check-prefix=REMARK < %t.remarks
+// RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=sm_90a sum-budget=536870911}))' --split-input-file \
+// RUN:   | FileCheck %s --check-prefix=LESS
+// RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=sm_90a}))' --split-input-file \
+// RUN:   | FileCheck %s --check-prefix=ANY
+
+// Sums of all queries take 4 * 1 * 64 * 16384 * 128 bytes: they are in a ring if that
+// is more than they may.
+
+// CHECK-LABEL: func @long
+// CHECK-NOT:     ring_items
+// LESS-LABEL:  func @long
+// LESS:          schedule(#attn_tile.gradient<{{.*}} ring_items = 528>>)
+// ANY-LABEL:   func @long
+// ANY-NOT:       ring_items
+// REMARK:        up to 6143 queries in a ring
+func.func @long(%q: memref<1x64x16384x128xbf16>, %lse: memref<1x64x16384xf32>) {
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<1x64x16384x128xbf16>, memref<1x64x16384x128xbf16>, memref<1x64x16384x128xbf16>,
+          memref<1x64x16384x128xbf16>, memref<1x64x16384xf32>, memref<1x64x16384x128xbf16>)
+      outs(%q, %q, %q : memref<1x64x16384x128xbf16>, memref<1x64x16384x128xbf16>, memref<1x64x16384x128xbf16>)
+      mask(#attn.causal)
+  return
+}
+
+// -----
+
+// How many bytes lengths that are not known take is not known either.
+
+// CHECK-LABEL: func @dynamic
+// CHECK:         schedule(#attn_tile.gradient<{{.*}} query_parts = 2, ring_items = 264>>)
+// ANY-LABEL:   func @dynamic
+// ANY:           schedule(#attn.by_query_length<bound = 6144,
+// REMARK:        in a ring, for all of them might take more than 536870912 bytes
+func.func @dynamic(%q: memref<?x8x?x64xbf16>, %lse: memref<?x8x?xf32>) {
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>,
+          memref<?x8x?x64xbf16>, memref<?x8x?xf32>, memref<?x8x?x64xbf16>)
+      outs(%q, %q, %q : memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>)
+  return
+}
+
+// -----
+
+// Heads that share keys have no ring.
+
+// CHECK-LABEL: func @grouped
+// CHECK-NOT:     ring_items
+// CHECK:         key_stationary
+func.func @grouped(%q: memref<?x8x?x64xbf16>, %k: memref<?x2x?x64xbf16>, %lse: memref<?x8x?xf32>) {
+  attn.attention_grad
+      ins(%q, %k, %k, %q, %lse, %q : memref<?x8x?x64xbf16>, memref<?x2x?x64xbf16>, memref<?x2x?x64xbf16>,
+          memref<?x8x?x64xbf16>, memref<?x8x?xf32>, memref<?x8x?x64xbf16>)
+      outs(%q, %k, %k : memref<?x8x?x64xbf16>, memref<?x2x?x64xbf16>, memref<?x2x?x64xbf16>)
+  return
+}
