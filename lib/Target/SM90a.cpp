@@ -933,10 +933,10 @@ SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
     if (lhsBuffer) {
       int64_t nextBlock = transposeLhs ? getBlockBytes(lhsBuffer)
                                        : warpgroupRows * blockRowBytes;
-      describe('a', lhsFirst, /*leading=*/0,
-               (((firstRow / warpgroupRows + block * warpgroups) * nextBlock) >>
-                4) +
-                   (transposeLhs ? advanceRows : advanceKMajor(lhsBuffer)));
+      describe(
+          'a', lhsFirst, /*leading=*/0,
+          (((firstRow / warpgroupRows + block * warpgroups) * nextBlock) >> 4) +
+              (transposeLhs ? advanceRows : advanceKMajor(lhsBuffer)));
     }
     int64_t rhsAdvance =
         op.getTransposeRhs() ? advanceKMajor(rhsType) : advanceRows;

@@ -29,7 +29,9 @@ def AttnSerializeKernelsPass
     and the default pipelines undo parts of it. Only instruction combining and
     common subexpression elimination run.
 
-    Spills, and matrix products that the assembler had to serialize, are warnings.
+    Where registers spill, the assembler runs once more, with less use of them, and
+    what spills less is taken. Spills that are left, and matrix products that the
+    assembler had to serialize, are warnings.
   }];
   let options = [
     Option<"chip", "chip", "std::string", /*default=*/"\"sm_90a\"",

@@ -164,8 +164,8 @@ private:
   /// its place among the sums, of which `place` is that of the first part.
   void forEachSumPart(int64_t channels, ArrayRef<Value> place, int64_t keyTile,
                       function_ref<void(int64_t, ArrayRef<Value>)> fn);
-  /// Emits what the gradients of scores of a tile of queries, `grad`, contribute
-  /// to the gradients of these, and adds it to `sums`.
+  /// Emits what the gradients of scores of a tile of queries, `grad`,
+  /// contribute to the gradients of these, and adds it to `sums`.
   void emitAdditions(Value grad, Value keys, Value sums, ArrayRef<Value> place);
   /// The argument of the kernel that stands for an operand.
   Value get(Value operand) { return captured.lookup(operand); }

@@ -115,19 +115,18 @@ void GradKernelWriter::emitAdditions(Value grad, Value keys, Value sums,
     attn_tile::AddPackedOp::create(b, sum, sums, place);
     return;
   }
-  forEachSumPart(keyChannels, place, keyTile,
-                 [&](int64_t firstChannel, ArrayRef<Value> placeOfPart) {
-                   Value ofPart = keys;
-                   if (keyChannels != keyTile)
-                     ofPart = vector::ExtractStridedSliceOp::create(
-                         b, keys, ArrayRef<int64_t>{0, firstChannel},
-                         ArrayRef<int64_t>{keyTile, keyTile},
-                         ArrayRef<int64_t>{1, 1});
-                   Value sum = b.contract(ofPart, grad,
-                                          b.splat({keyTile, queryTile}, 0),
-                                          ContractForm::TransposedLhs);
-                   attn_tile::AddPackedOp::create(b, sum, sums, placeOfPart);
-                 });
+  forEachSumPart(
+      keyChannels, place, keyTile,
+      [&](int64_t firstChannel, ArrayRef<Value> placeOfPart) {
+        Value ofPart = keys;
+        if (keyChannels != keyTile)
+          ofPart = vector::ExtractStridedSliceOp::create(
+              b, keys, ArrayRef<int64_t>{0, firstChannel},
+              ArrayRef<int64_t>{keyTile, keyTile}, ArrayRef<int64_t>{1, 1});
+        Value sum = b.contract(ofPart, grad, b.splat({keyTile, queryTile}, 0),
+                               ContractForm::TransposedLhs);
+        attn_tile::AddPackedOp::create(b, sum, sums, placeOfPart);
+      });
 }
 
 Value GradKernelWriter::emitKeyPart(const KeyStep &step,

@@ -158,8 +158,8 @@ void GradKernelWriter::forEachSumPart(
     // As many whole rows of the array as a part has elements.
     int64_t rows = channel * queryTile / channels;
     if (channel)
-      placeOfPart[place.size() - 2] = arith::AddIOp::create(
-          b, place[place.size() - 2], b.index(rows));
+      placeOfPart[place.size() - 2] =
+          arith::AddIOp::create(b, place[place.size() - 2], b.index(rows));
     fn(channel, placeOfPart);
   }
 }

@@ -212,6 +212,49 @@ static FailureOr<AssemblerResult> assemble(Operation *module, StringRef ptx,
   return result;
 }
 
+/// The bytes that all kernels spill, by the messages of `ptxas -v`.
+static int64_t countSpillBytes(StringRef log) {
+  int64_t bytes = 0;
+  llvm::Regex spills("([0-9]+) bytes spill (stores|loads)");
+  SmallVector<StringRef> matches;
+  while (spills.match(log, &matches)) {
+    int64_t number = 0;
+    (void)matches[1].getAsInteger(10, number);
+    bytes += number;
+    log = log.substr(matches[0].end() - log.begin());
+  }
+  return bytes;
+}
+
+/// Whether the assembler says that it serialized products. Each reason has a
+/// code of its own, from C7510 on.
+static bool isSerialization(StringRef text) {
+  return text.contains("wgmma.mma_async instructions are serialized");
+}
+
+/// Runs the assembler on `ptx`, and where registers spill once more, without
+/// the optimizations that take more of them: above level 3 it keeps what it
+/// could compute again for each work item in registers beside the tiles.
+static FailureOr<AssemblerResult>
+assembleWithFewSpills(Operation *module, StringRef ptx, StringRef chip,
+                      StringRef toolkit, StringRef options) {
+  constexpr StringRef option = "--register-usage-level";
+  FailureOr<AssemblerResult> result =
+      assemble(module, ptx, chip, toolkit, options);
+  if (failed(result) || options.contains(option))
+    return result;
+  int64_t bytes = countSpillBytes(result->log);
+  if (bytes == 0)
+    return result;
+  FailureOr<AssemblerResult> other = assemble(
+      module, ptx, chip, toolkit, (options + " " + option + "=3").str());
+  if (failed(other))
+    return failure();
+  bool isWorse = isSerialization(other->log) && !isSerialization(result->log);
+  return isWorse || countSpillBytes(other->log) >= bytes ? std::move(result)
+                                                         : std::move(other);
+}
+
 /// Reads the report of kernel `name` from the messages of `ptxas -v`.
 static KernelReport parseReport(StringRef log, StringRef name) {
   KernelReport report;
@@ -279,9 +322,9 @@ struct AttnSerializeKernelsPass
       return module.emitError("could not be compiled");
     std::string log;
     if (kind == gpu::CompilationTarget::Binary) {
-      FailureOr<AssemblerResult> result =
-          assemble(module, StringRef(object->data(), object->size()), chip,
-                   toolkit, assemblerOptions);
+      FailureOr<AssemblerResult> result = assembleWithFewSpills(
+          module, StringRef(object->data(), object->size()), chip, toolkit,
+          assemblerOptions);
       if (failed(result))
         return failure();
       object = std::move(result->cubin);
@@ -342,9 +385,8 @@ struct AttnSerializeKernelsPass
         failed(complain("registers spill to memory: " +
                         Twine(kernel.spillBytes) + " bytes")))
       return failure();
-    // Each reason has a code of its own, from C7510 on.
     for (StringRef line : llvm::split(log, '\n'))
-      if (line.contains("wgmma.mma_async instructions are serialized"))
+      if (isSerialization(line))
         return complain("ptxas serialized matrix products: " + line.trim());
     return success();
   }

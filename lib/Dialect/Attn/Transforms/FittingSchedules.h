@@ -45,11 +45,14 @@ chooseGradientSchedule(AttentionGradOp op, StringRef target,
 std::optional<ScheduleChoice>
 chooseMultistageGradient(AttentionGradOp op, const DeviceFigures &device);
 
-/// Seconds of all kernels of a gradient with `schedule`, where lengths are not
-/// known with as many queries as attention is timed with; `std::nullopt` if
+/// Seconds of all kernels of a gradient with `schedule`, by its model; lengths
+/// that are not known are as many as attention is timed with. `std::nullopt` if
 /// there are no figures for an estimate.
 std::optional<double> estimateGradient(AttentionGradOp op, Attribute schedule,
-                                       const DeviceFigures &device);
+                                       const DeviceFigures &device,
+                                       CostAssumptions assumptions = {
+                                           /*dynamicSize=*/4096,
+                                           /*dynamicBatch=*/4});
 
 /// Those with the largest tiles, of `fitting` or others. If there is a second
 /// one, it is for at least `bound` queries.

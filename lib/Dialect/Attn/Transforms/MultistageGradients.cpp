@@ -167,8 +167,8 @@ Attribute MultistageGradients::makeGradient(ScheduleAttrInterface keys,
 
 std::optional<double> attn::estimateGradient(AttentionGradOp op,
                                              Attribute schedule,
-                                             const DeviceFigures &device) {
-  CostAssumptions assumptions{/*dynamicSize=*/4096, /*dynamicBatch=*/4};
+                                             const DeviceFigures &device,
+                                             CostAssumptions assumptions) {
   VisitedTiles tiles(cast<AttentionOpInterface>(op.getOperation()),
                      assumptions);
   SmallVector<KernelTime> kernels =

@@ -83,9 +83,9 @@ static TileColumns getColumns(Value operand) {
   auto slice = operand.getDefiningOp<vector::ExtractStridedSliceOp>();
   if (!slice)
     return {operand, 0};
-  auto offsets = llvm::map_to_vector(
-      slice.getOffsets().getAsRange<IntegerAttr>(),
-      [](IntegerAttr offset) { return offset.getInt(); });
+  auto offsets =
+      llvm::map_to_vector(slice.getOffsets().getAsRange<IntegerAttr>(),
+                          [](IntegerAttr offset) { return offset.getInt(); });
   VectorType tile = slice.getSourceVectorType();
   if (offsets.size() != 2 || offsets[0] != 0 ||
       slice.getType().getDimSize(0) != tile.getDimSize(0))
@@ -136,8 +136,8 @@ static SetVector<LoadOp> collectLoads(KernelOp kernel) {
       return getLoad(slice) == load &&
              llvm::all_of(slice->getUses(), [&](OpOperand &useOfSlice) {
                return isStaged(useOfSlice) &&
-                      getForm(cast<vector::ContractionOp>(
-                                  useOfSlice.getOwner()))
+                      getForm(
+                          cast<vector::ContractionOp>(useOfSlice.getOwner()))
                           ->transposeLhs;
              });
     });
@@ -307,8 +307,8 @@ static MmaStartOp startProduct(vector::ContractionOp product,
   IntegerAttr firstRow;
   if (stages.contains(getColumns(product.getLhs()).tile) &&
       product.getLhs().getDefiningOp<vector::ExtractStridedSliceOp>())
-    firstRow =
-        OpBuilder(product).getI64IntegerAttr(getColumns(product.getLhs()).first);
+    firstRow = OpBuilder(product).getI64IntegerAttr(
+        getColumns(product.getLhs()).first);
   Value acc = product.getAcc();
   if (matchPattern(acc, m_AnyZeroFloat()))
     acc = nullptr;

@@ -137,6 +137,9 @@ static constexpr double clocksPerGradientItem = 2700;
 /// More where sums go through a ring: groups wait for what they have added, and
 /// warps round what others have (docs/Schedules.md, "A ring of sums").
 static constexpr double clocksPerRingItem = 5300;
+/// More for each byte of sums that are added straight from registers: additions
+/// hold up their warps (docs/Schedules.md, "Six products for 256 channels").
+static constexpr double clocksPerAddedByte = 0.024;
 static constexpr double heatOfGradients = 0.246;
 static constexpr double millisecondsOfGradientHeat = 10;
 /// Of a step and of an item that look up their sequence.
@@ -769,6 +772,9 @@ attn_tile::estimateGradient(GradientAttr schedule,
       clocksPerGradientScore);
   if (hasRing)
     kernels.back().item += clocksPerRingItem;
+  if (hasSums && channels > double(keys.getKeyTile()))
+    kernels.back().step +=
+        clocksPerAddedByte * sumBytes * channels * double(keys.getQueryTile());
   if (hasValues)
     add("values", schedule.getValues(), channels + valueChannels,
         /*clocksPerScore=*/0);

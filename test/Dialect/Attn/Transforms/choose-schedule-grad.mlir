@@ -135,18 +135,75 @@ func.func @deterministic(%q: memref<?x8x?x128xbf16>, %lse: memref<?x8x?xf32>) {
 
 // -----
 
-// Gradients of keys and values do not fit one kernel.
+// Gradients of keys and values do not fit one kernel. With many queries, those of
+// queries are added up by that of the keys nevertheless; long items go first then.
 
 // CHECK-LABEL: func @d256
-// CHECK:         keys = #attn_tile.key_stationary<query_tile = 48, key_tile = 128, stages = 2, consumers = 2, traversal = paired>,
-// CHECK-SAME:    queries = #attn_tile.warp_specialized<query_tile = 128, key_tile = 48, stages = 2, consumers = 2, ping_pong = true, traversal = paired>,
-// CHECK-SAME:    values = #attn_tile.key_stationary<query_tile = 80, key_tile = 128, stages = 2, consumers = 2, traversal = paired>
+// CHECK:         schedule(#attn.by_query_length<bound = 4096,
+// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 48, key_tile = 128, stages = 2, consumers = 2, traversal = paired>,
+// CHECK-SAME:      queries = #attn_tile.warp_specialized<query_tile = 128, key_tile = 48, stages = 2, consumers = 2, ping_pong = true, traversal = paired>,
+// CHECK-SAME:      values = #attn_tile.key_stationary<query_tile = 80, key_tile = 128, stages = 2, consumers = 2, traversal = paired>
+// CHECK-SAME:      from = #attn_tile.gradient<
+// CHECK-SAME:        keys = #attn_tile.key_stationary<query_tile = 48, key_tile = 128, stages = 2, consumers = 2, traversal = grid, interleave = 8, pipelined = true>, values =
+// CHECK-SAME:        #attn_tile.key_stationary<query_tile = 80, key_tile = 128, stages = 2, consumers = 2, traversal = grid, interleave = 8>>>)
+// CHECK:         schedule(#attn.by_query_length<bound = 2048,
+// CHECK-SAME:      from = #attn_tile.gradient<
+// CHECK-SAME:        keys = #attn_tile.key_stationary<query_tile = 48, key_tile = 128, stages = 2, consumers = 2, pipelined = true>, values =
+// CHECK-SAME:        #attn_tile.key_stationary<query_tile = 80, key_tile = 128, stages = 2, consumers = 2>>>)
+// CHECK:         schedule(#attn_tile.gradient<
+// CHECK-SAME:      queries = #attn_tile.warp_specialized
 func.func @d256(%q: memref<?x8x?x256xf16>, %lse: memref<?x8x?xf32>) {
   attn.attention_grad
       ins(%q, %q, %q, %q, %lse, %q : memref<?x8x?x256xf16>, memref<?x8x?x256xf16>, memref<?x8x?x256xf16>,
           memref<?x8x?x256xf16>, memref<?x8x?xf32>, memref<?x8x?x256xf16>)
       outs(%q, %q, %q : memref<?x8x?x256xf16>, memref<?x8x?x256xf16>, memref<?x8x?x256xf16>)
       mask(#attn.causal)
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x8x?x256xf16>, memref<?x8x?x256xf16>, memref<?x8x?x256xf16>,
+          memref<?x8x?x256xf16>, memref<?x8x?xf32>, memref<?x8x?x256xf16>)
+      outs(%q, %q, %q : memref<?x8x?x256xf16>, memref<?x8x?x256xf16>, memref<?x8x?x256xf16>)
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x8x?x256xf16>, memref<?x8x?x256xf16>, memref<?x8x?x256xf16>,
+          memref<?x8x?x256xf16>, memref<?x8x?xf32>, memref<?x8x?x256xf16>)
+      outs(%q, %q, %q : memref<?x8x?x256xf16>, memref<?x8x?x256xf16>, memref<?x8x?x256xf16>)
+      deterministic
+  return
+}
+
+// -----
+
+// Where lengths are known, so is which is faster. The ends of the ranges of a window
+// take registers that additions need.
+
+// CHECK-LABEL: func @d256_short
+// CHECK:         keys = {{.*}}, queries = {{.*}}, values =
+// CHECK-LABEL: func @d256_long
+// CHECK:         keys = {{.*}} pipelined = true>, values =
+// CHECK-NOT:     queries =
+// CHECK-LABEL: func @d256_window
+// CHECK-NOT:     by_query_length
+// CHECK:         keys = {{.*}}, queries = {{.*}}, values =
+func.func @d256_short(%q: memref<16x8x1024x256xf16>, %lse: memref<16x8x1024xf32>) {
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<16x8x1024x256xf16>, memref<16x8x1024x256xf16>, memref<16x8x1024x256xf16>,
+          memref<16x8x1024x256xf16>, memref<16x8x1024xf32>, memref<16x8x1024x256xf16>)
+      outs(%q, %q, %q : memref<16x8x1024x256xf16>, memref<16x8x1024x256xf16>, memref<16x8x1024x256xf16>)
+  return
+}
+func.func @d256_long(%q: memref<1x8x16384x256xf16>, %lse: memref<1x8x16384xf32>) {
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<1x8x16384x256xf16>, memref<1x8x16384x256xf16>, memref<1x8x16384x256xf16>,
+          memref<1x8x16384x256xf16>, memref<1x8x16384xf32>, memref<1x8x16384x256xf16>)
+      outs(%q, %q, %q : memref<1x8x16384x256xf16>, memref<1x8x16384x256xf16>, memref<1x8x16384x256xf16>)
+      mask(#attn.causal)
+  return
+}
+func.func @d256_window(%q: memref<?x8x?x256xf16>, %lse: memref<?x8x?xf32>) {
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x8x?x256xf16>, memref<?x8x?x256xf16>, memref<?x8x?x256xf16>,
+          memref<?x8x?x256xf16>, memref<?x8x?xf32>, memref<?x8x?x256xf16>)
+      outs(%q, %q, %q : memref<?x8x?x256xf16>, memref<?x8x?x256xf16>, memref<?x8x?x256xf16>)
+      mask(#attn.sliding_window<left = 100, right = 100>)
   return
 }
 
