@@ -360,9 +360,8 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
 
   // That of the keys can add up the gradients of queries nevertheless, in parts
   // of as many channels as it has keys, straight from registers. Steps that
-  // cannot begin the next one early have no room for it, and the ends of more
-  // ranges of tiles no registers.
-  constexpr size_t maxRangesBesideSums = 2;
+  // cannot begin the next one early have no room for it. Masks but causal ones
+  // have not been measured.
   WalkedTileBounds inParts = keysAlone;
   inParts.bytesPerRow = gradStages * elementBytes * keyChannels +
                         elementBytes * valueChannels + elementBytes * rows;
@@ -370,10 +369,8 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
   bool isPlain = op.getScoreRegion().empty() && op.getKeepRegion().empty() &&
                  !op.hasDropout() && op.getDcaptures().empty() &&
                  op.getMaskReads().empty() && !hasSequences;
-  if (op.getDeterministic() || !isPlain || keyChannels % rows != 0 ||
-      tile < minWalkedTile ||
-      countTileRanges(op, op.getMaskAttr(), MaskDim::Key, rows, tile) >
-          maxRangesBesideSums)
+  if (op.getDeterministic() || !isPlain || (isMasked && !isCausal) ||
+      keyChannels % rows != 0 || tile < minWalkedTile)
     return ScheduleChoice{schedule, reason};
   // Long items first over several heads, rather than pairs: 1 to 4 % faster
   // (docs/Schedules.md, "Six products for 256 channels").
