@@ -30,8 +30,8 @@ def AttnSerializeKernelsPass
     common subexpression elimination run.
 
     Where registers spill, the assembler runs once more, with less use of them, and
-    what spills less is taken. Spills that are left, and matrix products that the
-    assembler had to serialize, are warnings.
+    what it makes is taken if it spills none. Spills that are left, and matrix
+    products that the assembler had to serialize, are warnings.
   }];
   let options = [
     Option<"chip", "chip", "std::string", /*default=*/"\"sm_90a\"",

@@ -236,23 +236,21 @@ static bool isSerialization(StringRef text) {
 /// the optimizations that take more of them: above level 3 it keeps what it
 /// could compute again for each work item in registers beside the tiles.
 static FailureOr<AssemblerResult>
-assembleWithFewSpills(Operation *module, StringRef ptx, StringRef chip,
+assembleWithoutSpills(Operation *module, StringRef ptx, StringRef chip,
                       StringRef toolkit, StringRef options) {
   constexpr StringRef option = "--register-usage-level";
   FailureOr<AssemblerResult> result =
       assemble(module, ptx, chip, toolkit, options);
-  if (failed(result) || options.contains(option))
-    return result;
-  int64_t bytes = countSpillBytes(result->log);
-  if (bytes == 0)
+  if (failed(result) || options.contains(option) ||
+      countSpillBytes(result->log) == 0)
     return result;
   FailureOr<AssemblerResult> other = assemble(
       module, ptx, chip, toolkit, (options + " " + option + "=3").str());
   if (failed(other))
     return failure();
-  bool isWorse = isSerialization(other->log) && !isSerialization(result->log);
-  return isWorse || countSpillBytes(other->log) >= bytes ? std::move(result)
-                                                         : std::move(other);
+  if (countSpillBytes(other->log) == 0 && !isSerialization(other->log))
+    return other;
+  return result;
 }
 
 /// Reads the report of kernel `name` from the messages of `ptxas -v`.
@@ -322,7 +320,7 @@ struct AttnSerializeKernelsPass
       return module.emitError("could not be compiled");
     std::string log;
     if (kind == gpu::CompilationTarget::Binary) {
-      FailureOr<AssemblerResult> result = assembleWithFewSpills(
+      FailureOr<AssemblerResult> result = assembleWithoutSpills(
           module, StringRef(object->data(), object->size()), chip, toolkit,
           assemblerOptions);
       if (failed(result))

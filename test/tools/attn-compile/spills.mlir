@@ -3,7 +3,7 @@
 // RUN: not attn-compile %s --target=sm_90a -o %t.so --fail-on-spills --ptxas-options=--register-usage-level=5 2>&1 | FileCheck %s
 
 // Kernels whose registers spill are assembled once more with less use of them, unless
-// options say how much.
+// options say how much, and spill none then.
 
 // CHECK: error: registers spill to memory: {{[0-9]+}} bytes
 !t = tensor<?x8x?x256xbf16>
