@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "KernelLowering.h"
 #include "attn/Conversion/AttnTileToNVVM/AttnTileToNVVM.h"
 #include "attn/Conversion/Passes.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
@@ -69,6 +70,25 @@ static int64_t getIdleBytes(KernelOp kernel) {
   return warps * bytes;
 }
 
+/// Bytes of what numbers are counted by.
+static constexpr int64_t numberBytes = 16;
+
+bool attn::takesNumbers(KernelOp kernel) {
+  return kernel
+      .walk([](attn_tile::TakeNumberOp) { return WalkResult::interrupt(); })
+      .wasInterrupted();
+}
+
+Value attn::emitNumberAddress(OpBuilder &builder, Location loc,
+                              const KernelContext &context) {
+  auto pointer = LLVM::LLVMPointerType::get(
+      builder.getContext(),
+      static_cast<unsigned>(NVVM::NVVMMemorySpace::Shared));
+  Value address =
+      emitAdd(builder, loc, context.shared, context.sharedBytes - numberBytes);
+  return LLVM::IntToPtrOp::create(builder, loc, pointer, address);
+}
+
 FailureOr<int64_t> attn::getSharedBytes(KernelOp kernel,
                                         const TargetInfo &target) {
   SmallVector<CreatePipeOp> pipes;
@@ -88,6 +108,8 @@ FailureOr<int64_t> attn::getSharedBytes(KernelOp kernel,
   }
   if (int64_t idle = getIdleBytes(kernel))
     bytes = llvm::alignTo(bytes, idleAlignment) + idle;
+  if (takesNumbers(kernel))
+    bytes = llvm::alignTo(bytes, numberBytes) + numberBytes;
   if (bytes > target.getSharedMemoryBytes()) {
     InFlightDiagnostic diagnostic =
         kernel.emitOpError("needs ")

@@ -21,6 +21,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/Transforms/Patterns.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Transforms/LoopInvariantCodeMotionUtils.h"
 
 namespace mlir::attn {
 #define GEN_PASS_DEF_CONVERTATTNTILETONVVMPASS
@@ -30,6 +31,8 @@ namespace mlir::attn {
 using namespace mlir;
 using namespace mlir::attn;
 using namespace mlir::attn_tile;
+
+static constexpr int64_t warpSize = 32;
 
 namespace {
 template <typename OpTy, typename XOp, typename YOp, typename ZOp>
@@ -41,7 +44,8 @@ struct ProgramLowering : public KernelPattern<OpTy> {
   matchAndRewrite(OpTy op, typename KernelPattern<OpTy>::OneToNOpAdaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Type i32 = rewriter.getI32Type();
-    if (op->template getParentOfType<BesideOp>()) {
+    auto beside = op->template getParentOfType<BesideOp>();
+    if (beside && !beside.getJoined()) {
       rewriter.replaceOp(op, emitBeside(rewriter, op));
       return success();
     }
@@ -259,9 +263,20 @@ static void emitEntryValues(KernelOp kernel, KernelContext &context,
       LLVM::AddressOfOp::create(builder, loc, global, zeros.getSymName()));
 
   SmallVector<CreatePipeOp> pipes(kernel.getOps<CreatePipeOp>());
-  if (pipes.empty())
+  bool counts = takesNumbers(kernel);
+  if (pipes.empty() && !counts)
     return;
-  builder.setInsertionPointAfter(pipes.back());
+  if (!pipes.empty())
+    builder.setInsertionPointAfter(pipes.back());
+  if (counts) {
+    Value isFirst =
+        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq,
+                              context.thread, createI32(builder, loc, 0));
+    emitIf(builder, loc, isFirst, [&](OpBuilder &inner) {
+      LLVM::StoreOp::create(inner, loc, createI32(inner, loc, 0),
+                            emitNumberAddress(inner, loc, context));
+    });
+  }
   context.target.emitInitDone(builder, loc, context.cluster);
 }
 
@@ -486,6 +501,16 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
   if (failed(applyPartialConversion(function, conversionTarget,
                                     std::move(patterns))))
     return failure();
+  // What the numbers of `attn_tile.each` have in common is computed once. Warps
+  // that make decisions alone have registers for it.
+  auto hoist = [](Operation *root) {
+    root->walk([](scf::ForOp loop) { moveLoopInvariantCode(loop); });
+  };
+  for (BesideOp beside : function.getOps<BesideOp>())
+    if (beside.getJoined())
+      hoist(beside);
+  if (context.numThreads == warpSize)
+    hoist(function);
   lowerRoles(function, context, takingTurns);
 
   // Launches refer to the function.

@@ -386,6 +386,13 @@ void populateRolePatterns(RewritePatternSet &patterns,
                           const TypeConverter &converter,
                           const KernelContext &context);
 
+/// Whether warps of the group take numbers in turn.
+bool takesNumbers(attn_tile::KernelOp kernel);
+
+/// Where the next of these numbers is, at the end of shared memory.
+Value emitNumberAddress(OpBuilder &builder, Location loc,
+                        const KernelContext &context);
+
 /// Products started between the start of the one `wait` waits for and `wait`,
 /// as far as they are known: they may still be in flight after it.
 int64_t countNewerProducts(Operation *wait, Value pending);

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelLowering.h"
+#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -135,6 +136,11 @@ void attn::lowerRoles(LLVM::LLVMFuncOp function, const KernelContext &context,
       inner.getInsertionBlock()->getOperations().splice(
           inner.getInsertionPoint(), region.front().getOperations());
     };
+    auto copy = [](OpBuilder &inner, Region &region) {
+      IRMapping map;
+      for (Operation &op : region.front())
+        inner.clone(op, map);
+    };
     auto moveBody = [&](OpBuilder &inner) { move(inner, role.getBody()); };
     if (role.getKind() == RoleKind::Producer &&
         context.target.isProducerSingleThread()) {
@@ -147,12 +153,13 @@ void attn::lowerRoles(LLVM::LLVMFuncOp function, const KernelContext &context,
             builder, loc, arith::CmpIPredicate::sge, context.warp,
             createI32(builder, loc, context.firstIdleWarp));
         emitIf(builder, loc, isIdle,
-               [&](OpBuilder &inner) { move(inner, beside.getBody()); });
-        beside.erase();
+               [&](OpBuilder &inner) { copy(inner, beside.getBody()); });
       }
-      besides.clear();
     } else {
       moveBody(builder);
+      for (BesideOp beside : besides)
+        if (beside.getJoined())
+          copy(builder, beside.getBody());
     }
     if (takesTurns)
       emitTurnFrame(builder, loc, context.warpgroup, first, count,
@@ -161,4 +168,6 @@ void attn::lowerRoles(LLVM::LLVMFuncOp function, const KernelContext &context,
       builder.setInsertionPoint(branch.elseYield());
     role.erase();
   }
+  for (BesideOp beside : besides)
+    beside.erase();
 }

@@ -50,13 +50,50 @@ namespace {
 struct EachLowering : public KernelPattern<EachOp> {
   using KernelPattern::KernelPattern;
 
+  /// Runs the region for `together` numbers at a time, while there are as many;
+  /// returns the thread's first number of the rest.
+  static Value emitTogether(OpBuilder &builder, EachOp op,
+                            const ThreadRange &range, int64_t together) {
+    Location loc = op.getLoc();
+    auto index = [&](int64_t value) -> Value {
+      return arith::ConstantIndexOp::create(builder, loc, value);
+    };
+    Value step =
+        arith::MulIOp::create(builder, loc, range.step, index(together));
+    // As many rounds for each thread of the warp, which stays together.
+    Value rounds = arith::DivUIOp::create(builder, loc, op.getCount(), step);
+    Value end = arith::MulIOp::create(builder, loc, rounds, step);
+    auto loop = scf::ForOp::create(builder, loc, index(0), end, step);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(loop.getBody());
+    Value first = arith::AddIOp::create(builder, loc, loop.getInductionVar(),
+                                        range.begin);
+    SmallVector<IRMapping> mappings(together);
+    for (auto [i, mapping] : llvm::enumerate(mappings)) {
+      Value offset = arith::MulIOp::create(builder, loc, range.step,
+                                           index(static_cast<int64_t>(i)));
+      Value number = arith::AddIOp::create(builder, loc, first, offset,
+                                           arith::IntegerOverflowFlags::nsw);
+      mapping.map(op.getBody().getArgument(0), number);
+    }
+    // In step, so that none waits for the instruction before.
+    for (Operation &inner : op.getBody().front().without_terminator())
+      for (IRMapping &mapping : mappings)
+        builder.clone(inner, mapping);
+    builder.setInsertionPointAfter(loop);
+    return arith::AddIOp::create(builder, loc, end, range.begin);
+  }
+
   LogicalResult
   matchAndRewrite(EachOp op, OneToNOpAdaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Location loc = op.getLoc();
     ThreadRange range(rewriter, op, context);
-    auto loop = scf::ForOp::create(rewriter, loc, range.begin, op.getCount(),
-                                   range.step);
+    Value begin = range.begin;
+    if (auto together = static_cast<int64_t>(op.getTogether()); together > 1)
+      begin = emitTogether(rewriter, op, range, together);
+    auto loop =
+        scf::ForOp::create(rewriter, loc, begin, op.getCount(), range.step);
     rewriter.setInsertionPointToStart(loop.getBody());
     cloneBody(rewriter, op.getBody(), loop.getInductionVar());
     rewriter.eraseOp(op);
@@ -163,6 +200,58 @@ struct CompactLowering : public KernelPattern<CompactOp> {
   }
 };
 
+/// One lane counts for its warp.
+struct TakeNumberLowering : public KernelPattern<TakeNumberOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(TakeNumberOp op, OneToNOpAdaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    Value zero = createI32(rewriter, loc, 0);
+    Value isFirst =
+        arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::eq,
+                              context.getPosition(rewriter, op).thread, zero);
+    auto ifOp = scf::IfOp::create(
+        rewriter, loc, isFirst,
+        [&](OpBuilder &nested, Location loc) {
+          Value number = LLVM::AtomicRMWOp::create(
+              nested, loc, LLVM::AtomicBinOp::add,
+              emitNumberAddress(nested, loc, context),
+              createI32(nested, loc, 1), LLVM::AtomicOrdering::monotonic);
+          scf::YieldOp::create(nested, loc, number);
+        },
+        [&](OpBuilder &nested, Location loc) {
+          scf::YieldOp::create(nested, loc, zero);
+        });
+    rewriter.replaceOpWithNewOp<NVVM::ShflOp>(
+        op, rewriter.getI32Type(), createI32(rewriter, loc, -1),
+        ifOp.getResult(0), zero, createI32(rewriter, loc, warpSize - 1),
+        NVVM::ShflKind::idx, UnitAttr());
+    return success();
+  }
+};
+
+/// Warps that have joined are not among the idle ones.
+struct TakesPartLowering : public KernelPattern<TakesPartOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(TakesPartOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    Value place = emitAdd(rewriter, loc, context.warp, -context.firstIdleWarp);
+    Value isEarly =
+        arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::ult, place,
+                              adaptor.getCount().front());
+    Value hasJoined =
+        arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::uge, place,
+                              createI32(rewriter, loc, context.numIdleWarps));
+    rewriter.replaceOpWithNewOp<arith::OrIOp>(op, isEarly, hasJoined);
+    return success();
+  }
+};
+
 struct AtMostLowering : public KernelPattern<AtMostOp> {
   using KernelPattern::KernelPattern;
 
@@ -179,6 +268,7 @@ struct AtMostLowering : public KernelPattern<AtMostOp> {
 void attn::populateThreadPatterns(RewritePatternSet &patterns,
                                   const TypeConverter &converter,
                                   const KernelContext &context) {
-  patterns.add<AtMostLowering, CompactLowering, EachLowering, ReduceLowering>(
+  patterns.add<AtMostLowering, CompactLowering, EachLowering, ReduceLowering,
+               TakeNumberLowering, TakesPartLowering>(
       converter, patterns.getContext(), context);
 }

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Writes the program of a mask of decisions: work items are rows of words,
-// whose threads make the words of one column after another.
+// Writes the program of a mask of decisions: work items are rows of words, one
+// after another, whose words threads share.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,10 +22,15 @@
 using namespace mlir;
 using namespace mlir::attn;
 
-/// Rows of words of a work item: all masks have a multiple of this. A thread
-/// makes a word of each together, so that it need not wait for one instruction
-/// before it starts the next.
-static constexpr int64_t rowsOfItem = 4;
+/// Rows of words of a work item, which share what is computed of the head: all
+/// masks have a multiple of this.
+static int64_t getRowsOfItem(MaskLayout layout) {
+  return layout == MaskLayout::Rows ? 16 : 4;
+}
+
+/// Words of a row that a thread makes together. They have all but one word of
+/// the counter in common, and the address but for a constant.
+static constexpr int64_t wordsTogether = 4;
 
 SmallVector<Value> attn::getMaskOperands(DropoutMaskOp op) {
   SmallVector<Value> operands = {op.getOut()};
@@ -51,6 +56,7 @@ void attn::writeMaskProgram(OpBuilder &builder, DropoutMaskOp op,
   };
   Value seed = emitRngState(b, op.getSeed(), captured);
   Value offset = emitRngState(b, op.getOffset(), captured);
+  int64_t rowsOfItem = getRowsOfItem(op.getLayout());
   Value groups = arith::DivUIOp::create(b, size(2), index(rowsOfItem));
   auto forall =
       scf::ForallOp::create(b, ArrayRef<OpFoldResult>{size(0), size(1), groups},
@@ -64,26 +70,30 @@ void attn::writeMaskProgram(OpBuilder &builder, DropoutMaskOp op,
   RngBlock<Value> stream =
       op.getDropout().emitStream(b, b.getLoc(), seed, offset, ids[0], head);
   Value firstRow = arith::MulIOp::create(b, ids[2], index(rowsOfItem));
-  SmallVector<Value> rows;
-  for (int64_t row = 0; row < rowsOfItem; ++row)
-    rows.push_back(arith::AddIOp::create(b, firstRow, index(row)));
-  auto each = attn_tile::EachOp::create(b, size(3));
+  auto rows = scf::ForOp::create(b, index(0), index(rowsOfItem), index(1));
+  b.setInsertionPointToStart(rows.getBody());
+  Value row = arith::AddIOp::create(b, firstRow, rows.getInductionVar());
+  auto each = attn_tile::EachOp::create(b, size(3), wordsTogether);
   Block *body =
       b.createBlock(&each.getBody(), {}, b.getIndexType(), b.getLoc());
   Value column = body->getArgument(0);
   auto toWord = [&](Value position) -> Value {
     return arith::IndexCastOp::create(b, b.getI32Type(), position);
   };
-  for (Value row : rows) {
-    Value queryWord = toWord(row), keyWord = toWord(column);
-    if (op.getLayout() == MaskLayout::Columns)
-      std::swap(queryWord, keyWord);
-    Value word =
-        op.getDropout().emitKeepWord(b, b.getLoc(), stream, queryWord, keyWord);
-    memref::StoreOp::create(b, word, mask,
-                            ValueRange{ids[0], ids[1], row, column});
-  }
+  Value queryWord = toWord(row), keyWord = toWord(column);
+  if (op.getLayout() == MaskLayout::Columns)
+    std::swap(queryWord, keyWord);
+  Value word =
+      op.getDropout().emitKeepWord(b, b.getLoc(), stream, queryWord, keyWord);
+  memref::StoreOp::create(b, word, mask,
+                          ValueRange{ids[0], ids[1], row, column});
   attn_tile::YieldOp::create(b, ValueRange());
+}
+
+Value attn::emitWordsOfItem(OpBuilder &builder, DropoutMaskOp op, Value mask) {
+  ImplicitLocOpBuilder b(op.getLoc(), builder);
+  Value rows = arith::ConstantIndexOp::create(b, getRowsOfItem(op.getLayout()));
+  return arith::MulIOp::create(b, rows, memref::DimOp::create(b, mask, 3));
 }
 
 LogicalResult attn::lowerDropoutMaskToKernel(RewriterBase &rewriter,

@@ -94,6 +94,9 @@ SmallVector<Value> getMaskOperands(DropoutMaskOp op);
 void writeMaskProgram(OpBuilder &builder, DropoutMaskOp op,
                       ValueRange arguments);
 
+/// How many words a work item of that program has; `mask` stands for the mask.
+Value emitWordsOfItem(OpBuilder &builder, DropoutMaskOp op, Value mask);
+
 } // namespace mlir::attn
 
 #endif // ATTN_LIB_CONVERSION_ATTNTOATTNTILE_KERNELDROPOUT_H

@@ -153,6 +153,46 @@ Value MatmulWriter::writeEpilogue(Value sums, Value batch, Value row,
   return map.getResult();
 }
 
+/// Registers of a warp that makes decisions, as many as consumers of 216 leave.
+/// With more of them, the assembler keeps keys in them instead of in uniform
+/// registers, and products lose more.
+static constexpr int64_t maskRegisters = 72;
+
+/// Multiplications of the product that are made while an idle warp runs one
+/// instruction of a decision word. From the suite beside of
+/// `benchmarks/dropout.py`, H200, 2026-11-23.
+static constexpr int64_t productsPerInteger = 240;
+static constexpr int64_t productsPerWide = 900;
+
+/// Writes the program of `mask` beside that of `op`. The operands of the mask
+/// are arguments of the kernel from number `first` on.
+static void writeMaskBeside(OpBuilder &builder, MatmulOp op, DropoutMaskOp mask,
+                            ValueRange arguments, size_t first) {
+  auto beside = attn_tile::BesideOp::create(builder, mask.getLoc(),
+                                            maskRegisters, /*joined=*/true);
+  builder.createBlock(&beside.getBody());
+  ValueRange operands = arguments.drop_front(first);
+  ImplicitLocOpBuilder b(mask.getLoc(), builder);
+  auto index = [&](int64_t value) -> Value {
+    return arith::ConstantIndexOp::create(b, value);
+  };
+  // Words that a warp makes in the time of a tile of the product.
+  ScheduleAttrInterface schedule = op.getScheduleAttr();
+  int64_t depthTile = schedule.getDepthTile();
+  RngWork work = mask.getDropout().countKeepWord();
+  int64_t perWord = std::max<int64_t>(productsPerInteger * work.integer +
+                                          productsPerWide * work.wideMultiply,
+                                      1);
+  int64_t ofStep = schedule.getQueryTile() * schedule.getKeyTile() * depthTile;
+  Value steps = arith::CeilDivUIOp::create(
+      b, memref::DimOp::create(b, arguments[0], op.getLhsDepthDim()),
+      index(depthTile));
+  Value part = arith::MulIOp::create(b, steps, index(ofStep / perWord));
+  Value whole = emitWordsOfItem(b, mask, operands.front());
+  attn_tile::PaceOp::create(b, part, whole);
+  writeMaskProgram(b, mask, operands);
+}
+
 FailureOr<attn_tile::KernelOp>
 mlir::attn::lowerMatmulToKernel(RewriterBase &rewriter, MatmulOp op,
                                 SymbolTable &symbols) {
@@ -184,9 +224,7 @@ mlir::attn::lowerMatmulToKernel(RewriterBase &rewriter, MatmulOp op,
   OpBuilder::InsertionGuard guard(rewriter);
   if (mask) {
     rewriter.setInsertionPointToEnd(&kernel.getBody().front());
-    auto beside = attn_tile::BesideOp::create(rewriter, mask.getLoc());
-    rewriter.createBlock(&beside.getBody());
-    writeMaskProgram(rewriter, mask, kernel.getArguments().drop_front(numOwn));
+    writeMaskBeside(rewriter, op, mask, kernel.getArguments(), numOwn);
     rewriter.eraseOp(mask);
   }
   MatmulWriter(rewriter, op, kernel, *captures).write();

@@ -52,3 +52,72 @@ attn_tile.kernel @beside(%list: memref<?xi32>, %x: i32, %n: index)
   }
   attn_tile.return
 }
+
+// What is joined is run by the idle warps and, once they are done, by those of
+// consumers. One lane of a warp takes a number, from a counter at the end of
+// shared memory that the first thread clears. Two idle warps take part from the
+// beginning: warps 1 and 2, counted from 0, and what is above the idle ones has
+// joined. Threads take four numbers at a time, then one.
+
+// CHECK-LABEL: llvm.func @joined(
+// CHECK:         %[[TID:.*]] = nvvm.read.ptx.sreg.tid.x : i32
+// CHECK:         %[[THREAD0:.*]] = arith.cmpi eq, %[[TID]]
+// CHECK:         scf.if %[[THREAD0]] {
+// CHECK:           llvm.store %{{.*}}, %{{.*}} : i32, !llvm.ptr<3>
+// CHECK:         nvvm.barrier
+// CHECK:         nvvm.setmaxregister
+// CHECK:         %[[PLACE:.*]] = arith.addi %{{.*}}, %{{.*}} : i32
+// CHECK:         %[[EARLY:.*]] = arith.cmpi ult, %[[PLACE]], %{{.*}} : i32
+// CHECK:         %[[HAS:.*]] = arith.cmpi uge, %[[PLACE]], %{{.*}} : i32
+// CHECK:         %[[TAKES:.*]] = arith.ori %[[EARLY]], %[[HAS]] : i1
+// CHECK:         scf.if %[[TAKES]] {
+// CHECK:         scf.while
+// CHECK:           %[[BLOCK:.*]] = llvm.atomicrmw add %{{.*}}, %{{.*}} monotonic : !llvm.ptr<3>, i32
+// CHECK:           nvvm.shfl.sync idx
+// CHECK:           scf.condition
+// CHECK:         } do {
+// CHECK:           nvvm.read.ptx.sreg.ctaid.x
+// CHECK:           %[[FOUR:.*]] = arith.constant 128 : i32
+// CHECK:           %[[ROUNDS:.*]] = arith.divui %{{.*}}, %[[FOUR]] : i32
+// CHECK:           %[[END:.*]] = arith.muli %[[ROUNDS]], %[[FOUR]] : i32
+// CHECK:           scf.for %{{.*}} = %{{.*}} to %[[END]] step %[[FOUR]]
+// CHECK-COUNT-4:     llvm.store
+// CHECK-NOT:         llvm.store
+// CHECK:           }
+// CHECK:           scf.for
+// CHECK:             llvm.store
+// CHECK:         } else {
+// CHECK:           nvvm.setmaxregister
+// CHECK:           scf.while
+// CHECK:             llvm.atomicrmw add
+// CHECK-COUNT-5:     llvm.store
+// CHECK:         llvm.return
+attn_tile.kernel @joined(%list: memref<?xi32>, %x: i32, %n: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  attn_tile.beside joined {
+    %two = arith.constant 2 : index
+    %b = attn_tile.takes_part %two
+    scf.if %b {
+      scf.while : () -> index {
+        %k = attn_tile.take_number
+        %exists = arith.cmpi ult, %k, %n : index
+        scf.condition(%exists) %k : index
+      } do {
+      ^bb0(%k: index):
+        %p = attn_tile.program_id 0
+        %last = arith.addi %k, %p : index
+        attn_tile.each to(%last) together(4) {
+        ^bb0(%i: index):
+          memref.store %x, %list[%i] : memref<?xi32>
+          attn_tile.yield
+        }
+        scf.yield
+      }
+    }
+  }
+  attn_tile.role producer warpgroups(1) registers(56) {
+  }
+  attn_tile.role consumer warpgroups(1) registers(240) {
+  }
+  attn_tile.return
+}

@@ -93,7 +93,8 @@ func.func @given(%q: memref<?x4x?x64xbf16>, %o: memref<?x4x?x64xbf16>, %m: memre
 
 // -----
 
-// A mask has a kernel of its own, with four rows of words for each work item.
+// A mask has a kernel of its own. A work item is 16 rows of words; a thread
+// makes four words of a row together.
 
 // CHECK-LABEL: attn_tile.kernel @mask_dropout_mask(
 // CHECK-SAME:    %[[MASK:[a-z0-9]+]]: memref<?x4x?x?xi32>, %[[SEED:[a-z0-9]+]]: memref<i64>)
@@ -101,11 +102,14 @@ func.func @given(%q: memref<?x4x?x64xbf16>, %o: memref<?x4x?x64xbf16>, %m: memre
 // CHECK:         memref.load %[[SEED]][]
 // CHECK:         arith.constant 4 : i64
 // CHECK:         scf.forall (%[[B:.*]], %[[H:.*]], %[[G:.*]]) in
-// CHECK-NOT:       scf.for
-// CHECK:           attn_tile.each
-// CHECK:             ^bb0(%[[I:.*]]: index)
-// CHECK-COUNT-4:     memref.store %{{.*}}, %[[MASK]][%[[B]], %[[H]], %{{.*}}, %[[I]]]
-// CHECK-NOT:         memref.store
+// CHECK:           arith.muli %[[G]], %{{.*}} : index
+// CHECK:           %[[ROWS:.*]] = arith.constant 16 : index
+// CHECK:           scf.for %[[R:.*]] = %{{.*}} to %[[ROWS]] step
+// CHECK:             %[[ROW:.*]] = arith.addi %{{.*}}, %[[R]] : index
+// CHECK:             attn_tile.each to(%{{.*}}) together(4) {
+// CHECK:               ^bb0(%[[I:.*]]: index)
+// CHECK:               memref.store %{{.*}}, %[[MASK]][%[[B]], %[[H]], %[[ROW]], %[[I]]]
+// CHECK-NOT:           memref.store
 // CHECK-LABEL: func.func @mask
 // CHECK:         attn_tile.launch @mask_dropout_mask args(
 func.func @mask(%m: memref<?x4x?x?xi32>, %seed: memref<i64>) {

@@ -12,11 +12,17 @@
 // CHECK-SAME:    %[[X:[a-z0-9]+]]: memref<?x512xbf16>, %[[W:[a-z0-9]+]]: memref<96x512xbf16>, %[[Y:[a-z0-9]+]]: memref<?x96xbf16>,
 // CHECK-SAME:    %[[BIAS:[a-z0-9]+]]: memref<96xf32>, %[[MASK:[a-z0-9]+]]: memref<1x4x?x?xi32{{.*}}>, %[[SEED:[a-z0-9]+]]: memref<i64>)
 // CHECK-SAME:    schedule = #attn_tile.matmul_warp_specialized
-// CHECK-NEXT:    attn_tile.beside {
+// CHECK-NEXT:    attn_tile.beside registers(72) joined {
+// CHECK:           %[[DEPTH:.*]] = memref.dim %[[X]]
+// CHECK:           %[[STEPS:.*]] = arith.ceildivui %[[DEPTH]]
+// CHECK:           %[[PART:.*]] = arith.muli %[[STEPS]]
+// CHECK:           %[[WORDS:.*]] = memref.dim %[[MASK]]
+// CHECK:           %[[WHOLE:.*]] = arith.muli %{{.*}}, %[[WORDS]]
+// CHECK:           attn_tile.pace %[[PART]] of %[[WHOLE]]
 // CHECK:           memref.load %[[SEED]][]
 // CHECK:           scf.forall (%[[B:.*]], %[[H:.*]], %{{.*}}) in
 // CHECK:             attn_tile.each
-// CHECK-COUNT-4:       memref.store %{{.*}}, %[[MASK]][%[[B]], %[[H]], %{{.*}}, %{{.*}}]
+// CHECK:               memref.store %{{.*}}, %[[MASK]][%[[B]], %[[H]], %{{.*}}, %{{.*}}]
 // CHECK:         scf.forall (%{{.*}}, %{{.*}}) in
 // CHECK:           attn_tile.load %[[X]]
 // CHECK:           attn_tile.load %[[W]]

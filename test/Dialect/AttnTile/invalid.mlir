@@ -1021,6 +1021,68 @@ attn_tile.kernel @beside_twice() {
 
 // -----
 
+attn_tile.kernel @number_of_a_warp() {
+  attn_tile.beside {
+    // expected-error @below {{'attn_tile.take_number' op must be inside of 'attn_tile.beside' that is 'joined'}}
+    %n = attn_tile.take_number
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @number_of_a_role() {
+  attn_tile.role consumer warpgroups(1) registers(24) {
+    // expected-error @below {{'attn_tile.take_number' op must be inside of 'attn_tile.beside' that is 'joined'}}
+    %n = attn_tile.take_number
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @part_of_warps(%n: index) {
+  attn_tile.beside {
+    // expected-error @below {{'attn_tile.takes_part' op must be inside of 'attn_tile.beside' that is 'joined'}}
+    %b = attn_tile.takes_part %n
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @pace_of_warps(%n: index) {
+  attn_tile.beside {
+    // expected-error @below {{'attn_tile.pace' op needs 'attn_tile.beside' to be 'joined'}}
+    attn_tile.pace %n of %n
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @pace_twice(%n: index) {
+  attn_tile.beside joined {
+    attn_tile.pace %n of %n
+    // expected-error @below {{'attn_tile.pace' op is a second one in 'attn_tile.beside'}}
+    attn_tile.pace %n of %n
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @none_together(%n: index) {
+  // expected-error @below {{'attn_tile.each' op attribute 'together' failed to satisfy constraint: 64-bit signless integer attribute whose value is positive}}
+  attn_tile.each to(%n) together(0) {
+  ^bb0(%i: index):
+    attn_tile.yield
+  }
+  attn_tile.return
+}
+
+// -----
+
 attn_tile.kernel @beside_in_role() {
   attn_tile.role producer warpgroups(1) registers(24) {
     // expected-error @below {{'attn_tile.beside' op expects parent op 'attn_tile.kernel'}}

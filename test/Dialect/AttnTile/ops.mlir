@@ -509,6 +509,26 @@ attn_tile.kernel @beside(%list: memref<?xindex>) {
   attn_tile.return
 }
 
+// CHECK-LABEL: attn_tile.kernel @joined(
+// CHECK-NEXT:    attn_tile.beside registers(72) joined {
+// CHECK-NEXT:      %[[N:.*]] = attn_tile.take_number
+// CHECK-NEXT:      attn_tile.pace %[[N]] of %[[N]]
+// CHECK-NEXT:      %{{.*}} = attn_tile.takes_part %[[N]]
+// CHECK-NEXT:      attn_tile.each to(%[[N]]) together(4) {
+attn_tile.kernel @joined(%list: memref<?xindex>) {
+  attn_tile.beside registers(72) joined {
+    %n = attn_tile.take_number
+    attn_tile.pace %n of %n
+    %b = attn_tile.takes_part %n
+    attn_tile.each to(%n) together(4) {
+    ^bb0(%i: index):
+      memref.store %i, %list[%i] : memref<?xindex>
+      attn_tile.yield
+    }
+  }
+  attn_tile.return
+}
+
 // Turns may be taken in any part of a role.
 // CHECK-LABEL: attn_tile.kernel @nested_turn(
 // CHECK:         attn_tile.role consumer

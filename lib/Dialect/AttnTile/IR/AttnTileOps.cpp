@@ -925,6 +925,11 @@ LogicalResult RoleOp::verify() {
 //===----------------------------------------------------------------------===//
 
 LogicalResult BesideOp::verifyRegions() {
+  SmallVector<PaceOp> paces(getBody().getOps<PaceOp>());
+  if (paces.size() > 1)
+    return paces[1].emitOpError("is a second one in 'attn_tile.beside'");
+  if (!paces.empty() && !getJoined())
+    return paces.front().emitOpError("needs 'attn_tile.beside' to be 'joined'");
   WalkResult walk = getBody().walk([&](Operation *op) -> WalkResult {
     if (llvm::any_of(
             op->getResultTypes(),
@@ -942,3 +947,20 @@ LogicalResult BesideOp::verifyRegions() {
   });
   return failure(walk.wasInterrupted());
 }
+
+//===----------------------------------------------------------------------===//
+// TakeNumberOp, TakesPartOp
+//===----------------------------------------------------------------------===//
+
+/// Checks that `op` is where warps join.
+static LogicalResult verifyJoined(Operation *op) {
+  auto beside = op->getParentOfType<BesideOp>();
+  if (!beside || !beside.getJoined())
+    return op->emitOpError(
+        "must be inside of 'attn_tile.beside' that is 'joined'");
+  return success();
+}
+
+LogicalResult TakeNumberOp::verify() { return verifyJoined(*this); }
+
+LogicalResult TakesPartOp::verify() { return verifyJoined(*this); }

@@ -639,6 +639,55 @@ static void emitBesideWalk(scf::ForallOp forall) {
   forall.erase();
 }
 
+/// Emits how many idle warps take part in `count` items beside those of the
+/// rest, of which the group has `others`.
+static Value emitWarpsAtPace(IndexBuilder &builder, PaceOp pace, Value count,
+                             Value others) {
+  Value one = builder.constant(1);
+  Value work = builder.mul(count, pace.getWhole());
+  Value ofWarp = builder.createOrFold<arith::MaxUIOp>(
+      builder.mul(others, pace.getPart()), one);
+  return builder.createOrFold<arith::CeilDivUIOp>(work, ofWarp);
+}
+
+/// Replaces `forall`, the loop of an `attn_tile.beside` that is joined, by what
+/// a warp does: it takes items of its group until there are none left.
+/// `otherSizes` count the items of the rest of the kernel, whose pace `pace`
+/// states if it is not null.
+static void emitJoinedWalk(scf::ForallOp forall, PaceOp pace,
+                           ArrayRef<OpFoldResult> otherSizes) {
+  IndexBuilder builder(forall.getLoc(), forall);
+  SmallVector<OpFoldResult> sizes = forall.getMixedUpperBound();
+  Value group = ProgramIdOp::create(builder, 0);
+  Value groups = NumProgramsOp::create(builder, 0);
+  Value count = emitShare(builder, emitProduct(builder, sizes), group, groups);
+  if (pace) {
+    Value others =
+        emitShare(builder, emitProduct(builder, otherSizes), group, groups);
+    Value takesPart = TakesPartOp::create(
+        builder, emitWarpsAtPace(builder, pace, count, others));
+    pace.erase();
+    auto ifOp = scf::IfOp::create(builder, takesPart, /*withElseRegion=*/false);
+    builder.setInsertionPoint(ifOp.thenYield());
+  }
+  auto loop = scf::WhileOp::create(
+      builder, TypeRange{builder.getIndexType()}, ValueRange{},
+      [&](OpBuilder &nested, Location loc, ValueRange) {
+        Value number = TakeNumberOp::create(nested, loc, nested.getIndexType());
+        Value exists = arith::CmpIOp::create(
+            nested, loc, arith::CmpIPredicate::ult, number, count);
+        scf::ConditionOp::create(nested, loc, exists, number);
+      },
+      [&](OpBuilder &nested, Location loc, ValueRange) {
+        scf::YieldOp::create(nested, loc);
+      });
+  builder.setInsertionPoint(loop.getAfterBody()->getTerminator());
+  Value item = builder.add(
+      group, builder.mul(loop.getAfterBody()->getArgument(0), groups));
+  inlineBody(builder, forall, emitItem(builder, item, sizes, /*interleave=*/1));
+  forall.erase();
+}
+
 /// Adds what `op` depends on, in order, to `slice`; fails if that is more than
 /// pure computation on the arguments of the kernel.
 static LogicalResult collectHostSlice(Value value, KernelOp kernel,
@@ -673,6 +722,8 @@ struct ItemLoops {
   SetVector<Operation *> slice;
 
   static FailureOr<ItemLoops> find(KernelOp kernel);
+  /// Replaces the loop beside by what a warp does.
+  void emitBeside();
 };
 } // namespace
 
@@ -734,6 +785,32 @@ FailureOr<ItemLoops> ItemLoops::find(KernelOp kernel) {
   return loops;
 }
 
+void ItemLoops::emitBeside() {
+  auto parent = cast<BesideOp>(beside->getParentOp());
+  if (!parent.getJoined())
+    return emitBesideWalk(beside);
+  PaceOp pace;
+  for (PaceOp op : parent.getOps<PaceOp>())
+    pace = op;
+  // The bounds of the other loop may be computed behind this one.
+  SmallVector<OpFoldResult> sizes;
+  if (pace && main) {
+    OpBuilder builder(beside);
+    IRMapping map;
+    for (Operation *op : slice) {
+      if (auto atMost = dyn_cast<AtMostOp>(op))
+        map.map(atMost.getResult(), map.lookupOrDefault(atMost.getBound()));
+      else
+        builder.clone(*op, map);
+    }
+    sizes = main.getMixedUpperBound();
+    for (OpFoldResult &size : sizes)
+      if (auto value = dyn_cast<Value>(size))
+        size = map.lookupOrDefault(value);
+  }
+  emitJoinedWalk(beside, pace, sizes);
+}
+
 namespace {
 struct AttnTileSetTraversalPass
     : public attn_tile::impl::AttnTileSetTraversalPassBase<
@@ -775,7 +852,7 @@ AttnTileSetTraversalPass::setTraversal(KernelOp kernel,
              << launch.getKernelAttr() << " walks over its items by itself";
   }
   if (loops->beside)
-    emitBesideWalk(loops->beside);
+    loops->emitBeside();
   if (!loops->main)
     return success();
   if (cluster > 1) {

@@ -74,3 +74,72 @@ func.func @launch(%items: index, %n: index, %list: memref<?xindex>, %k: memref<?
       : index, index, memref<?xindex>, memref<?x16xf16>, vector<128x16xf16>)
   return
 }
+
+// -----
+
+// Warps of what is joined take the items of their group one by one. As few idle
+// warps take part as make all items of the group, of 32 each, while it makes its
+// other items, if a warp makes 24 during one of these.
+
+// CHECK-LABEL: attn_tile.kernel @joined(
+// CHECK-SAME:    %[[MAIN:[a-z0-9]+]]: index, %[[BESIDE:[a-z0-9]+]]: index
+// CHECK-DAG:     %[[C1:.*]] = arith.constant 1 : index
+// CHECK-DAG:     %[[PART:.*]] = arith.constant 24 : index
+// CHECK-DAG:     %[[WHOLE:.*]] = arith.constant 32 : index
+// CHECK:         attn_tile.beside registers(72) joined {
+// CHECK:           %[[GROUP:.*]] = attn_tile.program_id 0
+// CHECK:           %[[GROUPS:.*]] = attn_tile.num_programs 0
+// CHECK:           %[[COUNT:.*]] = arith.divui %{{.*}}, %[[GROUPS]]
+// CHECK:           %[[OTHERS:.*]] = arith.divui %{{.*}}, %[[GROUPS]]
+// CHECK:           %[[WORK:.*]] = arith.muli %[[COUNT]], %[[WHOLE]]
+// CHECK:           %[[MADE:.*]] = arith.muli %[[OTHERS]], %[[PART]]
+// CHECK:           %[[OFWARP:.*]] = arith.maxui %[[MADE]], %[[C1]]
+// CHECK:           %[[WARPS:.*]] = arith.ceildivui %[[WORK]], %[[OFWARP]]
+// CHECK:           %[[TAKES:.*]] = attn_tile.takes_part %[[WARPS]]
+// CHECK:           scf.if %[[TAKES]] {
+// CHECK:             scf.while : () -> index {
+// CHECK:               %[[K:.*]] = attn_tile.take_number
+// CHECK:               %[[EXISTS:.*]] = arith.cmpi ult, %[[K]], %[[COUNT]]
+// CHECK:               scf.condition(%[[EXISTS]]) %[[K]]
+// CHECK:             } do {
+// CHECK:             ^bb0(%[[NUMBER:.*]]: index):
+// CHECK:               %[[FAR:.*]] = arith.muli %[[NUMBER]], %[[GROUPS]]
+// CHECK:               %[[ITEM:.*]] = arith.addi %[[GROUP]], %[[FAR]]
+// CHECK:               %[[REVERSED:.*]] = arith.subi %{{.*}}, %[[ITEM]]
+// CHECK:               memref.store %[[REVERSED]], %{{.*}}[%[[REVERSED]]]
+// CHECK-NOT:       attn_tile.pace
+// CHECK-LABEL: func.func @launch_joined(
+// ROLES-LABEL: attn_tile.kernel @joined(
+// ROLES:         attn_tile.role producer warpgroups(1) registers(72) {
+// ROLES:         attn_tile.role consumer warpgroups(2) registers(216) {
+attn_tile.kernel @joined(%items: index, %n: index, %list: memref<?xindex>, %k: memref<?x16xf16>,
+                         %p: vector<128x16xf16>) {
+  %c0 = arith.constant 0 : index
+  %pipe = attn_tile.create_pipe : !attn_tile.pipe<16x16xf16, stages = 2>
+  attn_tile.beside registers(72) joined {
+    %part = arith.constant 24 : index
+    %whole = arith.constant 32 : index
+    attn_tile.pace %part of %whole
+    scf.forall (%i) in (%n) {
+      memref.store %i, %list[%i] : memref<?xindex>
+    }
+  }
+  scf.forall (%i) in (%items) {
+    %a = attn_tile.acquire %pipe[%i] : !attn_tile.pipe<16x16xf16, stages = 2>
+    attn_tile.copy %k[%i, %c0] to %a : memref<?x16xf16> to !attn_tile.buffer<16x16xf16>
+    attn_tile.commit %a : !attn_tile.buffer<16x16xf16>
+    %b = attn_tile.wait %pipe[%i] : !attn_tile.pipe<16x16xf16, stages = 2>
+    %s = attn_tile.mma_start %p, %b : vector<128x16xf16>, !attn_tile.buffer<16x16xf16>
+        -> !attn_tile.pending<vector<128x16xf32>>
+    %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<128x16xf32>>
+    attn_tile.release %b : !attn_tile.buffer<16x16xf16>
+  }
+  attn_tile.return
+}
+
+func.func @launch_joined(%items: index, %n: index, %list: memref<?xindex>, %k: memref<?x16xf16>,
+                         %p: vector<128x16xf16>) {
+  attn_tile.launch @joined args(%items, %n, %list, %k, %p
+      : index, index, memref<?xindex>, memref<?x16xf16>, vector<128x16xf16>)
+  return
+}

@@ -356,20 +356,27 @@ def AttnTile_EachOp : AttnTile_Op<"each", [
   let summary = "runs a region for each number of a range";
   let description = [{
     Runs the region for each number in `[0, count)`. The threads of the group
-    share the numbers; the region must not read what it writes.
+    share the numbers; the region must not read what it writes. A thread takes
+    `together` numbers at a time while there are as many for each thread: they
+    are as far apart as there are threads, and what they have in common is
+    computed once.
 
     ```mlir
-    attn_tile.each to(%count) {
+    attn_tile.each to(%count) together(4) {
     ^bb0(%i: index):
       memref.store %x, %list[%i] : memref<?xi32>
       attn_tile.yield
     }
     ```
   }];
-  let arguments = (ins Index:$count);
+  let arguments = (ins
+      Index:$count,
+      DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$together);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "`to` `(` $count `)` attr-dict-with-keyword "
-                       "custom<ClosedRegion>($body)";
+  let assemblyFormat = [{
+    `to` `(` $count `)` (`together` `(` $together^ `)`)? attr-dict-with-keyword
+    custom<ClosedRegion>($body)
+  }];
   let hasRegionVerifier = 1;
 }
 
@@ -1469,6 +1476,11 @@ def AttnTile_BesideOp : AttnTile_Op<"beside", [
     `attn_tile.each`. As in kernels of `#attn_tile.scalar`, there are no tiles. As
     first written, it holds one `scf.forall` over its own work items.
 
+    If it is `joined`, the warps of consumers run it, too, once they have nothing
+    else to do. All of these warps take their work by `attn_tile.take_number`;
+    `attn_tile.program_id` and `attn_tile.num_programs` then count the groups of
+    the kernel.
+
     ```mlir
     attn_tile.kernel @product_and_list(%list: memref<?xi32>, %x: i32, %n: index) {
       attn_tile.beside {
@@ -1483,12 +1495,64 @@ def AttnTile_BesideOp : AttnTile_Op<"beside", [
     ```
   }];
   let arguments = (ins
-      DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "64">:$registers);
+      DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "64">:$registers,
+      UnitAttr:$joined);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    (`registers` `(` $registers^ `)`)? attr-dict-with-keyword custom<ClosedRegion>($body)
+    (`registers` `(` $registers^ `)`)? (`joined` $joined^)? attr-dict-with-keyword
+    custom<ClosedRegion>($body)
   }];
   let hasRegionVerifier = 1;
+}
+
+def AttnTile_TakeNumberOp : AttnTile_Op<"take_number", [
+    MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "the next number that no warp of the group has taken";
+  let description = [{
+    Gives each warp that runs it a number of its own, from 0 on in each group of
+    the kernel. Only in `attn_tile.beside` that is `joined`.
+
+    ```mlir
+    %k = attn_tile.take_number
+    ```
+  }];
+  let results = (outs Index:$number);
+  let assemblyFormat = "attr-dict";
+  let hasVerifier = 1;
+}
+
+def AttnTile_PaceOp : AttnTile_Op<"pace", [HasParent<"BesideOp">]> {
+  let summary = "how fast a warp is beside the rest of the kernel";
+  let description = [{
+    States, in `attn_tile.beside` that is `joined`, that while the rest of the
+    kernel makes one of its work items, an idle warp makes `part` of an item of
+    `whole`. By that, `attn-tile-set-traversal` lets as few idle warps take part as
+    are done by the end of the rest: what they compute takes power from products,
+    which the device makes up for by lower clocks, and does so the least if it is
+    spread over all of the time.
+
+    ```mlir
+    attn_tile.pace %part of %whole
+    ```
+  }];
+  let arguments = (ins Index:$part, Index:$whole);
+  let assemblyFormat = "$part `of` $whole attr-dict";
+}
+
+def AttnTile_TakesPartOp : AttnTile_Op<"takes_part", [Pure]> {
+  let summary = "whether this warp is one of some idle ones";
+  let description = [{
+    Whether the warp is one of the first `count` idle warps, or of those that have
+    joined them. Only in `attn_tile.beside` that is `joined`.
+
+    ```mlir
+    %b = attn_tile.takes_part %count
+    ```
+  }];
+  let arguments = (ins Index:$count);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$count attr-dict";
+  let hasVerifier = 1;
 }
 
 def AttnTile_AwaitTurnOp : AttnTile_Op<"await_turn", [

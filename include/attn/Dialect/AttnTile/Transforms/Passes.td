@@ -221,7 +221,10 @@ def AttnTileSetTraversalPass
     The groups of `attn_tile.beside` walk over its items likewise, one after
     the other. If the groups of the kernel walk over several items, there are as
     many as the longer one of both loops asks for; with `kind = grid` as many as
-    the kernel has items, which must be known to be some.
+    the kernel has items, which must be known to be some. If it is `joined`, each
+    group has a share of the items, which its warps take one by one. As few idle
+    warps take part as are done in time, where `attn_tile.pace` says how long they
+    take.
   }];
   let options = [
     Option<"kind", "kind", "::mlir::attn_tile::TraversalKind",
@@ -400,9 +403,8 @@ def AttnTileSplitRolesPass
     thread of producer and consumers; 56 and 240 with one consumer, 24 and 160
     with three; 40 and 232, or 32 and 160 with three, in kernels of clusters, and where
     a step fills more than four stages or tiles are looked up in memory in nested
-    loops; 64 and 216, or 240 with
-    one consumer and 144 with three, where idle warps of the producer run
-    `attn_tile.beside`; consumers have fewer where several groups share a
+    loops; as many for the producer as `attn_tile.beside` asks for, and what they
+    leave for consumers, where its idle warps run that; consumers have fewer where several groups share a
     multiprocessor), and `layout` of the kernel is set to row
     blocks over the warps of the consumers.
   }];
