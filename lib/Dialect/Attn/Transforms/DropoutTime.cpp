@@ -32,15 +32,13 @@ using namespace mlir::attn;
 static constexpr double clocksPerInteger = 0.0078;
 static constexpr double clocksPerWide = 0.0142;
 /// Of decisions that the idle warps of a product make, for each word and
-/// instruction; and what the product loses by each of them. From the suite
-/// beside, on an H200, 2026-11-22.
-static constexpr double clocksPerIntegerBeside = 0.0316;
+/// instruction; and what the product loses by each of those that are made
+/// beside it. When it has ended, all warps make them as a kernel of the mask
+/// does. From the suite beside, on an H200, 2026-11-23.
+static constexpr double clocksPerIntegerBeside = 0.047;
 static constexpr double clocksPerWideBeside = 0.169;
-static constexpr double clocksLostPerInteger = 0.005;
+static constexpr double clocksLostPerInteger = 0.0035;
 static constexpr double clocksLostPerWide = 0.06;
-/// Of that, what is left when the product has ended, whose instructions no
-/// longer wait for those of products.
-static constexpr double alonePerBeside = 0.5;
 /// Hundredths of the peak that products reach which do not run for long, and
 /// after how many seconds they reach only what the device sustains.
 static constexpr int64_t productPercent = 82;
@@ -195,10 +193,12 @@ DropoutTimes attn::estimateDropout(ArrayRef<AttentionOpInterface> ops,
   double makesBeside =
       words * (clocksPerIntegerBeside * integer + clocksPerWideBeside * wide) /
       clocksPerSecond;
+  // The part of the mask that is made while the product runs, which is longer
+  // by what it loses: x = (product + lost x) / makesBeside.
+  double part =
+      makesBeside > product + lost ? product / (makesBeside - lost) : 1.0;
   times.fused =
       base - product + reading +
-      std::max(product + lost +
-                   alonePerBeside * std::max(makesBeside - product - lost, 0.0),
-               writesMask);
+      std::max(product + lost * part + makesMask * (1 - part), writesMask);
   return times;
 }
