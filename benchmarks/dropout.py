@@ -192,11 +192,15 @@ def read_decisions(t, kind):
 
 
 def attention_module(layer, batch, causal):
-    """Attention and its gradient: without dropout, by two generators, and with decisions that are read."""
+    """Attention and its gradient: without dropout, by two generators, and with decisions that are read, in the layout
+    that is best for each."""
     t = types(layer, batch)
-    kinds = {"none": ("", ""), "rows": read_decisions(t, "rows")}
+    mask = "mask(#attn.causal)" if causal else ""
+    kinds = {"none": ("", "")}
     kinds.update({rng: (f", {STATES}", made(rng)) for rng in ("philox7", "arx6")})
-    return mask_function(t, "rows", "arx6") + attention_functions(t, "mask(#attn.causal)" if causal else "", kinds, True)
+    text = "".join(mask_function(t, kind, "arx6") for kind in ("rows", "columns"))
+    text += attention_functions(t, mask, {"rows": read_decisions(t, "rows")}, False)
+    return text + attention_functions(t, mask, {**kinds, "columns": read_decisions(t, "columns")}, True)
 
 
 def parts_module(layer, rng, causal):
@@ -448,23 +452,27 @@ class Runner:
             return
         shape = (batch, layer.heads, length, layer.dim)
         q, k, v, dout = (self.random(*shape) for _ in range(4))
-        bits = self.mask(layer, length, "rows").repeat(batch, 1, 1, 1)
-        self.find(name, "mask_rows").bind(self.seed, self.offset, bits, stream=self.stream)()
         state = (self.seed, self.offset)
-        extra = {"none": (), "philox7": state, "arx6": state, "rows": (bits,)}
-        ops = {"none": "attn_nodrop", "philox7": "attn", "arx6": "attn", "rows": "attn_hoisted"}
+        bits = {kind: self.mask(layer, length, kind).repeat(batch, 1, 1, 1) for kind in ("rows", "columns")}
+        for kind, tensor in bits.items():
+            self.find(name, "mask_" + kind).bind(*state, tensor, stream=self.stream)()
+        # The functions of attention and of its gradient, each with its arguments.
+        forms = {kind: 2 * [(kind, arguments)] for kind, arguments in (("none", ()), ("philox7", state), ("arx6", state))}
+        forms["read"] = [(kind, (tensor,)) for kind, tensor in bits.items()]
+        ops = {"none": "attn_nodrop", "philox7": "attn", "arx6": "attn", "read": "attn_hoisted"}
         runs, results = {"fwd": {}, "bwd": {}}, {}
-        for kind, arguments in extra.items():
+        for kind, ((forward, arguments), (backward, others)) in forms.items():
             out, lse = self.nan(*shape), self.nan(*shape[:3], dtype=self.torch.float32)
             grads = [self.nan(*shape) for _ in range(3)]
-            key = ops[kind], "arx6" if kind == "rows" else kind
-            runs["fwd"][key] = self.find(name, "fwd_" + kind).bind(q, k, v, *arguments, out, lse, stream=self.stream)
-            runs["bwd"][key] = self.find(name, "bwd_" + kind).bind(q, k, v, out, lse, dout, *arguments, *grads, stream=self.stream)
+            key = ops[kind], "arx6" if kind == "read" else kind
+            runs["fwd"][key] = self.find(name, "fwd_" + forward).bind(q, k, v, *arguments, out, lse, stream=self.stream)
+            runs["bwd"][key] = self.find(name, "bwd_" + backward).bind(
+                q, k, v, out, lse, dout, *others, *grads, stream=self.stream)
             runs["fwd"][key]()
             runs["bwd"][key]()
             results[kind] = [out, lse, *grads]
         self.torch.cuda.synchronize()
-        self.compare(f"{name} {length}", {kind: results[kind] for kind in ("arx6", "rows")})
+        self.compare(f"{name} {length}", {kind: results[kind] for kind in ("arx6", "read")})
         inputs = [x.detach().requires_grad_() for x in (q, k, v)]
 
         def make_peer(backend, p):
