@@ -196,3 +196,20 @@ func.func @plan(%q: memref<?x4x?x64xf16>, %k: memref<?x4x96x64xf16>, %ids: memre
   }
   return
 }
+
+// Threads read several words of a mask's row at once, and one word of a column.
+
+// CHECK-LABEL: func.func @given_decisions(
+// CHECK:         attn.alignment = 16 : i32, attn.dims = array<i64: {{.*}}>, attn.name = "dropout_mask"}
+// CHECK-LABEL: func.func @given_columns(
+// CHECK:         attn.alignment = 4 : i32, attn.dims = array<i64: {{.*}}>, attn.name = "dropout_mask"}
+func.func @given_decisions(%q: memref<?x4x?x64xbf16>, %m: memref<?x4x?x?xi32>, %o: memref<?x4x?x64xbf16>) {
+  attn.attention ins(%q, %q, %q : memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>)
+      outs(%o : memref<?x4x?x64xbf16>) dropout_mask rows(%m : memref<?x4x?x?xi32>) p(0.25)
+  return
+}
+func.func @given_columns(%q: memref<?x4x?x64xbf16>, %m: memref<?x4x?x?xi32>, %o: memref<?x4x?x64xbf16>) {
+  attn.attention ins(%q, %q, %q : memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>)
+      outs(%o : memref<?x4x?x64xbf16>) dropout_mask columns(%m : memref<?x4x?x?xi32>) p(0.25)
+  return
+}

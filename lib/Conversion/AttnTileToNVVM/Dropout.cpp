@@ -294,9 +294,9 @@ struct LoadDecisionsLowering : public KernelPattern<LoadDecisionsOp> {
                 std::swap(indices[2], indices[3]);
               addresses.push_back(source.emitAddress(rewriter, loc, indices));
             });
-    SmallVector<Value> words =
-        width == 1 ? loadWords(rewriter, loc, addresses, 1, 1)
-                   : loadVectors(rewriter, loc, addresses, width);
+    SmallVector<Value> words;
+    for (Value address : addresses)
+      loadWords(rewriter, loc, address, width, words);
     rewriter.replaceOpWithMultiple(op, SmallVector<SmallVector<Value>>{words});
     return success();
   }
@@ -306,59 +306,20 @@ private:
   static constexpr int64_t maxWidth = 4;
   static constexpr int64_t wordBytes = 4;
 
-  /// The `width` words at each of `addresses`, of which `atOnce` are loaded by
-  /// one instruction.
-  static SmallVector<Value> loadWords(OpBuilder &builder, Location loc,
-                                      ValueRange addresses, int64_t width,
-                                      int64_t atOnce) {
+  /// The `count` words at `address`, by one instruction.
+  static void loadWords(OpBuilder &builder, Location loc, Value address,
+                        int64_t count, SmallVectorImpl<Value> &words) {
     Type i32 = builder.getI32Type();
-    SmallVector<Value> words;
-    for (Value address : addresses) {
-      for (int64_t n = 0; n < width; n += atOnce) {
-        Value place = address;
-        if (n != 0)
-          place = LLVM::GEPOp::create(
-              builder, loc, address.getType(), i32, address,
-              ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(n)});
-        if (atOnce == 1) {
-          words.push_back(LLVM::LoadOp::create(builder, loc, i32, place));
-          continue;
-        }
-        Value loaded = LLVM::LoadOp::create(
-            builder, loc, VectorType::get(atOnce, i32), place,
-            static_cast<unsigned>(atOnce * wordBytes));
-        for (int64_t i = 0; i < atOnce; ++i)
-          words.push_back(LLVM::ExtractElementOp::create(
-              builder, loc, loaded, createI32(builder, loc, i)));
-      }
+    if (count == 1) {
+      words.push_back(LLVM::LoadOp::create(builder, loc, i32, address));
+      return;
     }
-    return words;
-  }
-
-  /// The same by vectors, or word by word from a mask that is not aligned.
-  static SmallVector<Value> loadVectors(OpBuilder &builder, Location loc,
-                                        ValueRange addresses, int64_t width) {
-    // Addresses of a mask are alike.
-    Value bits = LLVM::PtrToIntOp::create(builder, loc, builder.getI64Type(),
-                                          addresses.front());
-    Value low = arith::AndIOp::create(
-        builder, loc,
-        arith::TruncIOp::create(builder, loc, builder.getI32Type(), bits),
-        createI32(builder, loc, width * wordBytes - 1));
-    Value isAligned =
-        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, low,
-                              createI32(builder, loc, 0));
-    SmallVector<Type> types(addresses.size() * width, builder.getI32Type());
-    auto ifOp = scf::IfOp::create(builder, loc, types, isAligned,
-                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(ifOp.thenBlock());
-    scf::YieldOp::create(builder, loc,
-                         loadWords(builder, loc, addresses, width, width));
-    builder.setInsertionPointToStart(ifOp.elseBlock());
-    scf::YieldOp::create(builder, loc,
-                         loadWords(builder, loc, addresses, width, 1));
-    return llvm::to_vector_of<Value>(ifOp.getResults());
+    Value loaded =
+        LLVM::LoadOp::create(builder, loc, VectorType::get(count, i32), address,
+                             static_cast<unsigned>(count * wordBytes));
+    for (int64_t i = 0; i < count; ++i)
+      words.push_back(LLVM::ExtractElementOp::create(
+          builder, loc, loaded, createI32(builder, loc, i)));
   }
 };
 

@@ -17,6 +17,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/Remarks.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -105,6 +106,20 @@ KernelDropout::Source KernelDropout::emitLoadStream(OpBuilder &builder,
   return source;
 }
 
+/// Whether rows of a mask begin at multiples of 16 bytes: those of buffers do,
+/// and those of arguments, which entry points check.
+static bool hasAlignedRows(Value mask) {
+  while (auto cast = mask.getDefiningOp<memref::CastOp>())
+    mask = cast.getSource();
+  if (mask.getDefiningOp<memref::AllocOp>())
+    return true;
+  auto argument = dyn_cast<BlockArgument>(mask);
+  if (!argument)
+    return false;
+  auto func = dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
+  return func && func.isPublic();
+}
+
 Value KernelDropout::emitDecisions(OpBuilder &builder, const Source &source,
                                    Value firstQuery, Value firstKey,
                                    ArrayRef<int64_t> shape,
@@ -113,7 +128,8 @@ Value KernelDropout::emitDecisions(OpBuilder &builder, const Source &source,
     return Value();
   // Threads can load whole words of a row, which lie side by side.
   bool isWhole = placement == WordPlacement::Whole && source.mask &&
-                 op.getMaskLayout() == MaskLayout::Rows;
+                 op.getMaskLayout() == MaskLayout::Rows &&
+                 hasAlignedRows(op.getDropoutMask());
   auto type = attn_tile::DecisionsType::get(
       builder.getContext(), shape[0], shape[1],
       placement == WordPlacement::Transposed, isWhole);

@@ -89,17 +89,10 @@ attn_tile.kernel @read(%mask: memref<?x4x?x?xi32>, %out: memref<64x64xf32>)
   attn_tile.return
 }
 
-// Each thread reads all words of its rows, four at once from a mask that is
-// aligned, and one by one from others. Nothing is exchanged.
+// Each thread reads all words of its rows, four at once. Nothing is exchanged.
 // CHECK-LABEL: llvm.func @read_whole
 // CHECK:         arith.minui
-// CHECK:         %[[ADDRESS:.*]] = llvm.ptrtoint
-// CHECK:         %[[BITS:.*]] = arith.trunci %[[ADDRESS]] : i64 to i32
-// CHECK:         %[[LOW:.*]] = arith.andi %[[BITS]], %{{.*}} : i32
-// CHECK:         %[[ALIGNED:.*]] = arith.cmpi eq, %[[LOW]],
-// CHECK:         scf.if %[[ALIGNED]] ->
 // CHECK-COUNT-2: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
-// CHECK-COUNT-8: llvm.load %{{.*}} : !llvm.ptr<1> -> i32
 // CHECK-NOT:     llvm.load
 // CHECK-NOT:     nvvm.shfl
 // CHECK:         llvm.return

@@ -93,6 +93,32 @@ func.func @given(%q: memref<?x4x?x64xbf16>, %o: memref<?x4x?x64xbf16>, %m: memre
 
 // -----
 
+// Rows of a part of a tensor may begin anywhere.
+
+// CHECK-LABEL: attn_tile.kernel @part_of_a_mask_kernel(
+// CHECK:         attn_tile.load_decisions %{{.*}} rows at(%{{.*}}, %{{.*}}) : memref<?x4x?x?xi32, strided<[?, ?, ?, 1], offset: ?>> -> <32x64>
+// CHECK-LABEL: attn_tile.kernel @buffer_of_a_mask_kernel(
+// CHECK:         attn_tile.load_decisions %{{.*}} rows at(%{{.*}}, %{{.*}}) : memref<?x4x?x?xi32> -> <32x64, whole>
+func.func @part_of_a_mask(%q: memref<?x4x?x64xbf16>, %o: memref<?x4x?x64xbf16>, %m: memref<?x4x?x?xi32>, %n: index) {
+  %part = memref.subview %m[0, 0, 0, %n] [%n, 4, %n, %n] [1, 1, 1, 1]
+      : memref<?x4x?x?xi32> to memref<?x4x?x?xi32, strided<[?, ?, ?, 1], offset: ?>>
+  attn.attention ins(%q, %q, %q : memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>)
+      outs(%o : memref<?x4x?x64xbf16>)
+      dropout_mask rows(%part : memref<?x4x?x?xi32, strided<[?, ?, ?, 1], offset: ?>>) p(0.25)
+      schedule(#attn_tile.sequential<query_tile = 32, key_tile = 64>)
+  return
+}
+func.func @buffer_of_a_mask(%q: memref<?x4x?x64xbf16>, %o: memref<?x4x?x64xbf16>, %n: index) {
+  %m = memref.alloc(%n, %n, %n) : memref<?x4x?x?xi32>
+  attn.attention ins(%q, %q, %q : memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>)
+      outs(%o : memref<?x4x?x64xbf16>)
+      dropout_mask rows(%m : memref<?x4x?x?xi32>) p(0.25)
+      schedule(#attn_tile.sequential<query_tile = 32, key_tile = 64>)
+  return
+}
+
+// -----
+
 // A mask has a kernel of its own. A work item is 16 rows of words; a thread
 // makes four words of a row together.
 

@@ -1010,8 +1010,8 @@ def AttnTile_LoadDecisionsOp : AttnTile_Op<"load_decisions", [
     Reads the decisions of the tile whose first element is the weight of query
     `first_query` and key `first_key`, of a batch entry and head, from a mask
     with the layout of `attn.dropout_mask`. Both positions are multiples of 16;
-    of whole words, keys begin at a multiple of the tile's. Those of positions
-    beyond the mask are any.
+    of whole words, keys begin at a multiple of the tile's, and rows of the mask
+    at multiples of 16 bytes. Those of positions beyond the mask are any.
 
     ```mlir
     %d = attn_tile.load_decisions %mask[%b, %h] rows at(%i, %j)
