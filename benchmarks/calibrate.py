@@ -230,7 +230,7 @@ def decode_points():
 
 def dropout_points():
     """Attention alone, and its gradient."""
-    kinds = {"attn_nodrop": "none", "attn_hoisted": "rows"}
+    kinds = {("fwd", "attn_hoisted"): "rows", ("bwd", "attn_hoisted"): "columns"}
     keys = ("op", "mode", "rng", "B", "H", "S", "D", "mask")
 
     def is_alone(row):
@@ -239,7 +239,7 @@ def dropout_points():
     for row in read_last("dropout.jsonl", keys, is_alone):
         layer = dropout.Layer(row["H"] * row["D"], row["H"], row["Hkv"], row["D"])
         text = dropout.attention_module(layer, row["B"], row["mask"] == "causal")
-        name = ("fwd_" if row["mode"] == "fwd" else "bwd_") + kinds.get(row["op"], row["rng"])
+        name = f"{row['mode']}_{kinds.get((row['mode'], row['op']), row['rng'])}"
         text = re.search(rf"func.func @{name}\(.*?\n}}\n", text, re.S)[0]
         group = "dropout" if row["mode"] == "fwd" else "gradients, dropout"
         yield Point(group, f"{describe(row)}, {name} {row['rng']}", row["D"], row["ms"], text, row["S"], row["B"])
