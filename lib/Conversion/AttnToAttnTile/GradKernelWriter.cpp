@@ -24,7 +24,7 @@ using namespace mlir::attn;
 
 GradKernelWriter::GradKernelWriter(OpBuilder &builder, AttentionGradOp op,
                                    ScheduleAttrInterface schedule)
-    : b(op.getLoc(), builder), op(op), dropout(op),
+    : b(op.getLoc(), builder), op(op), schedule(schedule), dropout(op),
       queryTile(schedule.getQueryTile()), keyTile(schedule.getKeyTile()),
       queryParts(schedule.getQueryParts()),
       mapsScores(!op.getScoreRegion().empty() ||

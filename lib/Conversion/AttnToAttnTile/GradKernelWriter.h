@@ -159,10 +159,19 @@ private:
   bool isSumTransposed(int64_t keyTile) const {
     return queryTile % keyTile != 0;
   }
-  /// Calls `fn` with the first channel of each part of sums with a row for each
-  /// of `channels`, a packed tile with as many rows as a tile of keys, and with
-  /// its place among the sums, of which `place` is that of the first part.
-  void forEachSumPart(int64_t channels, ArrayRef<Value> place, int64_t keyTile,
+  /// Rows of a packed tile of sums with a row for each of `channels`, made with
+  /// the schedule `keys`: those of a tile of keys where products can be in
+  /// flight behind the additions of each, else all.
+  int64_t getSumRows(int64_t channels, ScheduleAttrInterface keys) const {
+    int64_t keyTile = keys.getKeyTile();
+    bool isInParts = keys.leavesWarps() && channels % keyTile == 0 &&
+                     keyTile * queryTile % channels == 0;
+    return isInParts ? keyTile : channels;
+  }
+  /// Calls `fn` with the first channel of each packed tile of `rows` rows, of
+  /// `channels` in all, and with its place among the sums, of which `place` is
+  /// that of the first one.
+  void forEachSumPart(int64_t channels, ArrayRef<Value> place, int64_t rows,
                       function_ref<void(int64_t, ArrayRef<Value>)> fn);
   /// Emits what the gradients of scores of a tile of queries, `grad`,
   /// contribute to the gradients of these, and adds it to `sums`.
@@ -269,6 +278,7 @@ private:
 
   TileProgramBuilder b;
   AttentionGradOp op;
+  ScheduleAttrInterface schedule;
   KernelDropout dropout;
   int64_t queryTile, keyTile, queryParts;
   SmallVector<Value> operands;

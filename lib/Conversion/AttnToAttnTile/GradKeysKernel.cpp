@@ -115,15 +115,16 @@ void GradKernelWriter::emitAdditions(Value grad, Value keys, Value sums,
     attn_tile::AddPackedOp::create(b, sum, sums, place);
     return;
   }
+  int64_t rows = getSumRows(keyChannels, schedule);
   forEachSumPart(
-      keyChannels, place, keyTile,
+      keyChannels, place, rows,
       [&](int64_t firstChannel, ArrayRef<Value> placeOfPart) {
         Value ofPart = keys;
-        if (keyChannels != keyTile)
+        if (keyChannels != rows)
           ofPart = vector::ExtractStridedSliceOp::create(
               b, keys, ArrayRef<int64_t>{0, firstChannel},
-              ArrayRef<int64_t>{keyTile, keyTile}, ArrayRef<int64_t>{1, 1});
-        Value sum = b.contract(ofPart, grad, b.splat({keyTile, queryTile}, 0),
+              ArrayRef<int64_t>{keyTile, rows}, ArrayRef<int64_t>{1, 1});
+        Value sum = b.contract(ofPart, grad, b.splat({rows, queryTile}, 0),
                                ContractForm::TransposedLhs);
         attn_tile::AddPackedOp::create(b, sum, sums, placeOfPart);
       });

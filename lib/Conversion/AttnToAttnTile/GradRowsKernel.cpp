@@ -151,15 +151,15 @@ GradKernelWriter::emitRingHeads(Value sums, Value batches, Value keyHeads) {
 }
 
 void GradKernelWriter::forEachSumPart(
-    int64_t channels, ArrayRef<Value> place, int64_t keyTile,
+    int64_t channels, ArrayRef<Value> place, int64_t rows,
     function_ref<void(int64_t, ArrayRef<Value>)> fn) {
   SmallVector<Value> placeOfPart(place);
-  for (int64_t channel = 0; channel < channels; channel += keyTile) {
-    // As many whole rows of the array as a part has elements.
-    int64_t rows = channel * queryTile / channels;
+  for (int64_t channel = 0; channel < channels; channel += rows) {
+    // As many whole rows of the array as the parts before have elements.
+    int64_t first = channel * queryTile / channels;
     if (channel)
       placeOfPart[place.size() - 2] =
-          arith::AddIOp::create(b, place[place.size() - 2], b.index(rows));
+          arith::AddIOp::create(b, place[place.size() - 2], b.index(first));
     fn(channel, placeOfPart);
   }
 }
@@ -245,10 +245,11 @@ void GradKernelWriter::writeRounding(attn_tile::KernelOp kernel,
   Value zero = b.index(0);
   int64_t channels = cast<MemRefType>(sums.getType()).getShape().back();
   bool transposed = isSumTransposed(keyTile);
+  int64_t rows = getSumRows(channels, schedule);
   auto emitRound = [&](int64_t firstChannel, ArrayRef<Value> placeOfPart) {
     SmallVector<int64_t> shape = {queryTile, channels};
     if (transposed)
-      shape = {keyTile, queryTile};
+      shape = {rows, queryTile};
     attn_tile::RoundPackedOp::create(
         b, sums, placeOfPart, dest,
         ValueRange{batch, head, row, b.index(firstChannel)}, part, roundedParts,
@@ -257,7 +258,7 @@ void GradKernelWriter::writeRounding(attn_tile::KernelOp kernel,
   };
   SmallVector<Value> placeOfSums = {place.slot, member, row, zero};
   if (transposed)
-    forEachSumPart(channels, placeOfSums, keyTile, emitRound);
+    forEachSumPart(channels, placeOfSums, rows, emitRound);
   else
     emitRound(0, placeOfSums);
   attn_tile::CountOp::create(b, counters,
@@ -316,7 +317,7 @@ void GradKernelWriter::writeSums(attn_tile::KernelOp kernel,
     emitStore(sum, dest, corner, factor, item.first, queryLength);
     return;
   }
-  int64_t rows = keys.getKeyTile();
+  int64_t rows = getSumRows(channels, keys);
   forEachSumPart(channels, place, rows,
                  [&](int64_t firstChannel, ArrayRef<Value> placeOfPart) {
                    Value sum = attn_tile::LoadPackedOp::create(

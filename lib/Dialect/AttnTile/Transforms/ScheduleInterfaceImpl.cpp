@@ -325,6 +325,8 @@ struct ByAlignmentSchedule
 
 struct KeyStationarySchedule
     : TiledSchedule<KeyStationarySchedule, KeyStationaryAttr> {
+  // One thread of the producer does all of its work.
+  bool leavesWarps(Attribute) const { return true; }
   int64_t getQueryParts(Attribute schedule) const {
     return cast<KeyStationaryAttr>(schedule).getQueryParts();
   }
