@@ -159,6 +159,8 @@ static double countInRange(MaskAttrInterface mask, int64_t row,
                            TileRow::Range range, int64_t rows, int64_t columns,
                            int64_t most) {
   int64_t size = range.second - range.first;
+  if (size <= 0)
+    return 0;
   int64_t samples = std::min(size, most);
   double part = double(size) / double(samples);
   int64_t attended = 0;

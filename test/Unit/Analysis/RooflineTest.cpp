@@ -167,6 +167,16 @@ void compareArea(MLIRContext &context, StringRef mask, int64_t queryTile,
   });
 }
 
+TEST(MaskArea, IsEmptyWithoutKeys) {
+  MLIRContext context;
+  context.loadDialect<AttnDialect, func::FuncDialect>();
+  OwningOpRef<ModuleOp> module = parseMasked(context, 16, 0, "#attn.causal");
+  ASSERT_TRUE(module);
+  (*module)->walk([&](AttentionOpInterface op) {
+    EXPECT_EQ(countAttendedPairs(op, {}), 0);
+  });
+}
+
 TEST(MaskArea, IsThatOfAllPairs) {
   MLIRContext context;
   context.loadDialect<AttnDialect, func::FuncDialect>();
