@@ -519,8 +519,8 @@ static LogicalResult describe(func::FuncOp func, int64_t stagedAlignment) {
     for (const AttentionOperand &operand : op.getShapedOperands())
       if (operand.channels != ChannelKind::None)
         staged.insert(getArgument(operand.value, func));
-    // Threads read several words of a row at once.
-    if (op.getMaskLayout() == MaskLayout::Rows)
+    // Threads of forward kernels read several words of a row at once.
+    if (isa<AttentionOp>(op) && op.getMaskLayout() == MaskLayout::Rows)
       staged.insert(getArgument(op.getDropoutMask(), func));
     for (Value init : op.getDpsInits())
       written.insert(getArgument(init, func));

@@ -109,6 +109,10 @@ KernelDropout::Source KernelDropout::emitLoadStream(OpBuilder &builder,
 /// Whether rows of a mask begin at multiples of 16 bytes: those of buffers do,
 /// and those of arguments, which entry points check.
 static bool hasAlignedRows(Value mask) {
+  constexpr int64_t words = 4;
+  int64_t columns = cast<MemRefType>(mask.getType()).getShape().back();
+  if (!ShapedType::isDynamic(columns) && columns % words != 0)
+    return false;
   while (auto cast = mask.getDefiningOp<memref::CastOp>())
     mask = cast.getSource();
   if (mask.getDefiningOp<memref::AllocOp>())
@@ -117,7 +121,8 @@ static bool hasAlignedRows(Value mask) {
   if (!argument)
     return false;
   auto func = dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
-  return func && func.isPublic();
+  return func && func.isPublic() &&
+         SymbolTable::symbolKnownUseEmpty(func, func->getParentOp());
 }
 
 Value KernelDropout::emitDecisions(OpBuilder &builder, const Source &source,
