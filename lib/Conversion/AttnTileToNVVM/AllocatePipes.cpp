@@ -79,13 +79,16 @@ bool attn::takesNumbers(KernelOp kernel) {
       .wasInterrupted();
 }
 
+int64_t attn::getNumberOffset(KernelOp kernel, int64_t sharedBytes) {
+  return sharedBytes - getIdleBytes(kernel) - numberBytes;
+}
+
 Value attn::emitNumberAddress(OpBuilder &builder, Location loc,
                               const KernelContext &context) {
   auto pointer = LLVM::LLVMPointerType::get(
       builder.getContext(),
       static_cast<unsigned>(NVVM::NVVMMemorySpace::Shared));
-  Value address =
-      emitAdd(builder, loc, context.shared, context.sharedBytes - numberBytes);
+  Value address = emitAdd(builder, loc, context.shared, context.numberOffset);
   return LLVM::IntToPtrOp::create(builder, loc, pointer, address);
 }
 
@@ -106,10 +109,10 @@ FailureOr<int64_t> attn::getSharedBytes(KernelOp kernel,
     int64_t stagesEnd = *pipe.getOffset() + getStageBytes(pipe, target);
     bytes = std::max({bytes, barriersEnd, stagesEnd});
   }
-  if (int64_t idle = getIdleBytes(kernel))
-    bytes = llvm::alignTo(bytes, idleAlignment) + idle;
   if (takesNumbers(kernel))
     bytes = llvm::alignTo(bytes, numberBytes) + numberBytes;
+  if (int64_t idle = getIdleBytes(kernel))
+    bytes = llvm::alignTo(bytes, idleAlignment) + idle;
   if (bytes > target.getSharedMemoryBytes()) {
     InFlightDiagnostic diagnostic =
         kernel.emitOpError("needs ")

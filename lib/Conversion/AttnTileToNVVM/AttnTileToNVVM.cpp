@@ -359,6 +359,7 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
 
   KernelContext context(target, kernel.getLayoutAttr());
   context.sharedBytes = *sharedBytes;
+  context.numberOffset = getNumberOffset(kernel, *sharedBytes);
   context.cluster = kernel.getClusterSize();
   if (context.cluster > 1 && !target.hasClusters())
     return kernel.emitOpError("cannot be of clusters on ") << target.getName();

@@ -59,6 +59,8 @@ struct KernelContext {
   int64_t firstIdleWarp = 0, numIdleWarps = 0;
   /// Bytes of shared memory, whose end belongs to the idle warps.
   int64_t sharedBytes = 0;
+  /// Where the counter of `attn_tile.take_number` is in shared memory.
+  int64_t numberOffset = 0;
   /// Whether tiles are added to or stored in global memory through stages.
   bool copiesFromStages = false;
   /// Products started after the one that is waited for.
@@ -388,6 +390,9 @@ void populateRolePatterns(RewritePatternSet &patterns,
 
 /// Whether warps of the group take numbers in turn.
 bool takesNumbers(attn_tile::KernelOp kernel);
+/// Where what they are counted by is in `sharedBytes` bytes of shared memory:
+/// before what belongs to idle warps.
+int64_t getNumberOffset(attn_tile::KernelOp kernel, int64_t sharedBytes);
 
 /// Where the next of these numbers is, at the end of shared memory.
 Value emitNumberAddress(OpBuilder &builder, Location loc,
