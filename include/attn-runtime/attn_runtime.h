@@ -300,8 +300,8 @@ ATTNRT_EXPORT int32_t attnrtParallelFor(int64_t count, attnrt_body_fn body,
 ATTNRT_EXPORT int32_t attnrtGetNumThreads(void);
 
 /** What a kernel finds wrong with what it reads. A kernel that does writes the
-    code to the fault word. Of faults of masks it writes the number that it found
-    to word 2 * code, and the one that bounds it to word 2 * code + 1 before. */
+    code to the fault word. Of faults of masks it writes before that the number
+    that it found to word 2 * code, and the one that bounds it to the next. */
 typedef enum attnrt_fault {
   ATTNRT_FAULT_NONE = 0,
   /* Lengths or boundaries of sequences; nothing is computed. */

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Finds the overlaps of which one kernel can be made: a product, and decisions
-// of dropout that its idle warps make.
+// of dropout that its idle warps make, and at last its consumers.
 //
 //===----------------------------------------------------------------------===//
 

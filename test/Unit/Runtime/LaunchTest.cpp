@@ -369,9 +369,11 @@ TEST_F(Launch, FaultsOfTheDevice) {
         ("a call was given a mask that is not valid: " + text).c_str());
     EXPECT_EQ(attnrtTakeFault(ATTNRT_KIND_CUDA), ATTN_OK);
   };
-  expectMask(ATTNRT_FAULT_BOUNDARY, "boundaries of documents hold -3, expected 0 to 103");
-  expectMask(ATTNRT_FAULT_BOUNDARY_ORDER,
-             "boundaries of documents hold -4 after 104, expected no smaller one");
+  expectMask(ATTNRT_FAULT_BOUNDARY,
+             "boundaries of documents hold -3, expected 0 to 103");
+  expectMask(
+      ATTNRT_FAULT_BOUNDARY_ORDER,
+      "boundaries of documents hold -4 after 104, expected no smaller one");
   expectMask(ATTNRT_FAULT_PARENTS,
              "'parents' has -5 entries, expected 105, one for each node");
   expectMask(ATTNRT_FAULT_PARENT,
