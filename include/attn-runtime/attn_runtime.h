@@ -45,7 +45,7 @@ extern "C" {
 /*===----------------------------------------------------------------------===*/
 
 /** The version of every layout and signature below. */
-#define ATTN_RUNTIME_ABI_VERSION 1u
+#define ATTN_RUNTIME_ABI_VERSION 2u
 
 /** The version that the library was built with. */
 ATTNRT_EXPORT uint32_t attnrtAbiVersion(void);
@@ -216,16 +216,25 @@ ATTNRT_EXPORT int32_t attnrtCheckTensors(const attn_tensor_spec *specs,
                                          int32_t num_args, int32_t device_kind,
                                          const char *function);
 
-/** Checks that dimension `dim` of argument `arg` is the number of tiles of
-    `tile` positions that cover dimension `length_dim` of argument `length_arg`,
-    plus `extra`: a size of the plan of a mask. The arguments have passed
-    attnrtCheckTensors. */
-ATTNRT_EXPORT int32_t attnrtCheckTileCount(const attn_tensor_spec *specs,
-                                           const attn_tensor *const *args,
-                                           int32_t arg, int32_t dim,
-                                           int32_t length_arg,
-                                           int32_t length_dim, int64_t tile,
-                                           int64_t extra, const char *function);
+/** Checks that dimension `dim` of argument `arg` is `factor` times the number
+   of tiles of `tile` positions that cover dimension `length_dim` of argument
+    `length_arg`, plus `extra`: a size of the plan of a mask, or of decisions of
+    dropout. The arguments have passed attnrtCheckTensors. */
+ATTNRT_EXPORT int32_t attnrtCheckTileCount(
+    const attn_tensor_spec *specs, const attn_tensor *const *args, int32_t arg,
+    int32_t dim, int32_t length_arg, int32_t length_dim, int64_t tile,
+    int64_t factor, int64_t extra, const char *function);
+
+/** Checks that dimension `dim` of argument `arg` is a multiple of `factor`, and
+    not 0 unless dimension `length_dim` of argument `length_arg` is; with a
+    `length_arg` of -1 it may be. A size of decisions of dropout. The arguments
+    have passed attnrtCheckTensors. */
+ATTNRT_EXPORT int32_t attnrtCheckMultiple(const attn_tensor_spec *specs,
+                                          const attn_tensor *const *args,
+                                          int32_t arg, int32_t dim,
+                                          int32_t length_arg,
+                                          int32_t length_dim, int64_t factor,
+                                          const char *function);
 
 /** Multiprocessors of the current context's device. */
 ATTNRT_EXPORT int32_t attnrtGetMultiprocessorCount(int32_t *count);

@@ -232,32 +232,38 @@ void EntryPointBuilder::createCall(StringRef name, StringRef specs,
                            ValueRange(status));
     builder.setInsertionPointToStart(next);
   };
-  for (unsigned i = 0; i < numArguments; ++i) {
-    auto counts =
-        described.getArgAttrOfType<DenseI64ArrayAttr>(i, argTileCountsAttrName);
-    if (!counts)
-      continue;
-    for (ArrayRef<int64_t> rest = counts; rest.size() >= tileCountFields;
-         rest = rest.drop_front(tileCountFields)) {
+  // Checks sizes that follow from others by what the attribute `name` of an
+  // argument says, `numFields` numbers for each: those of a dimension, of
+  // another argument and its dimension, and what else the runtime's `check`
+  // takes.
+  auto checkSizes = [&](unsigned argument, StringRef name, size_t numFields,
+                        StringRef check) {
+    auto sizes = described.getArgAttrOfType<DenseI64ArrayAttr>(argument, name);
+    if (!sizes)
+      return;
+    for (ArrayRef<int64_t> rest = sizes; rest.size() >= numFields;
+         rest = rest.drop_front(numFields)) {
       Block *next;
       {
         OpBuilder::InsertionGuard blockGuard(builder);
         next = builder.createBlock(run);
       }
       leaveUnlessOk(status, next);
-      SmallVector<Value> operands = {emitAddressOf(builder, loc, specs),
-                                     arguments,
-                                     emitIntConstant(builder, loc, i32, i)};
-      // Numbers of arguments and dimensions, then the tile and what is added.
-      for (auto [index, field] :
-           llvm::enumerate(rest.take_front(tileCountFields)))
+      SmallVector<Value> operands = {
+          emitAddressOf(builder, loc, specs), arguments,
+          emitIntConstant(builder, loc, i32, argument)};
+      for (auto [index, field] : llvm::enumerate(rest.take_front(numFields)))
         operands.push_back(
             emitIntConstant(builder, loc, index < 3 ? i32 : i64, field));
       operands.push_back(emitAddressOf(
           builder, loc, (namePrefix + described.getName()).str()));
-      status = emitRuntimeCall(builder, loc, module, "attnrtCheckTileCount",
-                               operands);
+      status = emitRuntimeCall(builder, loc, module, check, operands);
     }
+  };
+  for (unsigned i = 0; i < numArguments; ++i) {
+    checkSizes(i, argTileCountsAttrName, tileCountFields,
+               "attnrtCheckTileCount");
+    checkSizes(i, argMultiplesAttrName, multipleFields, "attnrtCheckMultiple");
   }
   leaveUnlessOk(status, run);
 

@@ -55,11 +55,46 @@ struct SizeClasses {
   }
 };
 
-/// A size of an argument, the plan of a mask, that is the number of tiles of
+/// A size of an argument that is `factor` times the number of tiles of
 /// `length`, plus `extra`.
 struct TileCount {
   ArgumentDim dim, length;
-  int64_t tile, extra;
+  int64_t tile, factor, extra;
+};
+
+/// A size of an argument that is a multiple of `factor`, and 0 only where
+/// `length` is, if there is one.
+struct Multiple {
+  ArgumentDim dim;
+  std::optional<ArgumentDim> length;
+  int64_t factor;
+};
+
+/// The sizes of a function's arguments that follow from others, or from the
+/// layout of what they hold, beside those that are equal.
+class DerivedSizes {
+public:
+  /// Finds them, and gives names to those without one in `sizes`.
+  DerivedSizes(func::FuncOp func, SizeClasses &sizes);
+
+  /// Attaches those of argument number `index`.
+  void attachTo(func::FuncOp func, unsigned index) const;
+
+private:
+  void addPlan(Value plan, Attribute schedule,
+               std::optional<ArgumentDim> queries,
+               std::optional<ArgumentDim> keys);
+  void addDecisions(AttentionOpInterface op);
+  void addDecisions(DropoutMaskOp op);
+  void add(Value value, unsigned dim, std::optional<ArgumentDim> length,
+           int64_t tile, int64_t factor, int64_t extra);
+  void addMultiple(Value value, unsigned dim, std::optional<ArgumentDim> length,
+                   int64_t factor);
+
+  func::FuncOp func;
+  SizeClasses &sizes;
+  SmallVector<TileCount> counts;
+  SmallVector<Multiple> multiples;
 };
 } // namespace
 
@@ -157,6 +192,8 @@ static void uniteSizes(AttentionOpInterface op, func::FuncOp func,
   if (auto attention = dyn_cast<AttentionOp>(op.getOperation());
       attention && attention.getPlan())
     batches.emplace_back(attention.getPlan(), 0);
+  if (op.getDropoutMask() && op.getSequenceLayout() != SequenceLayout::Packed)
+    batches.emplace_back(op.getDropoutMask(), 0);
   unite(batches, "batch", func, sizes);
   unite(queries, "queries", func, sizes);
   unite(keys, "keys", func, sizes);
@@ -172,35 +209,83 @@ static std::optional<ArgumentDim> resolveSize(Value size, func::FuncOp func) {
   return resolveDim(source.getSource(), *index, func);
 }
 
-/// Finds the sizes of plans that follow from lengths, and gives them names.
-static SmallVector<TileCount> findTileCounts(func::FuncOp func,
-                                             SizeClasses &sizes) {
-  SmallVector<TileCount> counts;
-  auto add = [&](Value plan, unsigned dim, std::optional<ArgumentDim> length,
-                 int64_t tile, int64_t extra) {
-    BlockArgument argument = getArgument(plan, func);
-    if (!argument || !length ||
-        !cast<MemRefType>(argument.getType()).isDynamicDim(dim))
-      return;
-    ArgumentDim counted(argument.getArgNumber(), dim);
-    counts.push_back({counted, *length, tile, extra});
-    auto named = sizes.names.find(*length);
-    std::string text = named == sizes.names.end() ? "length" : named->second;
+void DerivedSizes::add(Value value, unsigned dim,
+                       std::optional<ArgumentDim> length, int64_t tile,
+                       int64_t factor, int64_t extra) {
+  BlockArgument argument = getArgument(value, func);
+  if (!argument || !length)
+    return;
+  auto isDynamic = [&](ArgumentDim dim) {
+    return cast<MemRefType>(func.getArgument(dim.first).getType())
+        .isDynamicDim(dim.second);
+  };
+  ArgumentDim counted(argument.getArgNumber(), dim);
+  // What is static in both has been verified.
+  if (!isDynamic(counted) && !isDynamic(*length))
+    return;
+  counts.push_back({counted, *length, tile, factor, extra});
+  auto named = sizes.names.find(*length);
+  std::string text = named == sizes.names.end() ? "length" : named->second;
+  if (tile != 1)
     text = "ceil(" + text + " / " + std::to_string(tile) + ")";
-    if (extra)
-      text += " + " + std::to_string(extra);
-    sizes.names.try_emplace(counted, text);
+  if (factor != 1)
+    text = std::to_string(factor) + " * " + text;
+  if (extra)
+    text += (extra < 0 ? " - " : " + ") + std::to_string(std::abs(extra));
+  sizes.names.try_emplace(counted, text);
+}
+
+void DerivedSizes::addMultiple(Value value, unsigned dim,
+                               std::optional<ArgumentDim> length,
+                               int64_t factor) {
+  BlockArgument argument = getArgument(value, func);
+  if (argument && cast<MemRefType>(argument.getType()).isDynamicDim(dim))
+    multiples.push_back({{argument.getArgNumber(), dim}, length, factor});
+}
+
+void DerivedSizes::addPlan(Value plan, Attribute schedule,
+                           std::optional<ArgumentDim> queries,
+                           std::optional<ArgumentDim> keys) {
+  auto [queryTile, keyTile] = PlanMaskOp::getTiles(schedule);
+  add(plan, 2, queries, queryTile, 1, 0);
+  add(plan, 3, keys, keyTile, 1, PlanMaskOp::extraEntries);
+}
+
+void DerivedSizes::addDecisions(AttentionOpInterface op) {
+  Value mask = op.getDropoutMask();
+  if (!mask)
+    return;
+  bool isByRows = op.getMaskLayout() == MaskLayout::Rows;
+  constexpr int64_t block = DropoutMaskOp::blockSize;
+  auto addWords = [&](unsigned dim, Value of, int64_t words) {
+    std::optional<ArgumentDim> length = resolveDim(of, 2, func);
+    // The lengths of packed sequences are known to the kernels alone.
+    if (op.getSequenceLayout() == SequenceLayout::Packed)
+      addMultiple(mask, dim, length, words);
+    else
+      add(mask, dim, length, block, words, 0);
   };
-  auto addBoth = [&](Value plan, Attribute schedule,
-                     std::optional<ArgumentDim> queries,
-                     std::optional<ArgumentDim> keys) {
-    auto [queryTile, keyTile] = PlanMaskOp::getTiles(schedule);
-    add(plan, 2, queries, queryTile, 0);
-    add(plan, 3, keys, keyTile, PlanMaskOp::extraEntries);
-  };
+  addWords(isByRows ? 2 : 3, op.getQuery(),
+           DropoutMaskOp::countQueryWords(block));
+  addWords(isByRows ? 3 : 2, op.getKey(), DropoutMaskOp::countKeyWords(block));
+  if (op.getSequenceLayout() == SequenceLayout::Packed)
+    add(mask, 0, resolveDim(op.getQuerySequences(), 0, func), 1, 1, -1);
+}
+
+void DerivedSizes::addDecisions(DropoutMaskOp op) {
+  bool isByRows = op.getLayout() == MaskLayout::Rows;
+  constexpr int64_t block = DropoutMaskOp::blockSize;
+  addMultiple(op.getOut(), isByRows ? 2 : 3, std::nullopt,
+              DropoutMaskOp::countQueryWords(block));
+  addMultiple(op.getOut(), isByRows ? 3 : 2, std::nullopt,
+              DropoutMaskOp::countKeyWords(block));
+}
+
+DerivedSizes::DerivedSizes(func::FuncOp func, SizeClasses &sizes)
+    : func(func), sizes(sizes) {
   func.walk([&](AttentionOp op) {
     if (op.getPlan() && op.getScheduleAttr())
-      addBoth(op.getPlan(), op.getScheduleAttr(),
+      addPlan(op.getPlan(), op.getScheduleAttr(),
               resolveDim(op.getQuery(), 2, func),
               resolveDim(op.getKey(), 2, func));
   });
@@ -218,9 +303,33 @@ static SmallVector<TileCount> findTileCounts(func::FuncOp func,
     if (keys)
       sizes.unite(*keys, "keys");
     if (op.getScheduleAttr())
-      addBoth(op.getOut(), op.getScheduleAttr(), queries, keys);
+      addPlan(op.getOut(), op.getScheduleAttr(), queries, keys);
   });
-  return counts;
+  func.walk([&](AttentionOpInterface op) { addDecisions(op); });
+  func.walk([&](DropoutMaskOp op) { addDecisions(op); });
+}
+
+void DerivedSizes::attachTo(func::FuncOp func, unsigned index) const {
+  Builder builder(func.getContext());
+  SmallVector<int64_t> ofTiles, ofMultiples;
+  for (const TileCount &count : counts)
+    if (count.dim.first == index)
+      ofTiles.append({count.dim.second, count.length.first, count.length.second,
+                      count.tile, count.factor, count.extra});
+  for (const Multiple &multiple : multiples) {
+    if (multiple.dim.first != index)
+      continue;
+    int64_t argument = -1, dim = 0;
+    if (multiple.length)
+      std::tie(argument, dim) = *multiple.length;
+    ofMultiples.append({multiple.dim.second, argument, dim, multiple.factor});
+  }
+  if (!ofTiles.empty())
+    func.setArgAttr(index, argTileCountsAttrName,
+                    builder.getDenseI64ArrayAttr(ofTiles));
+  if (!ofMultiples.empty())
+    func.setArgAttr(index, argMultiplesAttrName,
+                    builder.getDenseI64ArrayAttr(ofMultiples));
 }
 
 /// Unites the sizes that one loop of `op` runs over.
@@ -535,7 +644,7 @@ static LogicalResult describe(func::FuncOp func, int64_t stagedAlignment) {
   });
   func.walk([&](linalg::LinalgOp op) { uniteSizes(op, func, sizes); });
   uniteNotedSizes(func, sizes);
-  SmallVector<TileCount> tileCounts = findTileCounts(func, sizes);
+  DerivedSizes derived(func, sizes);
 
   // Number the dynamic sizes in the order of arguments. A class with a static
   // size has that size everywhere.
@@ -587,14 +696,7 @@ static LogicalResult describe(func::FuncOp func, int64_t stagedAlignment) {
                     builder.getI32IntegerAttr(alignment));
     if (written.contains(argument) || mayBeWritten(argument))
       func.setArgAttr(index, argOutputAttrName, builder.getUnitAttr());
-    SmallVector<int64_t> counts;
-    for (const TileCount &count : tileCounts)
-      if (count.dim.first == index)
-        counts.append({count.dim.second, count.length.first,
-                       count.length.second, count.tile, count.extra});
-    if (!counts.empty())
-      func.setArgAttr(index, argTileCountsAttrName,
-                      builder.getDenseI64ArrayAttr(counts));
+    derived.attachTo(func, index);
   }
   func->setAttr(symbolsAttrName, builder.getArrayAttr(symbols));
   return success();

@@ -29,7 +29,10 @@ inline constexpr llvm::StringLiteral argAlignmentAttrName = "attn.alignment";
 inline constexpr llvm::StringLiteral argOutputAttrName = "attn.output";
 inline constexpr llvm::StringLiteral argTileCountsAttrName = "attn.tile_counts";
 /// Numbers in an `attn.tile_counts` for each size.
-inline constexpr size_t tileCountFields = 5;
+inline constexpr size_t tileCountFields = 6;
+inline constexpr llvm::StringLiteral argMultiplesAttrName = "attn.multiples";
+/// Numbers in an `attn.multiples` for each size.
+inline constexpr size_t multipleFields = 4;
 /// Attribute of functions.
 inline constexpr llvm::StringLiteral symbolsAttrName = "attn.symbols";
 

@@ -296,17 +296,37 @@ int32_t attnrtCheckTensors(const attn_tensor_spec *specs, int32_t num_specs,
 int32_t attnrtCheckTileCount(const attn_tensor_spec *specs,
                              const attn_tensor *const *args, int32_t arg,
                              int32_t dim, int32_t length_arg,
-                             int32_t length_dim, int64_t tile, int64_t extra,
-                             const char *function) {
+                             int32_t length_dim, int64_t tile, int64_t factor,
+                             int64_t extra, const char *function) {
   int64_t length = args[length_arg]->shape[length_dim];
-  int64_t expected = (length + tile - 1) / tile + extra;
+  int64_t expected = (length + tile - 1) / tile * factor + extra;
   int64_t size = args[arg]->shape[dim];
   if (size == expected)
     return ATTN_OK;
   return attnrtSetError(
       ATTN_SHAPE_MISMATCH,
       "%s: argument '%s': dimension %d is %lld, expected %lld for dimension %d "
-      "of '%s', which is %lld: a plan is for the lengths it was made for",
+      "of '%s', which is %lld: it must be made for the lengths of the call",
       function, specs[arg].name, dim, asLong(size), asLong(expected),
       length_dim, specs[length_arg].name, asLong(length));
+}
+
+int32_t attnrtCheckMultiple(const attn_tensor_spec *specs,
+                            const attn_tensor *const *args, int32_t arg,
+                            int32_t dim, int32_t length_arg, int32_t length_dim,
+                            int64_t factor, const char *function) {
+  int64_t size = args[arg]->shape[dim];
+  if (size % factor != 0)
+    return attnrtSetError(
+        ATTN_SHAPE_MISMATCH,
+        "%s: argument '%s': dimension %d is %lld, expected a multiple of %lld",
+        function, specs[arg].name, dim, asLong(size), asLong(factor));
+  if (size > 0 || length_arg < 0 || args[length_arg]->shape[length_dim] == 0)
+    return ATTN_OK;
+  return attnrtSetError(
+      ATTN_SHAPE_MISMATCH,
+      "%s: argument '%s': dimension %d is 0, expected a multiple of %lld above "
+      "0, as dimension %d of '%s' is %lld",
+      function, specs[arg].name, dim, asLong(factor), length_dim,
+      specs[length_arg].name, asLong(args[length_arg]->shape[length_dim]));
 }

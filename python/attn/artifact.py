@@ -16,7 +16,7 @@ from typing import Any, Dict, List, Optional, Sequence
 from attn.errors import AttnError
 from attn.library import load_runtime
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 DTYPES = ("bf16", "f16", "f32", "f64", "i32", "i64", "i8", "i1")
 _TORCH_NAMES = ("bfloat16", "float16", "float32", "float64", "int32", "int64", "int8", "bool")
 

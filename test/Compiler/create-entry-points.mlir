@@ -27,24 +27,30 @@ func.func @f(%a: memref<?x4xf32, strided<[?, 1], offset: ?>> {attn.name = "a", a
 // CHECK:         %[[RESULT:.*]] = func.call @f(%[[MEMREF]], %[[STREAM]])
 // CHECK:         llvm.br ^[[LEAVE]](%[[RESULT]] : i32)
 
-// Sizes that are numbers of tiles are checked after all others.
+// Sizes that follow from others are checked after all others.
 
 // CHECK-LABEL: llvm.func @attn_call_g(
 // CHECK:         %[[STATUS:.*]] = llvm.call @attnrtCheckTensors(
 // CHECK:         llvm.cond_br %{{.*}}, ^[[ROWS:.*]], ^[[LEAVE:.*]](%[[STATUS]] : i32)
 // CHECK:       ^[[ROWS]]:
 // CHECK:         %[[TILE:.*]] = llvm.mlir.constant(16 : i64) : i64
+// CHECK:         %[[FACTOR:.*]] = llvm.mlir.constant(3 : i64) : i64
 // CHECK:         %[[EXTRA:.*]] = llvm.mlir.constant(0 : i64) : i64
-// CHECK:         %[[STATUS:.*]] = llvm.call @attnrtCheckTileCount(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[TILE]], %[[EXTRA]], %{{.*}})
+// CHECK:         %[[STATUS:.*]] = llvm.call @attnrtCheckTileCount(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[TILE]], %[[FACTOR]], %[[EXTRA]], %{{.*}})
 // CHECK:         llvm.cond_br %{{.*}}, ^[[COLUMNS:.*]], ^[[LEAVE]](%[[STATUS]] : i32)
 // CHECK:       ^[[COLUMNS]]:
 // CHECK:         %[[STATUS:.*]] = llvm.call @attnrtCheckTileCount(
+// CHECK:         llvm.cond_br %{{.*}}, ^[[MULTIPLE:.*]], ^[[LEAVE]](%[[STATUS]] : i32)
+// CHECK:       ^[[MULTIPLE]]:
+// CHECK:         %[[DIVISOR:.*]] = llvm.mlir.constant(8 : i64) : i64
+// CHECK:         %[[STATUS:.*]] = llvm.call @attnrtCheckMultiple(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[DIVISOR]], %{{.*}})
 // CHECK:         llvm.cond_br %{{.*}}, ^[[BODY:.*]], ^[[LEAVE]](%[[STATUS]] : i32)
 // CHECK:       ^[[BODY]]:
 // CHECK:         func.call @g(
 func.func @g(%a: memref<?xf32> {attn.name = "a", attn.dims = array<i64: -1>, attn.alignment = 4 : i32},
              %plan: memref<?x?xi32> {attn.name = "plan", attn.dims = array<i64: -2, -3>, attn.alignment = 4 : i32,
-                                     attn.tile_counts = array<i64: 0, 0, 0, 16, 0, 1, 0, 0, 32, 4>},
+                                     attn.tile_counts = array<i64: 0, 0, 0, 16, 3, 0, 1, 0, 0, 32, 1, 4>,
+                                     attn.multiples = array<i64: 0, -1, 0, 8>},
              %stream: !llvm.ptr) -> i32 attributes {attn.symbols = ["n", "rows", "columns"]} {
   %c0 = llvm.mlir.constant(0 : i32) : i32
   return %c0 : i32

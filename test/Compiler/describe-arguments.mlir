@@ -166,7 +166,7 @@ func.func @noted(%q: memref<?x4x?x64xf16>, %k: memref<?x4x?x64xf16>,
 // CHECK-LABEL: func.func @planned(
 // CHECK-SAME:    attn.dims = array<i64: -1, 4, -2, 64>
 // CHECK-SAME:    attn.dims = array<i64: -1, 4, -3, 64>
-// CHECK-SAME:    {attn.alignment = 4 : i32, attn.dims = array<i64: -1, 1, -4, -5>, attn.name = "plan", attn.tile_counts = array<i64: 2, 0, 2, 16, 0, 3, 1, 2, 32, 4>}
+// CHECK-SAME:    {attn.alignment = 4 : i32, attn.dims = array<i64: -1, 1, -4, -5>, attn.name = "plan", attn.tile_counts = array<i64: 2, 0, 2, 16, 1, 0, 3, 1, 2, 32, 1, 4>}
 // CHECK-SAME:    attributes {attn.symbols = ["batch", "queries", "keys", "ceil(queries / 16)", "ceil(keys / 32) + 4"]}
 func.func @planned(%q: memref<?x4x?x64xf16>, %k: memref<?x4x?x64xf16>, %plan: memref<?x1x?x?xi32>, %o: memref<?x4x?x64xf16>) {
   attn.attention ins(%q, %k, %k : memref<?x4x?x64xf16>, memref<?x4x?x64xf16>, memref<?x4x?x64xf16>)
@@ -179,7 +179,7 @@ func.func @planned(%q: memref<?x4x?x64xf16>, %k: memref<?x4x?x64xf16>, %plan: me
 // CHECK-SAME:    attn.dims = array<i64: -3, 4, 96, 64>
 // CHECK-SAME:    attn.dims = array<i64: -4>
 // CHECK-SAME:    attn.dims = array<i64: -1, 1, -5, 7>
-// CHECK-SAME:    attn.output, attn.tile_counts = array<i64: 2, 0, 2, 16, 0>}
+// CHECK-SAME:    attn.output, attn.tile_counts = array<i64: 2, 0, 2, 16, 1, 0>}
 // CHECK-SAME:    attributes {attn.symbols = ["batch", "queries", "size2", "size3", "ceil(queries / 16)"]}
 func.func @plan(%q: memref<?x4x?x64xf16>, %k: memref<?x4x96x64xf16>, %ids: memref<?xi32>, %plan: memref<?x1x?x7xi32>) {
   %c0 = arith.constant 0 : index
@@ -197,12 +197,15 @@ func.func @plan(%q: memref<?x4x?x64xf16>, %k: memref<?x4x96x64xf16>, %ids: memre
   return
 }
 
-// Threads read several words of a mask's row at once, and one word of a column.
+// Threads read several words of a mask's row at once, and one word of a column. Its sizes follow from the lengths.
 
 // CHECK-LABEL: func.func @given_decisions(
-// CHECK:         attn.alignment = 16 : i32, attn.dims = array<i64: {{.*}}>, attn.name = "dropout_mask"}
+// CHECK:         attn.alignment = 16 : i32, attn.dims = array<i64: -1, 4, -3, -4>, attn.name = "dropout_mask"
+// CHECK-SAME:    attn.tile_counts = array<i64: 2, 0, 2, 64, 32, 0, 3, 0, 2, 64, 4, 0>}
+// CHECK-SAME:    attributes {attn.symbols = ["batch", "queries", "32 * ceil(queries / 64)", "4 * ceil(queries / 64)"]}
 // CHECK-LABEL: func.func @given_columns(
-// CHECK:         attn.alignment = 4 : i32, attn.dims = array<i64: {{.*}}>, attn.name = "dropout_mask"}
+// CHECK:         attn.alignment = 4 : i32, attn.dims = array<i64: {{.*}}>, attn.name = "dropout_mask"
+// CHECK-SAME:    attn.tile_counts = array<i64: 3, 0, 2, 64, 32, 0, 2, 0, 2, 64, 4, 0>}
 func.func @given_decisions(%q: memref<?x4x?x64xbf16>, %m: memref<?x4x?x?xi32>, %o: memref<?x4x?x64xbf16>) {
   attn.attention ins(%q, %q, %q : memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>)
       outs(%o : memref<?x4x?x64xbf16>) dropout_mask rows(%m : memref<?x4x?x?xi32>) p(0.25)
@@ -211,5 +214,39 @@ func.func @given_decisions(%q: memref<?x4x?x64xbf16>, %m: memref<?x4x?x?xi32>, %
 func.func @given_columns(%q: memref<?x4x?x64xbf16>, %m: memref<?x4x?x?xi32>, %o: memref<?x4x?x64xbf16>) {
   attn.attention ins(%q, %q, %q : memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>)
       outs(%o : memref<?x4x?x64xbf16>) dropout_mask columns(%m : memref<?x4x?x?xi32>) p(0.25)
+  return
+}
+
+// Also where only the lengths are dynamic.
+
+// CHECK-LABEL: func.func @given_static_decisions(
+// CHECK:         attn.dims = array<i64: 1, 4, 32, 4>, attn.name = "dropout_mask", attn.tile_counts = array<i64: 2, 0, 2, 64, 32, 0>}
+func.func @given_static_decisions(%q: memref<1x4x?x64xbf16>, %k: memref<1x4x9x64xbf16>, %m: memref<1x4x32x4xi32>) {
+  attn.attention ins(%q, %k, %k : memref<1x4x?x64xbf16>, memref<1x4x9x64xbf16>, memref<1x4x9x64xbf16>)
+      outs(%q : memref<1x4x?x64xbf16>) dropout_mask rows(%m : memref<1x4x32x4xi32>) p(0.25)
+  return
+}
+
+// Those of packed sequences have an entry for each, of whole blocks.
+
+// CHECK-LABEL: func.func @given_of_sequences(
+// CHECK:         attn.multiples = array<i64: 2, 0, 2, 32, 3, 1, 2, 4>, attn.name = "dropout_mask"
+// CHECK-SAME:    attn.tile_counts = array<i64: 0, 3, 0, 1, 1, -1>}
+// CHECK-SAME:    attributes {attn.symbols = ["queries", "keys", "boundaries - 1", "size3", "size4", "boundaries"]}
+func.func @given_of_sequences(%q: memref<1x4x?x64xbf16>, %k: memref<1x4x?x64xbf16>, %m: memref<?x4x?x?xi32>,
+                              %b: memref<?xi32>, %c: memref<?xi32>, %o: memref<1x4x?x64xbf16>) {
+  attn.attention ins(%q, %k, %k : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
+      outs(%o : memref<1x4x?x64xbf16>) sequences packed(%b, %c : memref<?xi32>, memref<?xi32>)
+      dropout_mask rows(%m : memref<?x4x?x?xi32>) p(0.25)
+  return
+}
+
+// What makes decisions does not know how many are read.
+
+// CHECK-LABEL: func.func @made_decisions(
+// CHECK-SAME:    attn.multiples = array<i64: 3, -1, 0, 32, 2, -1, 0, 4>
+func.func @made_decisions(%m: memref<?x4x?x?xi32>, %seed: memref<i64>) {
+  attn.dropout_mask columns by(#attn.dropout<p = 0.5, rng = #attn.arx>, %seed, %seed : memref<i64>, memref<i64>)
+      outs(%m : memref<?x4x?x?xi32>)
   return
 }

@@ -324,3 +324,97 @@ def test_probabilities_out_of_range(p):
 def test_probabilities_that_few_bits_do_not_meet(p):
     with pytest.raises(attn.UnsupportedError, match="which random numbers of 16 bits do not meet"):
         sdpa(*make_inputs(), dropout_p=p)
+
+
+GIVEN = """
+func.func @given(%q: tensor<?x2x?x16xf32>, %k: tensor<?x2x?x16xf32>, %mask: tensor<?x2x?x?xi32>,
+                 %out: tensor<?x2x?x16xf32>) -> tensor<?x2x?x16xf32> {
+  %0 = attn.attention ins(%q, %k, %k : tensor<?x2x?x16xf32>, tensor<?x2x?x16xf32>, tensor<?x2x?x16xf32>)
+      outs(%out : tensor<?x2x?x16xf32>)
+      dropout_mask LAYOUT(%mask : tensor<?x2x?x?xi32>) p(0.25) -> tensor<?x2x?x16xf32>
+  return %0 : tensor<?x2x?x16xf32>
+}
+func.func @made(%seed: tensor<i64>, %mask: tensor<?x2x?x?xi32>) -> tensor<?x2x?x?xi32> {
+  %0 = attn.dropout_mask LAYOUT by(#attn.dropout<p = 0.25, rng = #attn.arx>, %seed, %seed : tensor<i64>, tensor<i64>)
+      outs(%mask : tensor<?x2x?x?xi32>) -> tensor<?x2x?x?xi32>
+  return %0 : tensor<?x2x?x?xi32>
+}
+"""
+
+
+def keep_of_words(words, queries, keys):
+    """Whether weights are kept, of words by rows as docs/rng.md packs them."""
+    i, j = torch.arange(queries)[:, None], torch.arange(keys)[None]
+    word = words[..., i // 16 * 8 + i % 8, j // 16].long()
+    pair = j % 16
+    bit = 4 * (pair % 8 // 2) + 16 * (pair % 2) + 2 * (pair // 8) + i % 16 // 8
+    return (word >> bit & 1).bool()
+
+
+@pytest.mark.parametrize("layout", ["rows", "columns"])
+def test_given_decisions(layout):
+    torch.manual_seed(0)
+    artifact = attn.compile(GIVEN.replace("LAYOUT", layout))
+    q, k, seed = torch.randn(3, 2, 70, 16), torch.randn(3, 2, 130, 16), torch.tensor(5)
+    by_layout = (lambda x: x) if layout == "rows" else lambda x: x.transpose(2, 3).contiguous()
+
+    def make(batch, queries, keys):
+        return by_layout(torch.zeros(batch, 2, queries, keys, dtype=torch.int32))
+
+    given, made = artifact["given"], artifact["made"]
+    mask, out = make(3, 64, 12), torch.full_like(q, float("nan"))
+    made(seed, mask)
+    given(q, k, mask, out)
+    weights = torch.softmax(q.double() @ k.double().mT / 4, -1)
+    keep = keep_of_words(by_layout(mask), 70, 130)
+    assert 0.7 < keep.double().mean() < 0.8
+    torch.testing.assert_close(out.double(), weights * keep / 0.75 @ k.double(), atol=1e-5, rtol=1e-5)
+
+    first, second = (2, 3) if layout == "rows" else (3, 2)
+    untouched = out.clone()
+    for sizes, message in (
+        ((2, 64, 12), "argument 'mask': dimension 0 is 2, expected 3 "),
+        ((3, 32, 12), f"argument 'mask': dimension {first} is 32, expected 64 for dimension 2 of 'q', which is 70"),
+        ((3, 64, 11), f"argument 'mask': dimension {second} is 11, expected 12 for dimension 2 of 'k'"),
+    ):
+        with pytest.raises(attn.AttnError, match=message):
+            given(q, k, make(*sizes), out)
+    assert torch.equal(out, untouched)
+    for sizes, message in (((3, 48, 12), f"dimension {first} is 48, expected a multiple of 32"),
+                           ((3, 64, 6), f"dimension {second} is 6, expected a multiple of 4")):
+        with pytest.raises(attn.AttnError, match=message):
+            made(seed, make(*sizes))
+
+
+PACKED = """
+func.func @packed(%q: tensor<1x2x?x16xf32>, %ends: tensor<?xi32>, %mask: tensor<?x2x?x?xi32>,
+                  %out: tensor<1x2x?x16xf32>) -> tensor<1x2x?x16xf32> {
+  %0 = attn.attention ins(%q, %q, %q : tensor<1x2x?x16xf32>, tensor<1x2x?x16xf32>, tensor<1x2x?x16xf32>)
+      outs(%out : tensor<1x2x?x16xf32>) sequences packed(%ends, %ends : tensor<?xi32>, tensor<?xi32>)
+      dropout_mask rows(%mask : tensor<?x2x?x?xi32>) p(0.25) -> tensor<1x2x?x16xf32>
+  return %0 : tensor<1x2x?x16xf32>
+}
+"""
+
+
+def test_given_decisions_of_sequences():
+    torch.manual_seed(0)
+    packed = attn.compile(PACKED)["packed"]
+    q, ends = torch.randn(1, 2, 100, 16), torch.tensor([0, 37, 100], dtype=torch.int32)
+    mask = torch.randint(-(2**31), 2**31 - 1, (2, 2, 32, 4), dtype=torch.int32)
+    out = torch.full_like(q, float("nan"))
+    packed(q, ends, mask, out)
+    for sequence, (begin, end) in enumerate(((0, 37), (37, 100))):
+        x = q[0, :, begin:end].double()
+        weights = torch.softmax(x @ x.mT / 4, -1) * keep_of_words(mask[sequence], end - begin, end - begin)
+        torch.testing.assert_close(out[0, :, begin:end].double(), weights / 0.75 @ x, atol=1e-5, rtol=1e-5)
+
+    for sizes, message in (
+        ((1, 32, 4), "dimension 0 is 1, expected 2 for dimension 0 of 'ends', which is 3"),
+        ((2, 16, 4), "dimension 2 is 16, expected a multiple of 32"),
+        ((2, 32, 0), "dimension 3 is 0, expected a multiple of 4 above 0, as dimension 2 of 'q' is 100"),
+    ):
+        with pytest.raises(attn.AttnError, match=message):
+            packed(q, ends, torch.zeros(sizes[0], 2, *sizes[1:], dtype=torch.int32), out)
+    nothing, no_mask = torch.empty(1, 2, 0, 16), torch.empty(2, 2, 0, 0, dtype=torch.int32)
+    packed(nothing, torch.zeros(3, dtype=torch.int32), no_mask, torch.empty_like(nothing))

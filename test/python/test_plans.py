@@ -211,7 +211,7 @@ def test_functions_of_an_artifact():
     mask = (ids[:, None] == ids)[None, None]
     expected = torch.nn.functional.scaled_dot_product_attention(query, query, query, attn_mask=mask)
     torch.testing.assert_close(out, expected, rtol=1e-4, atol=2e-5)
-    with pytest.raises(attn.AttnError, match="argument 'plan': dimension 2 is .*: a plan is for the lengths"):
+    with pytest.raises(attn.AttnError, match="argument 'plan': dimension 2 is .*: it must be made for the lengths"):
         artifact["f"](query, ids, torch.empty(1, 1, plan.shape[2] + 1, plan.shape[3], dtype=torch.int32), out)
     with pytest.raises(attn.AttnError, match="argument 'plan': dimension 3 is"):
         artifact["f"](query, ids, torch.empty(1, 1, plan.shape[2], 4, dtype=torch.int32), out)

@@ -96,14 +96,17 @@ def AttnDescribeArgumentsPass
     | `attn.dims` | argument | a size for each dimension, `-1 - n` for the dynamic size number `n` |
     | `attn.alignment` | argument | bytes that address and strides are multiples of |
     | `attn.output` | argument | it is written |
-    | `attn.tile_counts` | argument | sizes that are numbers of tiles: a dimension, another argument and its dimension, the size of a tile and what is added, for each |
+    | `attn.tile_counts` | argument | sizes that follow from numbers of tiles: a dimension, another argument and its dimension, the size of a tile, what the number is multiplied by and what is added, for each |
+    | `attn.multiples` | argument | sizes that are multiples: a dimension, another argument and its dimension, at whose length of 0 alone it may be 0 (or -1 and 0), and the divisor, for each |
     | `attn.symbols` | function | names of the dynamic sizes |
 
     Dynamic sizes get the same number where an `attn.attention` or a linalg operation
     needs them to be equal, or `attn.equal_sizes` notes it: triples of a dimension, another
     argument and its dimension, which `attn-expand-masks` attaches and this pass removes. A plan
     of a mask has sizes that follow from the lengths: `ceil(queries / 128)` and
-    `ceil(keys / 128) + 4` are their names. Adds `attn_flops_<name>` to the module, which counts the floating
+    `ceil(keys / 128) + 4` are their names; so do decisions of dropout that are read, of
+    `32 * ceil(queries / 64)` and `4 * ceil(keys / 64)` words. Those of packed sequences
+    or in a function that makes them are of whole blocks. Adds `attn_flops_<name>` to the module, which counts the floating
     point operations of a call.
 
     Arguments must be memrefs whose elements the C ABI knows.

@@ -993,6 +993,28 @@ func.func @dropout_mask_keys(%q: tensor<1x4x8x16xf32>, %m: tensor<1x4x32x1xi32>)
 
 // -----
 
+func.func @dropout_mask_of_sequences(%q: tensor<1x4x8x16xf32>, %b: tensor<4xi32>, %m: tensor<4x4x32x4xi32>) {
+  // expected-error @below {{'attn.attention' op dimension 0 of 'dropout_mask' must count the sequences, 3 (was 4)}}
+  %0 = attn.attention ins(%q, %q, %q : tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>)
+      outs(%q : tensor<1x4x8x16xf32>) sequences packed(%b, %b : tensor<4xi32>, tensor<4xi32>)
+      dropout_mask rows(%m : tensor<4x4x32x4xi32>) p(0.5)
+      -> tensor<1x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @dropout_mask_of_blocks(%q: tensor<1x4x8x16xf32>, %b: tensor<4xi32>, %m: tensor<3x4x32x6xi32>) {
+  // expected-error @below {{'attn.attention' op dimension 3 of 'dropout_mask' must be a multiple of 4 above 0 (was 6)}}
+  %0 = attn.attention ins(%q, %q, %q : tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>)
+      outs(%q : tensor<1x4x8x16xf32>) sequences packed(%b, %b : tensor<4xi32>, tensor<4xi32>)
+      dropout_mask rows(%m : tensor<3x4x32x6xi32>) p(0.5)
+      -> tensor<1x4x8x16xf32>
+  return
+}
+
+// -----
+
 func.func @mask_op_mixed(%seed: memref<i64>, %m: tensor<1x4x32x4xi32>) {
   // expected-error @below {{'attn.dropout_mask' op operands must be all tensors or all memrefs, but 'out' is 'tensor<1x4x32x4xi32>' and 'seed' is 'memref<i64>'}}
   %0 = attn.dropout_mask rows by(#attn.dropout<p = 0.5, rng = #attn.arx>, %seed, %seed : memref<i64>, memref<i64>)

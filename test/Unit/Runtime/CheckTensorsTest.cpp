@@ -209,15 +209,41 @@ TEST_F(CheckTensors, TileCounts) {
                               {"plan", ATTN_I32, 2, planDims, 4, 0}};
   TestTensor query(ATTN_F32, {100}, memory), plan(ATTN_I32, {3, 8}, memory);
   const attn_tensor *args[] = {&query.view, &plan.view};
-  auto checkCount = [&](int64_t tile, int64_t extra) {
-    return attnrtCheckTileCount(specs, args, 1, 1, 0, 0, tile, extra, "f");
+  auto checkCount = [&](int64_t tile, int64_t factor, int64_t extra) {
+    return attnrtCheckTileCount(specs, args, 1, 1, 0, 0, tile, factor, extra,
+                                "f");
   };
-  EXPECT_EQ(checkCount(32, 4), ATTN_OK);
-  EXPECT_EQ(checkCount(13, 0), ATTN_OK);
-  EXPECT_ERROR(checkCount(16, 4), ATTN_SHAPE_MISMATCH,
+  EXPECT_EQ(checkCount(32, 1, 4), ATTN_OK);
+  EXPECT_EQ(checkCount(13, 1, 0), ATTN_OK);
+  EXPECT_EQ(checkCount(64, 4, 0), ATTN_OK);
+  EXPECT_EQ(checkCount(1, 1, -92), ATTN_OK);
+  EXPECT_ERROR(checkCount(16, 1, 4), ATTN_SHAPE_MISMATCH,
                "f: argument 'plan': dimension 1 is 8, expected 11 for "
-               "dimension 0 of 'query', which is 100: a plan is for the "
-               "lengths it was made for");
+               "dimension 0 of 'query', which is 100: it must be made for the "
+               "lengths of the call");
+}
+
+TEST_F(CheckTensors, Multiples) {
+  const int64_t dims[] = {ATTN_SYMBOL_DIM(0)};
+  const int64_t maskDims[] = {ATTN_SYMBOL_DIM(1), ATTN_SYMBOL_DIM(2)};
+  attn_tensor_spec specs[] = {{"query", ATTN_F32, 1, dims, 4, 0},
+                              {"none", ATTN_F32, 1, dims, 4, 0},
+                              {"mask", ATTN_I32, 2, maskDims, 4, 0}};
+  TestTensor query(ATTN_F32, {100}, memory), none(ATTN_F32, {0}, memory);
+  TestTensor mask(ATTN_I32, {0, 12}, memory);
+  const attn_tensor *args[] = {&query.view, &none.view, &mask.view};
+  auto checkMultiple = [&](int32_t dim, int64_t factor, int32_t lengthArg) {
+    return attnrtCheckMultiple(specs, args, 2, dim, lengthArg, 0, factor, "f");
+  };
+  EXPECT_EQ(checkMultiple(1, 4, 0), ATTN_OK);
+  EXPECT_ERROR(checkMultiple(1, 8, -1), ATTN_SHAPE_MISMATCH,
+               "f: argument 'mask': dimension 1 is 12, expected a multiple of "
+               "8");
+  EXPECT_EQ(checkMultiple(0, 4, -1), ATTN_OK);
+  EXPECT_EQ(checkMultiple(0, 4, 1), ATTN_OK);
+  EXPECT_ERROR(checkMultiple(0, 4, 0), ATTN_SHAPE_MISMATCH,
+               "f: argument 'mask': dimension 0 is 0, expected a multiple of 4 "
+               "above 0, as dimension 0 of 'query' is 100");
 }
 
 TEST_F(CheckTensors, ErrorsBelongToThreads) {

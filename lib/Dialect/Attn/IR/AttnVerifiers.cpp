@@ -141,6 +141,32 @@ static LogicalResult verifyWords(Operation *op, OperandDim dim,
                            << actual << ")";
 }
 
+/// Checks that decisions of packed sequences have an entry for each of these,
+/// of whole blocks.
+static LogicalResult verifyMaskOfSequences(AttentionOpInterface op) {
+  StringRef name = "dropout_mask";
+  Value mask = op.getDropoutMask();
+  int64_t boundaries = getDimSize(op.getQuerySequences(), 0);
+  int64_t entries = getDimSize(mask, 0);
+  if (!ShapedType::isDynamic(boundaries) && !ShapedType::isDynamic(entries) &&
+      entries != boundaries - 1)
+    return op->emitOpError()
+           << "dimension 0 of '" << name << "' must count the sequences, "
+           << boundaries - 1 << " (was " << entries << ")";
+  bool isByRows = op.getMaskLayout() == MaskLayout::Rows;
+  constexpr int64_t block = DropoutMaskOp::blockSize;
+  for (auto [dim, words] :
+       {std::pair(isByRows ? 2u : 3u, DropoutMaskOp::countQueryWords(block)),
+        std::pair(isByRows ? 3u : 2u, DropoutMaskOp::countKeyWords(block))}) {
+    int64_t size = getDimSize(mask, dim);
+    if (!ShapedType::isDynamic(size) && (size == 0 || size % words != 0))
+      return op->emitOpError() << "dimension " << dim << " of '" << name
+                               << "' must be a multiple of " << words
+                               << " above 0 (was " << size << ")";
+  }
+  return success();
+}
+
 /// Checks the operand that holds decisions of dropout.
 static LogicalResult verifyDropoutMask(AttentionOpInterface op) {
   Value mask = op.getDropoutMask();
@@ -163,7 +189,7 @@ static LogicalResult verifyDropoutMask(AttentionOpInterface op) {
       failed(verifySameSize(op, {"query", op.getQuery(), 1}, {name, mask, 1})))
     return failure();
   if (op.getSequenceLayout() == SequenceLayout::Packed)
-    return success();
+    return verifyMaskOfSequences(op);
   bool isByRows = op.getMaskLayout() == MaskLayout::Rows;
   if (failed(
           verifySameSize(op, {"query", op.getQuery(), 0}, {name, mask, 0})) ||
