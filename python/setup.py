@@ -24,7 +24,7 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-LIBRARIES = ("libattn_c.so.1", "libattn_runtime.so.1", "libattn_runtime.so")
+LIBRARIES = ("libattn_c.so.1", "libattn_runtime.so.2", "libattn_runtime.so")
 BUNDLED = ("libMLIR", "libLLVM")
 # What .ci/install-deps installs.
 TOOLCHAIN = (

@@ -16,7 +16,7 @@ from typing import Optional
 
 from attn.errors import AttnError
 
-_RUNTIME = "libattn_runtime.so.1"
+_RUNTIME = "libattn_runtime.so.2"
 _COMPILER = "libattn_c.so.1"
 
 

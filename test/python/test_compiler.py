@@ -170,7 +170,7 @@ def test_older_artifacts_are_refused(tmp_path):
     """
     command = ["cc", "-shared", "-fPIC", "-I", ROOT / "include", "-x", "c", "-", "-o", old]
     subprocess.run(command, input=source, text=True, check=True)
-    with pytest.raises(attn.AttnError, match="has ABI version 0, expected 1; compile it again"):
+    with pytest.raises(attn.AttnError, match="has ABI version 0, expected 2; compile it again"):
         attn.Artifact(str(old))
 
 

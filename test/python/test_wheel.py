@@ -39,7 +39,7 @@ def wheel(tmp_path_factory):
 def test_wheel_is_complete(wheel, tmp_path):
     names = zipfile.ZipFile(wheel).namelist()
     assert wheel.name.startswith("attn-0.1.0-py3-none-linux_")
-    libraries = {"attn/lib/libattn_c.so.1", "attn/lib/libattn_runtime.so.1"}
+    libraries = {"attn/lib/libattn_c.so.1", "attn/lib/libattn_runtime.so.2"}
     assert {"attn/py.typed", "attn/torch/flex.py"} | libraries <= set(names)
     assert not [name for name in names if "test" in name]
 
