@@ -385,28 +385,44 @@ struct ShapeCastLowering : public KernelPattern<vector::ShapeCastOp> {
   }
 };
 
-/// The first elements of a row vector.
-struct CreateMaskLowering : public KernelPattern<vector::CreateMaskOp> {
-  using KernelPattern::KernelPattern;
+/// The first elements of a row vector, `Op`, as many as `getCount` says.
+template <typename Op>
+struct RowMaskLowering : public KernelPattern<Op> {
+  using Pattern = KernelPattern<Op>;
+  using Pattern::Pattern;
 
   LogicalResult
-  matchAndRewrite(vector::CreateMaskOp op, OneToNOpAdaptor adaptor,
+  matchAndRewrite(Op op, typename Pattern::OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     VectorType type = op.getType();
     if (type.getRank() != 1)
       return rewriter.notifyMatchFailure(op, "not a mask of a row vector");
     Location loc = op.getLoc();
+    const KernelContext &context = this->context;
     Value thread = context.getPosition(rewriter, op).thread;
     Value baseRow = context.layout.emitBaseRow(rewriter, loc, thread);
+    Value count = getCount(rewriter, op, adaptor);
     SmallVector<Value> results;
     for (int64_t r = 0, e = context.getRows(type); r < e; ++r)
       results.push_back(emitLess(
           rewriter, loc,
           emitAdd(rewriter, loc, baseRow, context.layout.getRowOffset(r)),
-          adaptor.getOperands().front().front()));
+          count));
     rewriter.replaceOpWithMultiple(op,
                                    SmallVector<SmallVector<Value>>{results});
     return success();
+  }
+
+private:
+  static Value
+  getCount(OpBuilder &, vector::CreateMaskOp,
+           KernelPattern<vector::CreateMaskOp>::OneToNOpAdaptor adaptor) {
+    return adaptor.getOperands().front().front();
+  }
+  static Value
+  getCount(OpBuilder &builder, vector::ConstantMaskOp op,
+           KernelPattern<vector::ConstantMaskOp>::OneToNOpAdaptor) {
+    return createI32(builder, op.getLoc(), op.getMaskDimSizes().front());
   }
 };
 
@@ -525,7 +541,8 @@ void attn::populateTilePatterns(RewritePatternSet &patterns,
                Exp2Lowering, MixedExp2Lowering, ExpLowering, TanhLowering,
                LogLowering>(converter, mlirContext, context, PatternBenefit(2));
   patterns.add<ElementwiseLowering, ReductionLowering, ShapeCastLowering,
-               BroadcastLowering, CreateMaskLowering, PartialSumLowering,
+               BroadcastLowering, RowMaskLowering<vector::CreateMaskOp>,
+               RowMaskLowering<vector::ConstantMaskOp>, PartialSumLowering,
                RescaleLowering>(converter, mlirContext, context);
   patterns.add<IndexCastLowering<arith::IndexCastOp, arith::ExtSIOp>,
                IndexCastLowering<arith::IndexCastUIOp, arith::ExtUIOp>>(

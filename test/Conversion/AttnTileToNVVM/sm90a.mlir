@@ -835,6 +835,21 @@ attn_tile.kernel @load(%m: memref<?xf32>, %q: memref<?x?xf32>, %h: memref<?x8xbf
   attn_tile.return
 }
 
+// A number of rows may be known.
+
+// CHECK-LABEL: llvm.func @known_rows
+// CHECK:         %[[COUNT:.*]] = arith.constant 21 : i32
+// CHECK:         arith.cmpi slt, %{{.*}}, %[[COUNT]] : i32
+attn_tile.kernel @known_rows(%m: memref<64xf32>) attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %r = attn_tile.load %m[%c0] : memref<64xf32> -> vector<64xf32>
+  %mask = vector.constant_mask [21] : vector<64xi1>
+  %zero = arith.constant dense<0.0> : vector<64xf32>
+  %kept = arith.select %mask, %r, %zero : vector<64xi1>, vector<64xf32>
+  attn_tile.store %kept, %m[%c0] : vector<64xf32>, memref<64xf32>
+  attn_tile.return
+}
+
 // -----
 
 // A packed tile is stored as it is loaded, four values of a thread at once.
