@@ -106,8 +106,8 @@ struct Flags {
       cl::init(-1), cl::value_desc("bytes"), cl::cat(category)};
   cl::opt<int64_t> sumBudget{
       "sum-budget",
-      cl::desc("Bytes that the sums of the gradients of queries may take where "
-               "a ring can have them (default: as many as it takes)"),
+      cl::desc("Bytes that the sums of the gradients of queries may take "
+               "(default: as many as it takes)"),
       cl::init(-1), cl::value_desc("bytes"), cl::cat(category)};
   cl::opt<bool> explicitPlans{
       "explicit-plans",

@@ -83,8 +83,8 @@ struct CompilerOptions {
   /// bytes that a mask of them may take: if negative, an eighth of the memory.
   std::string dropout = "in-kernel";
   int64_t maskBudget = -1;
-  /// Bytes that the sums of the gradients of queries may take where a ring can
-  /// have them; if negative, as many as it takes.
+  /// Bytes that the sums of the gradients of queries may take; if negative, as
+  /// many as it takes.
   int64_t sumBudget = -1;
   /// Whether functions take the plans of masks that read tensors, which
   /// functions of their own make, as of attn-plan-masks.

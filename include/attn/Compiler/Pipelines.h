@@ -55,9 +55,9 @@ struct TargetPipelineOptions
       llvm::cl::init(-1)};
   Option<int64_t> sumBudget{
       *this, "sum-budget",
-      llvm::cl::desc("Bytes that the sums of the gradients of queries may take "
-                     "where a ring can have them; if negative, as many as it "
-                     "takes"),
+      llvm::cl::desc(
+          "Bytes that the sums of the gradients of queries may take; "
+          "if negative, as many as it takes"),
       llvm::cl::init(-1)};
 
   Option<bool> explicitPlans{

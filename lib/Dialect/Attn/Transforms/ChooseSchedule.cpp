@@ -267,6 +267,12 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
       return isPaired ? 1536 : 6144;
     return isPaired ? 6144 : 3072;
   };
+  bool hasRoom = areSumsWithin(sumBudget, op, keyChannels);
+  auto mayAddUp = [&](int64_t parts) {
+    return !op.getDeterministic() && (hasRoom || getRingBound(parts) > 0);
+  };
+  std::string moreThanBudget =
+      ("might take more than " + Twine(sumBudget) + " bytes").str();
   auto chooseSums = [&](int64_t tile, int64_t parts) {
     // What regions compute for each score leaves no registers for the next
     // step, nor do decisions beside masks, or where a step is not in parts.
@@ -289,11 +295,9 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
     constexpr int64_t rounds = 2;
     Attribute ring =
         makeSums(rounds * (isPaired ? 2 : 1) * device.multiprocessors);
-    if (!areSumsWithin(sumBudget, op, keyChannels))
-      return ScheduleChoice{
-          ring, reason + ("; in a ring, for all of them might take more than " +
-                          Twine(sumBudget) + " bytes")
-                             .str()};
+    if (!hasRoom)
+      return ScheduleChoice{ring, reason + "; in a ring, for all of them " +
+                                      moreThanBudget};
     std::string choice =
         reason + ("; up to " + Twine(bound - 1) + " queries in a ring").str();
     int64_t queries = op.getStaticLengths().first;
@@ -307,13 +311,13 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
       return ScheduleChoice{ring, choice};
     return ScheduleChoice{makeSums(0), choice};
   };
-  if (!op.getDeterministic() && keyChannels == rows)
+  if (mayAddUp(/*parts=*/1) && keyChannels == rows)
     if (int64_t tile = getWalkedTile(withSums); tile >= minWalkedTile)
       return chooseSums(tile, /*parts=*/1);
   // Sums of half as many channels have a row for each query instead, of twice
   // as many, which are multiplied in two parts; additions to captured arrays
   // may spill then, and so do decisions for heads that share keys.
-  if (!op.getDeterministic() && 2 * keyChannels == rows &&
+  if (mayAddUp(/*parts=*/2) && 2 * keyChannels == rows &&
       valueChannels <= keyChannels && !readsKeep && op.getDcaptures().empty() &&
       (!op.hasDropout() || op.getGroupSize() == 1))
     return chooseSums(rows, /*parts=*/2);
@@ -354,6 +358,8 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
       ("tiles of " + Twine(queryTile) + " queries and " + Twine(keyTile) +
        " keys fit registers and shared memory")
           .str();
+  if (!op.getDeterministic() && !hasRoom)
+    reason += "; sums of the gradients of queries " + moreThanBudget;
   if (!values)
     return ScheduleChoice{schedule, reason};
   reason += "; gradients of keys and values do not fit one kernel";
@@ -369,8 +375,9 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
   bool isPlain = op.getScoreRegion().empty() && op.getKeepRegion().empty() &&
                  !op.hasDropout() && op.getDcaptures().empty() &&
                  op.getMaskReads().empty() && !hasSequences;
-  if (op.getDeterministic() || !isPlain || (isMasked && !isCausal) ||
-      keyChannels % rows != 0 || tile < minWalkedTile)
+  if (op.getDeterministic() || !hasRoom || !isPlain ||
+      (isMasked && !isCausal) || keyChannels % rows != 0 ||
+      tile < minWalkedTile)
     return ScheduleChoice{schedule, reason};
   // Long items first over several heads, rather than pairs: 1 to 4 % faster
   // (docs/Schedules.md, "Six products for 256 channels").

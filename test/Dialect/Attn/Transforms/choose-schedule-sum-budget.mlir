@@ -44,15 +44,38 @@ func.func @dynamic(%q: memref<?x8x?x64xbf16>, %lse: memref<?x8x?xf32>) {
 
 // -----
 
-// Heads that share keys have no ring.
+// Heads that share keys have no ring, and get a kernel for the queries instead.
 
 // CHECK-LABEL: func @grouped
-// CHECK-NOT:     ring_items
-// CHECK:         key_stationary
+// CHECK:         schedule(#attn_tile.gradient<{{.*}}, queries = #attn_tile.warp_specialized<
+// ANY-LABEL:   func @grouped
+// ANY-NOT:       queries = #attn_tile
+// ANY:           key_stationary
+// REMARK:        sums of the gradients of queries might take more than 536870912 bytes
 func.func @grouped(%q: memref<?x8x?x64xbf16>, %k: memref<?x2x?x64xbf16>, %lse: memref<?x8x?xf32>) {
   attn.attention_grad
       ins(%q, %k, %k, %q, %lse, %q : memref<?x8x?x64xbf16>, memref<?x2x?x64xbf16>, memref<?x2x?x64xbf16>,
           memref<?x8x?x64xbf16>, memref<?x8x?xf32>, memref<?x8x?x64xbf16>)
       outs(%q, %k, %k : memref<?x8x?x64xbf16>, memref<?x2x?x64xbf16>, memref<?x2x?x64xbf16>)
+  return
+}
+
+// -----
+
+// So do heads of 256 channels, where sums are chosen by their time.
+
+// CHECK-LABEL: func @wide
+// CHECK:         queries = #attn_tile
+// LESS-LABEL:  func @wide
+// LESS:          queries = #attn_tile
+// ANY-LABEL:   func @wide
+// ANY-NOT:       queries = #attn_tile
+// ANY:           values = #attn_tile
+// REMARK:        sums of the gradients of queries might take more than 536870912 bytes
+func.func @wide(%q: memref<2x64x8192x256xbf16>, %lse: memref<2x64x8192xf32>) {
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<2x64x8192x256xbf16>, memref<2x64x8192x256xbf16>, memref<2x64x8192x256xbf16>,
+          memref<2x64x8192x256xbf16>, memref<2x64x8192xf32>, memref<2x64x8192x256xbf16>)
+      outs(%q, %q, %q : memref<2x64x8192x256xbf16>, memref<2x64x8192x256xbf16>, memref<2x64x8192x256xbf16>)
   return
 }

@@ -33,7 +33,8 @@ def ChooseSchedulePass : Pass<"attn-choose-schedule", "::mlir::func::FuncOp"> {
 
     Gradients that add up those of queries keep sums of all of them in f32 where
     that is faster than a ring of few heads. With `sum-budget` they do so only if
-    these sums are known to take no more than that many bytes.
+    these sums are known to take no more than that many bytes; where no ring can have
+    them, the gradients of queries have a kernel of their own instead.
   }];
   let options = [
     Option<"target", "target", "std::string", /*default=*/"\"host\"",
@@ -41,8 +42,8 @@ def ChooseSchedulePass : Pass<"attn-choose-schedule", "::mlir::func::FuncOp"> {
     Option<"database", "database", "std::string", /*default=*/"\"\"",
            "File of measured times, written by attn-tune">,
     Option<"sumBudget", "sum-budget", "int64_t", /*default=*/"-1",
-           "Bytes that the sums of the gradients of queries may take where a "
-           "ring can have them; if negative, as many as it takes">,
+           "Bytes that the sums of the gradients of queries may take; if "
+           "negative, as many as it takes">,
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::attn::AttnDialect",
