@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 
 import attn  # noqa: E402
 import attn.errors  # noqa: E402
-from attn.torch import flex, flex_attention, trace  # noqa: E402
+from attn.torch import flex, flex_attention, kernels, trace  # noqa: E402
 from torch.nn.attention.flex_attention import AuxRequest, and_masks, create_block_mask, or_masks  # noqa: E402
 from torch.nn.attention.flex_attention import flex_attention as torch_flex_attention  # noqa: E402
 
@@ -383,3 +383,48 @@ def test_compile_and_export_keep_the_operator():
         program = torch.export.export(Module(), (q, k, v), strict=False)
         assert "attn.attention" in program.graph_module.code
         torch.testing.assert_close(program.module()(q, k, v), run(q, k, v))
+
+
+@pytest.fixture
+def deterministic():
+    yield torch.use_deterministic_algorithms
+    torch.use_deterministic_algorithms(False)
+
+
+def test_deterministic_algorithms(deterministic, monkeypatch):
+    torch.manual_seed(0)
+    query, key, value = (torch.randn(2, 4, 70, 16, requires_grad=True) for _ in range(3))
+    slopes = torch.rand(4, requires_grad=True)
+
+    def differentiate(score_mod, *wanted):
+        out = flex_attention(query, key, value, score_mod)
+        return torch.autograd.grad(out.square().sum(), wanted)
+
+    passes = []
+    compile_text = kernels.compile
+    monkeypatch.setattr(kernels, "compile", lambda *a, **k: passes.append(k.get("passes")) or compile_text(*a, **k))
+    kernels.find_functions.cache_clear()
+    kernels._forget_plans()
+
+    def plain(score, b, h, i, j):
+        return score * 1.25
+
+    def alibi(score, b, h, i, j):
+        return score + slopes[h] * (j - i)
+
+    expected = differentiate(plain, query, key, value)
+    assert not any("deterministic" in text for text in passes)
+    of_slopes = differentiate(alibi, slopes)[0]
+    deterministic(True)
+    actual = differentiate(plain, query, key, value)
+    assert "deterministic" in passes[-1]
+    for tensor, other in zip(actual, expected):
+        torch.testing.assert_close(tensor, other)
+    for tensor, other in zip(differentiate(plain, query, key, value), actual):
+        assert torch.equal(tensor, other)
+    # All positions are added to a slope.
+    with pytest.raises(attn.UnsupportedError, match="cannot be computed deterministically .*no order of additions"):
+        differentiate(alibi, slopes)
+    deterministic(True, warn_only=True)
+    with pytest.warns(UserWarning, match="attention is not deterministic: .*no order of additions"):
+        torch.testing.assert_close(differentiate(alibi, slopes)[0], of_slopes)

@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import functools
 import re
+import warnings
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
@@ -300,7 +301,11 @@ class Functions(NamedTuple):
 
 @functools.lru_cache(maxsize=None)
 def find_functions(
-    description: Attention, target: str, gradients: Optional[Tuple[int, ...]], planned: bool
+    description: Attention,
+    target: str,
+    gradients: Optional[Tuple[int, ...]],
+    planned: bool,
+    deterministic: bool = False,
 ) -> Functions:
     """The compiled functions, the one backward with gradients alone."""
     name = description.NAME
@@ -310,7 +315,7 @@ def find_functions(
         return Functions(artifact[name], plan=artifact.functions.get(f"{name}_plan"))
     wanted = ",".join(str(argument) for argument in (0, 1, 2, *(3 + capture for capture in gradients)))
     passes = (
-        f"attn-differentiate{{function={name} arguments={wanted}}},"
+        f"attn-differentiate{{function={name} arguments={wanted}{' deterministic' if deterministic else ''}}},"
         f"symbol-privatize{{exclude={name}_fwd,{name}_bwd}},symbol-dce"
     )
     try:
@@ -318,9 +323,10 @@ def find_functions(
     except CompileError as error:
         if not gradients:
             raise
+        how = "deterministically" if deterministic else "here"
         raise UnsupportedError(
-            f"gradients of captured tensors and of attn_mask cannot be computed here ({error}); call .detach() on them "
-            "if they are not wanted"
+            f"gradients of captured tensors and of attn_mask cannot be computed {how} ({error}); call .detach() on "
+            "them if they are not wanted"
         ) from error
     return Functions(artifact[f"{name}_fwd"], artifact[f"{name}_bwd"], artifact.functions.get(f"{name}_fwd_plan"))
 
@@ -401,6 +407,9 @@ class Plan:
         )
         for target in _further_targets:
             find_functions(description, target, mode.gradients, mode.planned)
+            if mode.gradients is not None and torch.are_deterministic_algorithms_enabled():
+                find_functions(description, target, mode.gradients, mode.planned, deterministic=True)
+        self._description = description
         self._has_dropout = kind.dropout_p != 0
         self._state = 3 + len(captures) if self._has_dropout else None
         inputs = (query, key, value, *captures)
@@ -452,7 +461,8 @@ class Plan:
         if self.mode.with_lse:
             results.append(torch.zeros_like(lse) if dlse is None else _readable(dlse))
         inputs = [*tensors, *results]
-        layouts = (gradients is None, *[tensor.stride() for tensor in results])
+        deterministic = torch.are_deterministic_algorithms_enabled()
+        layouts = (deterministic, gradients is None, *[tensor.stride() for tensor in results])
         binding = self._gradients.get(layouts)
         if binding is None:
             wanted = [*tensors[:3], *(tensors[3 + capture] for capture in self.mode.gradients or ())]
@@ -460,10 +470,25 @@ class Plan:
                 made = [gradient_layout(tensor) for tensor in wanted]
             else:
                 made = [Layout(tuple(t.shape), t.stride(), t.dtype, t.device) for t in gradients]
-            assert self._backward is not None
-            binding = Binding(self._backward, inputs, made, self._state)
+            backward = self._find_deterministic(inputs[0].device) if deterministic else self._backward
+            assert backward is not None
+            binding = Binding(backward, inputs, made, self._state)
             self._gradients[layouts] = binding
         return binding(inputs, gradients)
+
+    def _find_deterministic(self, device: torch.device) -> Optional[Function]:
+        """The function backward that adds in one order, as torch.use_deterministic_algorithms asks for."""
+        try:
+            mode = self.mode
+            functions = find_functions(
+                self._description, find_target(device), mode.gradients, mode.planned, deterministic=True
+            )
+            return functions.backward
+        except UnsupportedError as error:
+            if not torch.is_deterministic_algorithms_warn_only_enabled():
+                raise
+            warnings.warn(f"attention is not deterministic: {error}", stacklevel=2)
+            return self._backward
 
 
 def _readable(gradient: Tensor) -> Tensor:
