@@ -90,6 +90,10 @@ private:
            int64_t tile, int64_t factor, int64_t extra);
   void addMultiple(Value value, unsigned dim, std::optional<ArgumentDim> length,
                    int64_t factor);
+  bool isDynamic(ArgumentDim dim) {
+    return cast<MemRefType>(func.getArgument(dim.first).getType())
+        .isDynamicDim(dim.second);
+  }
 
   func::FuncOp func;
   SizeClasses &sizes;
@@ -212,18 +216,11 @@ static std::optional<ArgumentDim> resolveSize(Value size, func::FuncOp func) {
 void DerivedSizes::add(Value value, unsigned dim,
                        std::optional<ArgumentDim> length, int64_t tile,
                        int64_t factor, int64_t extra) {
-  BlockArgument argument = getArgument(value, func);
-  if (!argument || !length)
-    return;
-  auto isDynamic = [&](ArgumentDim dim) {
-    return cast<MemRefType>(func.getArgument(dim.first).getType())
-        .isDynamicDim(dim.second);
-  };
-  ArgumentDim counted(argument.getArgNumber(), dim);
+  std::optional<ArgumentDim> counted = resolveDim(value, dim, func);
   // What is static in both has been verified.
-  if (!isDynamic(counted) && !isDynamic(*length))
+  if (!counted || !length || !(isDynamic(*counted) || isDynamic(*length)))
     return;
-  counts.push_back({counted, *length, tile, factor, extra});
+  counts.push_back({*counted, *length, tile, factor, extra});
   auto named = sizes.names.find(*length);
   std::string text = named == sizes.names.end() ? "length" : named->second;
   if (tile != 1)
@@ -232,15 +229,15 @@ void DerivedSizes::add(Value value, unsigned dim,
     text = std::to_string(factor) + " * " + text;
   if (extra)
     text += (extra < 0 ? " - " : " + ") + std::to_string(std::abs(extra));
-  sizes.names.try_emplace(counted, text);
+  sizes.names.try_emplace(*counted, text);
 }
 
 void DerivedSizes::addMultiple(Value value, unsigned dim,
                                std::optional<ArgumentDim> length,
                                int64_t factor) {
-  BlockArgument argument = getArgument(value, func);
-  if (argument && cast<MemRefType>(argument.getType()).isDynamicDim(dim))
-    multiples.push_back({{argument.getArgNumber(), dim}, length, factor});
+  std::optional<ArgumentDim> multiple = resolveDim(value, dim, func);
+  if (multiple && isDynamic(*multiple))
+    multiples.push_back({*multiple, length, factor});
 }
 
 void DerivedSizes::addPlan(Value plan, Attribute schedule,
@@ -295,8 +292,8 @@ DerivedSizes::DerivedSizes(func::FuncOp func, SizeClasses &sizes)
     std::optional<ArgumentDim> keys = resolveSize(op.getKeys(), func);
     if (batch) {
       sizes.unite(*batch, "batch");
-      if (BlockArgument argument = getArgument(op.getOut(), func))
-        sizes.unite({*batch, {argument.getArgNumber(), 0}}, "batch");
+      if (std::optional<ArgumentDim> entries = resolveDim(op.getOut(), 0, func))
+        sizes.unite({*batch, *entries}, "batch");
     }
     if (queries)
       sizes.unite(*queries, "queries");

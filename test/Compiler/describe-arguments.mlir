@@ -241,6 +241,36 @@ func.func @given_of_sequences(%q: memref<1x4x?x64xbf16>, %k: memref<1x4x?x64xbf1
   return
 }
 
+// They may be a view of an argument, of which only the sizes that it shares are known.
+
+// CHECK-LABEL: func.func @given_view(
+// CHECK:         attn.dims = array<i64: 2, -2, -3>, attn.name = "dropout_mask", attn.tile_counts = array<i64: 2, 0, 2, 64, 32, 0, 1, 0, 2, 64, 4, 0>}
+func.func @given_view(%q: memref<1x2x?x64xbf16>, %m: memref<2x?x?xi32>, %o: memref<1x2x?x64xbf16>) {
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %w = memref.dim %m, %c1 : memref<2x?x?xi32>
+  %u = memref.dim %m, %c2 : memref<2x?x?xi32>
+  %x = memref.expand_shape %m [[0, 1], [2], [3]] output_shape [1, 2, %w, %u] : memref<2x?x?xi32> into memref<1x2x?x?xi32>
+  %t = memref.transpose %x (a, b, c, d) -> (a, b, d, c) : memref<1x2x?x?xi32> to memref<1x2x?x?xi32, strided<[?, ?, 1, ?]>>
+  attn.attention ins(%q, %q, %q : memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>)
+      outs(%o : memref<1x2x?x64xbf16>)
+      dropout_mask rows(%t : memref<1x2x?x?xi32, strided<[?, ?, 1, ?]>>) p(0.25)
+  return
+}
+
+// CHECK-LABEL: func.func @given_part(
+// CHECK:         attn.dims = array<i64: 1, 2, -2, -3>, attn.name = "dropout_mask"}
+func.func @given_part(%q: memref<1x2x?x64xbf16>, %m: memref<1x2x?x?xi32>, %o: memref<1x2x?x64xbf16>) {
+  %c2 = arith.constant 2 : index
+  %u = memref.dim %q, %c2 : memref<1x2x?x64xbf16>
+  %x = memref.subview %m[0, 0, 0, 0] [1, 2, %u, 4] [1, 1, 1, 1]
+      : memref<1x2x?x?xi32> to memref<1x2x?x4xi32, strided<[?, ?, ?, 1]>>
+  attn.attention ins(%q, %q, %q : memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>)
+      outs(%o : memref<1x2x?x64xbf16>)
+      dropout_mask rows(%x : memref<1x2x?x4xi32, strided<[?, ?, ?, 1]>>) p(0.25)
+  return
+}
+
 // What makes decisions does not know how many are read.
 
 // CHECK-LABEL: func.func @made_decisions(

@@ -416,5 +416,9 @@ def test_given_decisions_of_sequences():
     ):
         with pytest.raises(attn.AttnError, match=message):
             packed(q, ends, torch.zeros(sizes[0], 2, *sizes[1:], dtype=torch.int32), out)
+    # One sequence is longer than the mask has words for.
+    longer = torch.tensor([0, 30, 100], dtype=torch.int32)
+    with pytest.raises(attn.AttnError, match="boundaries of sequences that are not sorted or not within its tensors"):
+        packed(q, longer, mask, out)
     nothing, no_mask = torch.empty(1, 2, 0, 16), torch.empty(2, 2, 0, 0, dtype=torch.int32)
     packed(nothing, torch.zeros(3, dtype=torch.int32), no_mask, torch.empty_like(nothing))

@@ -66,7 +66,7 @@ public:
   void write();
 
 private:
-  Rows readRows(Value sequences, Value stored, Value sequence);
+  Rows readRows(Value sequences, Value stored, Value longest, Value sequence);
   Value countTiles(Value length);
   void writeSequence(Value sequence);
 
@@ -77,6 +77,8 @@ private:
   Block *entry;
   Value querySequences, keySequences, plan, fault;
   Value storedQueries, storedKeys;
+  /// What decisions that are read have words for; null if there are none.
+  Value longestQueries, longestKeys;
   Value numSequences;
 };
 } // namespace
@@ -90,6 +92,10 @@ PlanWriter::PlanWriter(OpBuilder &builder, AttentionOpInterface op,
   for (Value *argument : {&querySequences, &keySequences, &plan, &fault,
                           &storedQueries, &storedKeys})
     *argument = *next++;
+  if (next == entry->args_end())
+    return;
+  longestQueries = *next++;
+  longestKeys = *next++;
 }
 
 void PlanWriter::write() {
@@ -113,7 +119,8 @@ void PlanWriter::write() {
 }
 
 /// `sequence` is one that exists.
-Rows PlanWriter::readRows(Value sequences, Value stored, Value sequence) {
+Rows PlanWriter::readRows(Value sequences, Value stored, Value longest,
+                          Value sequence) {
   using arith::CmpIPredicate;
   Value zero = b.constant(0);
   if (layout == SequenceLayout::Padded) {
@@ -127,7 +134,10 @@ Rows PlanWriter::readRows(Value sequences, Value stored, Value sequence) {
   Value exist = b.both(b.compare(CmpIPredicate::sle, zero, begin),
                        b.both(b.compare(CmpIPredicate::sle, begin, end),
                               b.compare(CmpIPredicate::sle, end, stored)));
-  return {begin, b.sub(end, begin), exist};
+  Value length = b.sub(end, begin);
+  if (longest)
+    exist = b.both(exist, b.compare(CmpIPredicate::sle, length, longest));
+  return {begin, length, exist};
 }
 
 Value PlanWriter::countTiles(Value length) {
@@ -145,8 +155,8 @@ void PlanWriter::writeSequence(Value sequence) {
   Value zero = b.constant(0), one = b.constant(1);
   // The item after the last sequence has none, so that its sums stay zero.
   SmallVector<Value> own = b.sum(numSequences, 5, [&](Value s) {
-    Rows queries = readRows(querySequences, storedQueries, s);
-    Rows keys = readRows(keySequences, storedKeys, s);
+    Rows queries = readRows(querySequences, storedQueries, longestQueries, s);
+    Rows keys = readRows(keySequences, storedKeys, longestKeys, s);
     Value isOwn = b.compare(CmpIPredicate::eq, s, sequence);
     Value isBad = b.invert(b.both(queries.exist, keys.exist));
     SmallVector<Value> sums;
@@ -163,8 +173,8 @@ void PlanWriter::writeSequence(Value sequence) {
   Value walked = isOfKeys ? queryLength : keyLength;
 
   SmallVector<Value> places = b.sum(numSequences, 2, [&](Value s) {
-    Rows queries = readRows(querySequences, storedQueries, s);
-    Rows keys = readRows(keySequences, storedKeys, s);
+    Rows queries = readRows(querySequences, storedQueries, longestQueries, s);
+    Rows keys = readRows(keySequences, storedKeys, longestKeys, s);
     Value tiles = countTiles(isOfKeys ? keys.length : queries.length);
     Value other = isOfKeys ? queries.length : keys.length;
     Value isShorter = b.compare(CmpIPredicate::slt, other, walked);
@@ -264,6 +274,18 @@ Value attn::planSequences(RewriterBase &rewriter, AttentionOpInterface op,
   SmallVector<Value> operands = {
       op.getQuerySequences(),   op.getKeySequences(),  plan, fault,
       b.size(op.getQuery(), 2), b.size(op.getKey(), 2)};
+  // Padded sequences have no more positions than the mask has words for.
+  if (Value mask = op.getDropoutMask();
+      mask && op.getSequenceLayout() == SequenceLayout::Packed) {
+    constexpr int64_t block = DropoutMaskOp::blockSize;
+    bool isByRows = op.getMaskLayout() == MaskLayout::Rows;
+    auto addLongest = [&](int64_t dim, int64_t wordsOfBlock) {
+      operands.push_back(
+          b.mul(b.tiles(b.size(mask, dim), wordsOfBlock), b.constant(block)));
+    };
+    addLongest(isByRows ? 2 : 3, DropoutMaskOp::countQueryWords(block));
+    addLongest(isByRows ? 3 : 2, DropoutMaskOp::countKeyWords(block));
+  }
 
   attn_tile::KernelOp kernel = createKernel(rewriter, op, tiles.preparation,
                                             symbols, tiles.suffix, operands);

@@ -250,6 +250,22 @@ SCORES = {
            %r = arith.mulf %t, %cap : f32""",
         lambda s, b, h, i, j, c: 2 * np.tanh(s / 2),
     ),
+    # What has no function on the host, nor an instruction on GPUs.
+    "powers": (
+        (),
+        """%low = arith.constant -1.5 : f32
+           %high = arith.constant 0.75 : f32
+           %c3 = arith.constant 3 : i32
+           %two = arith.constant 2 : index
+           %parity = arith.remui %j, %two : index
+           %n = arith.index_cast %parity : index to i32
+           %least = arith.maximumf %s, %low : f32
+           %x = arith.minimumf %least, %high : f32
+           %cube = math.fpowi %x, %c3 : f32, i32
+           %power = math.fpowi %x, %n : f32, i32
+           %r = arith.addf %cube, %power : f32""",
+        lambda s, b, h, i, j, c: np.clip(s, -1.5, 0.75) ** 3 + np.where(j % 2 == 0, 1, np.clip(s, -1.5, 0.75)),
+    ),
     "bias": (
         ("bias",),
         """%x = memref.load %bias[%i, %j] : memref<?x?xf32>
@@ -748,6 +764,7 @@ VARIANTS = [
     Variant("f32", 64, keep="affine", tile=(16, 16)),
     Variant("f32", 64, score="alibi", mask="causal", hq=4, hkv=2),
     Variant("f32", 64, score="softcap", scale=0.3),
+    Variant("f32", 40, score="powers", tile=None),
     Variant("f32", 32, score="bias", mask="causal"),
     Variant("f32", 32, score="table"),
     Variant("f32", 32, mask="upper", score="distance"),
@@ -876,7 +893,8 @@ def make_shapes(variant, rng, count):
 # ===----------------------------------------------------------------------===#
 
 PIPELINE = (
-    "builtin.module(func.func(llvm-request-c-wrappers),attn-expand-masks,attn-simplify-masks,"
+    "builtin.module(func.func(llvm-request-c-wrappers),math-expand-ops{ops=fpowi},"
+    "attn-expand-masks,attn-simplify-masks,"
     "func.func(attn-choose-schedule{target=host},attn-dispatch-schedules),"
     "convert-attn-to-attn-tile,"
     "attn_tile.kernel(attn-tile-peel-masks),"

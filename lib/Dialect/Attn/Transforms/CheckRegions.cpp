@@ -14,6 +14,7 @@
 #include "attn/Analysis/MaskAlgebra.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
@@ -107,6 +108,17 @@ static LogicalResult checkReads(AttentionOpInterface op, Region &region,
   return result;
 }
 
+/// Checks that the operations of the regions of `op` have one meaning.
+static LogicalResult checkMeaning(AttentionOpInterface op) {
+  WalkResult walk = op->walk([](math::ClampFOp clamp) {
+    clamp.emitOpError("is refused, as MLIR defines and lowers it with its "
+                      "bounds in either order; use arith.maximumf of the value "
+                      "and the lower bound, and arith.minimumf of that");
+    return WalkResult::interrupt();
+  });
+  return failure(walk.wasInterrupted());
+}
+
 namespace {
 struct AttnCheckRegionsPass
     : attn::impl::AttnCheckRegionsPassBase<AttnCheckRegionsPass> {
@@ -117,7 +129,8 @@ struct AttnCheckRegionsPass
       if (op->hasAttr(AttnDialect::getStaticTilesAttrName()) &&
           failed(checkStaticTiles(op)))
         signalPassFailure();
-      if (failed(checkReads(op, op.getScoreRegion(), /*isKeep=*/false)) ||
+      if (failed(checkMeaning(op)) ||
+          failed(checkReads(op, op.getScoreRegion(), /*isKeep=*/false)) ||
           failed(checkReads(op, op.getKeepRegion(), /*isKeep=*/true)))
         signalPassFailure();
     });

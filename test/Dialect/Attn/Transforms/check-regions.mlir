@@ -189,3 +189,17 @@ func.func @no_unit(%q: memref<1x2x64x16xf32>) {
     outs(%q : memref<1x2x64x16xf32>) attributes {attn.static_tiles = true}
   return
 }
+
+// -----
+
+func.func @clamp(%q: memref<1x2x64x16xf32>, %low: f32, %high: f32) {
+  attn.attention ins(%q, %q, %q : memref<1x2x64x16xf32>, memref<1x2x64x16xf32>, memref<1x2x64x16xf32>)
+    outs(%q : memref<1x2x64x16xf32>)
+    score {
+    ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+      // expected-error @below {{'math.clampf' op is refused, as MLIR defines and lowers it with its bounds in either order; use arith.maximumf of the value and the lower bound, and arith.minimumf of that}}
+      %x = math.clampf %s to [%low, %high] : f32
+      attn.yield %x : f32
+    }
+  return
+}

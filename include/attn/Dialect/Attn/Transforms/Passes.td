@@ -624,6 +624,8 @@ def AttnCheckRegionsPass : Pass<"attn-check-regions"> {
     - Of an attention with `attn.static_tiles`, which tiles the mask leaves out
       must be known at compile time: parts of the mask that are not piecewise
       affine in the positions are an error, which names the operations.
+    - `math.clampf` is an error: `max(min(x, lower), upper)`, as MLIR documents and
+      expands it, is not what it is elsewhere.
 
     ```mlir
     attn.attention ... attributes {attn.static_tiles} keep {
