@@ -288,6 +288,34 @@ def test_decisions_made_elsewhere_are_the_same(alternative):
     assert torch.equal(*results)
 
 
+PADDED = """
+func.func @padded(%x: tensor<72x32xf32>, %q: tensor<3x4x72x16xf32>, %lengths: tensor<3xi32>, %seed: tensor<i64>)
+    -> (tensor<3x4x72x16xf32>, tensor<72x72xf32>) {
+  %e = tensor.empty() : tensor<72x72xf32>
+  %p = attn.matmul ins(%x, %x : tensor<72x32xf32>, tensor<72x32xf32>) outs(%e : tensor<72x72xf32>) transpose_rhs
+      -> tensor<72x72xf32>
+  %zero = arith.constant 0.0 : f32
+  %o = tensor.empty() : tensor<3x4x72x16xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%o : tensor<3x4x72x16xf32>) -> tensor<3x4x72x16xf32>
+  %r = attn.attention ins(%q, %q, %q : tensor<3x4x72x16xf32>, tensor<3x4x72x16xf32>, tensor<3x4x72x16xf32>)
+      outs(%f : tensor<3x4x72x16xf32>) sequences padded(%lengths, %lengths : tensor<3xi32>, tensor<3xi32>)
+      dropout(#attn.dropout<p = 0.25, rng = #attn.arx>, %seed, %seed : tensor<i64>, tensor<i64>)
+      -> tensor<3x4x72x16xf32>
+  return %r, %p : tensor<3x4x72x16xf32>, tensor<72x72xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("alternative", ["sequential", "streams"])
+def test_decisions_of_padded_sequences(alternative):
+    torch.manual_seed(0)
+    inputs = [torch.randn(72, 32), torch.randn(3, 4, 72, 16), torch.tensor([72, 0, 41], dtype=torch.int32), torch.tensor(7)]
+    results = [torch.full((3, 4, 72, 16), float("nan")) for _ in range(2)]
+    for options, result in zip(({}, {"dropout": alternative}), results):
+        attn.compile(PADDED, options=options)["padded"](*inputs, result, torch.empty(72, 72))
+    assert torch.equal(*results) and results[0][2, :, :41].abs().sum() > 0
+
+
 def test_factors_that_are_taken_for_decisions():
     source = (ROOT / "test" / "tools" / "attn-compile" / "assumptions.mlir").read_text()
     torch.manual_seed(0)

@@ -43,6 +43,7 @@ SmallVector<Value> attn::getMaskOperands(DropoutMaskOp op) {
 
 void attn::writeMaskProgram(OpBuilder &builder, DropoutMaskOp op,
                             ValueRange arguments) {
+  reportDropout(op.getLoc(), op.getDropout());
   OpBuilder::InsertionGuard guard(builder);
   ImplicitLocOpBuilder b(op.getLoc(), builder);
   IRMapping captured;

@@ -35,12 +35,9 @@ LogicalResult KernelDropout::check(ScheduleAttrInterface schedule) const {
   return success();
 }
 
-void KernelDropout::report() const {
-  DropoutAttr dropout = op.getDropoutAttr();
-  if (!dropout)
-    return;
-  remark::analysis(op->getLoc(), remark::RemarkOpts::name("dropout").category(
-                                     "convert-attn-to-attn-tile"))
+void attn::reportDropout(Location loc, DropoutAttr dropout) {
+  remark::analysis(loc, remark::RemarkOpts::name("dropout").category(
+                            "convert-attn-to-attn-tile"))
       << llvm::formatv("drops weights with probability {0}/{1}, for p = {2:f8}",
                        dropout.getThreshold(), int64_t(1) << dropout.getBits(),
                        dropout.getP().convertToDouble())

@@ -19,6 +19,9 @@
 
 namespace mlir::attn {
 
+/// Reports the effective p of decisions that a kernel at `loc` makes.
+void reportDropout(Location loc, DropoutAttr dropout);
+
 /// The dropout of an operation, if it has any.
 class KernelDropout {
 public:
@@ -29,8 +32,11 @@ public:
   /// Fails if the tiles of `schedule` cut decision words.
   LogicalResult check(ScheduleAttrInterface schedule) const;
 
-  /// Reports the effective p.
-  void report() const;
+  /// Reports the effective p of decisions that are made.
+  void report() const {
+    if (isMade())
+      reportDropout(op.getLoc(), op.getDropoutAttr());
+  }
 
   /// Adds the operands that kernels must be given: those that are no constants.
   void addOperands(SetVector<Value> &operands) const;

@@ -93,7 +93,7 @@ SmallVector<MatmulOp> attn::findProductsBefore(const DropoutUsers &users,
   AttentionOpInterface first = users.ops.front();
   DominanceInfo dominance(first->getParentOp());
   SmallVector<MatmulOp> products;
-  reason = "no product runs before";
+  reason = "no product runs before in the same block";
   for (Operation *op = first->getPrevNode(); op; op = op->getPrevNode()) {
     if (auto product = dyn_cast<MatmulOp>(op);
         product && product->getNumResults() == 1) {
@@ -104,6 +104,8 @@ SmallVector<MatmulOp> attn::findProductsBefore(const DropoutUsers &users,
       else if (products.empty())
         reason = "seed, offset or sizes are not known before the product";
     }
+    if (isa<OverlapOp>(op) && products.empty())
+      reason = "the product before has other work beside it";
     if (mayWrite(op)) {
       if (products.empty())
         reason = ("'" + op->getName().getStringRef() +

@@ -229,8 +229,9 @@ LogicalResult AttnHoistRngPass::readOptions() {
 Alternative AttnHoistRngPass::choose(const DropoutTimes &times) {
   if (forced)
     return *forced;
-  // Layers with fused kernels have not been measured yet: these are taken only
-  // if asked for, as side streams are.
+  // Layers with fused kernels were never faster than those whose attention makes
+  // decisions itself (docs/rng.md): these are taken only if asked for, as side
+  // streams are.
   return times.sequential && *times.sequential < times.inKernel
              ? Alternative::Sequential
              : Alternative::InKernel;
@@ -344,9 +345,9 @@ void AttnHoistRngPass::runOnOperation() {
     return signalPassFailure();
   for (DropoutUsers &users : collectDropoutUsers(getOperation())) {
     if (llvm::any_of(users.ops, [](AttentionOpInterface op) {
-          return op.getSequenceLayout().has_value();
+          return op.getSequenceLayout() == SequenceLayout::Packed;
         })) {
-      (void)missed(users, "lengths of sequences are known on the device alone");
+      (void)missed(users, "lengths of packed sequences are known on the device alone");
       continue;
     }
     hoist(users);

@@ -10,7 +10,7 @@
 #dropout = #attn.dropout<p = 0.5, rng = #attn.philox>
 !t = tensor<1x2x64x32xf32>
 func.func @no_product(%q: !t, %seed: i64) -> !t {
-  // REMARK: makes random numbers in the kernel: no product runs before
+  // REMARK: makes random numbers in the kernel: no product runs before in the same block
   %r = attn.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
       dropout(#dropout, %seed, %seed : i64, i64) -> !t
   return %r : !t
@@ -53,11 +53,11 @@ func.func @side_effect(%q: !t, %x: !x, %seed: tensor<i64>) -> (!t, !x) {
 #dropout = #attn.dropout<p = 0.5, rng = #attn.philox>
 !t = tensor<1x2x64x32xf32>
 !x = tensor<64x64xf32>
-func.func @sequences(%q: !t, %x: !x, %lengths: tensor<1xi32>, %seed: i64) -> (!t, !x) {
+func.func @sequences(%q: !t, %x: !x, %ends: tensor<2xi32>, %seed: i64) -> (!t, !x) {
   %p = attn.matmul ins(%x, %x : !x, !x) outs(%x : !x) -> !x
-  // REMARK: makes random numbers in the kernel: lengths of sequences are known on the device alone
+  // REMARK: makes random numbers in the kernel: lengths of packed sequences are known on the device alone
   %r = attn.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
-      sequences padded(%lengths, %lengths : tensor<1xi32>, tensor<1xi32>)
+      sequences packed(%ends, %ends : tensor<2xi32>, tensor<2xi32>)
       dropout(#dropout, %seed, %seed : i64, i64) -> !t
   return %r, %p : !t, !x
 }

@@ -146,3 +146,22 @@ func.func @resolved(%x: tensor<?x64xf32>, %w: tensor<64x64xf32>, %seed: i64) -> 
       dropout(#dropout, %seed, %seed : i64, i64) -> !t
   return %r : !t
 }
+
+// -----
+
+// Padded sequences lie within the lengths of their batch.
+
+// CHECK-LABEL: func.func @padded(
+// CHECK:         attn.dropout_mask rows by{{.*}} -> tensor<2x4x32x4xi32>
+// CHECK:         attn.attention {{.*}} sequences padded({{.*}} dropout_mask rows({{.*}} : tensor<2x4x32x4xi32>) p(1.250000e-01)
+// KERNEL-LABEL: func.func @padded(
+// KERNEL-NOT:     attn.dropout_mask
+func.func @padded(%x: tensor<64x64xbf16>, %q: tensor<2x4x64x64xbf16>, %lengths: tensor<2xi32>, %seed: i64)
+    -> (tensor<2x4x64x64xbf16>, tensor<64x64xbf16>) {
+  %p = attn.matmul ins(%x, %x : tensor<64x64xbf16>, tensor<64x64xbf16>) outs(%x : tensor<64x64xbf16>) -> tensor<64x64xbf16>
+  %o = tensor.empty() : tensor<2x4x64x64xbf16>
+  %r = attn.attention ins(%q, %q, %q : tensor<2x4x64x64xbf16>, tensor<2x4x64x64xbf16>, tensor<2x4x64x64xbf16>)
+      outs(%o : tensor<2x4x64x64xbf16>) sequences padded(%lengths, %lengths : tensor<2xi32>, tensor<2xi32>)
+      dropout(#attn.dropout<p = 0.125, rng = #attn.arx>, %seed, %seed : i64, i64) -> tensor<2x4x64x64xbf16>
+  return %r, %p : tensor<2x4x64x64xbf16>, tensor<64x64xbf16>
+}
