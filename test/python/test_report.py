@@ -119,8 +119,20 @@ def test_attention_with_dropout(project):
     write(project, rows, "dropout.jsonl")
     assert report.main(["--root", str(project), "--no-plots"]) == 0
     page = (project / "docs" / "performance.md").read_text()
-    expected = "| bwd | full | 64 | 4 | 128 | 2 | 1.000 | 1.250 (+25%) | 1.200 (+20%) | 1.100 (+10%) |  | 1.800 (1.50x) |  | GPU | 2026-01-02 |"
+    expected = "| bwd | full | 64 | 4 | 128 | 2 | 1.000 | 1.250 (+25.0%) | 1.200 (+20.0%) | 1.100 (+10.0%) |  | 1.800 (1.50x) |  | GPU | 2026-01-02 |"
     assert expected in page
+    # Of another run, with and without times without dropout.
+    later = {**common, "date": "2026-01-03"}
+    rows += [{**later, "op": "attn_hoisted", "rng": "arx6", "ms": 1.5}]
+    write(project, rows, "dropout.jsonl")
+    assert report.main(["--root", str(project), "--no-plots"]) == 0
+    page = (project / "docs" / "performance.md").read_text()
+    assert expected.replace("1.100 (+10.0%)", "1.500") in page
+    rows += [{**later, "op": "attn_nodrop", "rng": "none", "ms": 1.25}]
+    write(project, rows, "dropout.jsonl")
+    assert report.main(["--root", str(project), "--no-plots"]) == 0
+    page = (project / "docs" / "performance.md").read_text()
+    assert expected.replace("1.100 (+10.0%)", "1.500 (+20.0%)") in page
     del rows[0]["S"]
     write(project, rows, "dropout.jsonl")
     assert report.main(["--root", str(project), "--no-plots"]) == 1
