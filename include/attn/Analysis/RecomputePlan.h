@@ -53,17 +53,24 @@ struct RecomputePlan {
   llvm::BitVector recomputed;
   double cost = 0;
   int64_t bytes = 0;
+  /// No plan within the budget costs less; `cost` if the plan is known to be
+  /// the best one.
+  double bound = 0;
 };
 
 /// The plan of the least cost that saves at most `budget` bytes, if there is a
-/// plan. Without a budget it is found as a minimum cut. With one, cuts for
-/// prices of a byte bound the cost of branches of a search that is exact but
-/// for graphs on which it takes more than `maxNodes` steps; then it is the best
-/// plan found.
+/// plan. Without a budget it is found as a minimum cut. With one, the price of
+/// a byte at which cuts cross the budget bounds the cost of branches of a
+/// search. After about `maxWork` visits of edges the search gives up, and the
+/// best plan that was found is returned with the bound of those that are left.
+/// Costs are rounded to 2^-40 of their sum.
 std::optional<RecomputePlan>
 planRecompute(const RecomputeGraph &graph,
               std::optional<int64_t> budget = std::nullopt,
-              unsigned maxNodes = 2000);
+              uint64_t maxWork = 400'000'000);
+
+/// The plan that saves the fewest bytes, at whatever cost, if there is a plan.
+std::optional<RecomputePlan> planLeastSaved(const RecomputeGraph &graph);
 
 } // namespace mlir::attn
 

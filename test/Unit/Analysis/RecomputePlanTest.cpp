@@ -103,11 +103,68 @@ TEST(RecomputePlanTest, AgreesWithAllSelections) {
         continue;
       ++numPlans;
       EXPECT_DOUBLE_EQ(plan->cost, least) << "round " << round;
+      EXPECT_DOUBLE_EQ(plan->bound, least) << "round " << round;
       EXPECT_DOUBLE_EQ(getCost(graph, getSavedBits(*plan), budget), least)
           << "round " << round;
     }
   }
   EXPECT_GT(numPlans, 1000u);
+}
+
+/// The fewest bytes that a plan saves, whatever it costs.
+TEST(RecomputePlanTest, FindsTheFewestBytes) {
+  std::mt19937 random(1);
+  unsigned numSaving = 0;
+  for (unsigned round = 0; round < 600; ++round) {
+    RecomputeGraph graph = makeGraph(random);
+    std::optional<RecomputePlan> plan = planLeastSaved(graph);
+    std::optional<int64_t> least;
+    for (unsigned saved = 0; saved < 1u << graph.values.size(); ++saved) {
+      int64_t bytes = 0;
+      for (auto [index, value] : llvm::enumerate(graph.values))
+        bytes += saved >> index & 1 ? value.bytes : 0;
+      if ((!least || bytes < *least) &&
+          getCost(graph, saved, std::nullopt) != RecomputeGraph::never)
+        least = bytes;
+    }
+    ASSERT_EQ(plan.has_value(), least.has_value()) << "round " << round;
+    if (!plan)
+      continue;
+    EXPECT_EQ(plan->bytes, *least) << "round " << round;
+    EXPECT_EQ(getCost(graph, getSavedBits(*plan), *least), plan->cost)
+        << "round " << round;
+    numSaving += *least > 0;
+    // A budget of one byte less has no plan.
+    EXPECT_TRUE(planRecompute(graph, *least)) << "round " << round;
+    if (*least > 0)
+      EXPECT_FALSE(planRecompute(graph, *least - 1)) << "round " << round;
+  }
+  EXPECT_GT(numSaving, 50u);
+}
+
+/// What is known of plans where the search gives up early.
+TEST(RecomputePlanTest, BoundsPlansOfAnUnfinishedSearch) {
+  std::mt19937 random(2);
+  unsigned numOpen = 0;
+  for (unsigned round = 0; round < 600; ++round) {
+    RecomputeGraph graph = makeGraph(random);
+    for (int64_t budget : {10, 25, 60}) {
+      double least = getLeastCost(graph, budget);
+      std::optional<RecomputePlan> plan =
+          planRecompute(graph, budget, /*maxWork=*/1);
+      ASSERT_EQ(plan.has_value(), least != RecomputeGraph::never)
+          << "round " << round;
+      if (!plan)
+        continue;
+      EXPECT_LE(plan->bound, least) << "round " << round;
+      EXPECT_GE(plan->cost, least) << "round " << round;
+      EXPECT_LE(plan->bytes, budget) << "round " << round;
+      EXPECT_DOUBLE_EQ(getCost(graph, getSavedBits(*plan), budget), plan->cost)
+          << "round " << round;
+      numOpen += plan->bound < plan->cost;
+    }
+  }
+  EXPECT_GT(numOpen, 20u);
 }
 
 /// A chain of three: the last is needed.
