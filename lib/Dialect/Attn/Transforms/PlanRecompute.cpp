@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Differentiation.h"
+#include "attn/Analysis/PeakMemory.h"
 #include "attn/Analysis/RecomputePlan.h"
 #include "attn/Analysis/Roofline.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
@@ -64,21 +65,18 @@ public:
 
 private:
   void buildGraph();
-  bool growsWithSquare(Type type);
   int64_t getBytes(Value value) {
-    return isa<TensorType>(value.getType())
-               ? int64_t(getShapedBytes(value.getType(), assumptions))
-               : 0;
+    return getValueBytes(value.getType(), assumptions);
   }
-  double getSeconds(Operation *op) {
-    std::optional<OpCost> cost = getOpCost(op, assumptions);
-    return cost ? estimate(*cost, device).seconds : 0;
-  }
+  double getSeconds(Operation *op);
   bool isFreeToUse(Value value) {
     return llvm::is_contained(
         pair.getYielded().take_front(pair.getNumResults()), value);
   }
-  void report(const RecomputePlan &plan);
+  InFlightDiagnostic emitNoPlan(int64_t budget);
+  LogicalResult checkUsers(ArrayRef<Value> saved);
+  SmallVector<Value> getSavedValues(const RecomputePlan &plan);
+  void report(const RecomputePlan &plan, const RecomputePlan &unlimited);
   void rewrite(ArrayRef<Value> saved);
   int64_t getPeakBytes();
 
@@ -96,19 +94,21 @@ private:
 };
 } // namespace
 
-/// Whether the attention of the function makes `type` one of scores.
-bool PairPlanner::growsWithSquare(Type type) {
-  auto tensor = dyn_cast<RankedTensorType>(type);
-  if (!tensor)
-    return false;
-  llvm::SmallDenseSet<int64_t> lengths;
-  pair.forward.walk([&](AttentionOpInterface op) {
-    lengths.insert(getDimSize(op.getQuery(), 2));
-    lengths.insert(getDimSize(op.getKey(), 2));
-  });
-  return tensor.getRank() >= 2 &&
-         llvm::all_of(tensor.getShape().take_back(2),
-                      [&](int64_t size) { return lengths.contains(size); });
+double PairPlanner::getSeconds(Operation *op) {
+  if (std::optional<OpCost> cost = getOpCost(op, assumptions))
+    return estimate(*cost, device).seconds;
+  // What has no model moves its tensors once, and does what is in its regions.
+  double seconds = 0;
+  if (llvm::any_of(op->getResultTypes(), llvm::IsaPred<TensorType>)) {
+    OpCost cost;
+    cost.launches = 1;
+    cost.bytes(MemoryLevel::Memory) = getOperandBytes(op, assumptions);
+    seconds = estimate(cost, device).seconds;
+  }
+  for (Region &region : op->getRegions())
+    for (Operation &nested : region.getOps())
+      seconds += getSeconds(&nested);
+  return seconds;
 }
 
 void PairPlanner::buildGraph() {
@@ -118,8 +118,7 @@ void PairPlanner::buildGraph() {
     values.push_back(value);
     int64_t bytes = getBytes(value);
     double cost = getSaveSeconds(double(bytes));
-    if (op &&
-        (isFree(ops[*op]) || bytes == 0 || growsWithSquare(value.getType())))
+    if (op && isFree(ops[*op]))
       cost = RecomputeGraph::never;
     graph.values.push_back({op, cost, bytes});
   };
@@ -147,43 +146,26 @@ void PairPlanner::buildGraph() {
       graph.needed.push_back(numbers.lookup(yielded[i]));
 }
 
-/// The largest sum of the sizes of tensors that are there at a time, beside the
-/// arguments of the forward function. What is saved stays until the end.
+/// The most bytes of tensors that are there at a time, beside the arguments of
+/// the forward function. What that returns stays until the end, as do gradients
+/// of results.
 int64_t PairPlanner::getPeakBytes() {
-  int64_t live = 0, peak = 0;
-  auto run = [&](Block &block, ValueRange kept) {
-    llvm::DenseMap<Value, Operation *> lastUse;
-    for (Operation &op : block)
-      for (Value value : getUsedValues(&op))
-        lastUse[value] = &op;
-    llvm::DenseMap<Operation *, int64_t> freed;
-    for (Operation &op : block.without_terminator()) {
-      bool isView = getSeconds(&op) == 0;
-      if (!isFree(&op) && !isView)
-        for (Value result : op.getResults()) {
-          int64_t bytes = getBytes(result);
-          live += bytes;
-          Operation *last = lastUse.lookup(result);
-          if (!llvm::is_contained(kept, result))
-            freed[last ? last : &op] += bytes;
-        }
-      peak = std::max(peak, live);
-      live -= freed.lookup(&op);
-    }
-  };
-  Block &forward = pair.forward.getBody().front();
-  run(forward, forward.getTerminator()->getOperands());
+  BlockMemory forward =
+      getBlockMemory(pair.forward.getBody().front(), assumptions);
+  int64_t given = forward.kept;
   for (unsigned i = pair.getNumArguments() + pair.forward.getNumResults(),
                 e = pair.backward.getNumArguments();
        i < e; ++i)
-    live += getBytes(pair.backward.getArgument(i));
-  Block &backward = pair.backward.getBody().front();
-  run(backward, backward.getTerminator()->getOperands());
-  return peak;
+    given += getBytes(pair.backward.getArgument(i));
+  BlockMemory backward =
+      getBlockMemory(pair.backward.getBody().front(), assumptions);
+  return std::max(forward.peak, given + backward.peak);
 }
 
-/// Says what is done with each value that is needed or saved.
-void PairPlanner::report(const RecomputePlan &plan) {
+/// Says what is done with each value that is needed or saved. `unlimited` is
+/// the plan without a budget.
+void PairPlanner::report(const RecomputePlan &plan,
+                         const RecomputePlan &unlimited) {
   llvm::SmallDenseSet<unsigned> needed(graph.needed.begin(),
                                        graph.needed.end());
   for (auto [index, value] : llvm::enumerate(graph.values)) {
@@ -194,18 +176,95 @@ void PairPlanner::report(const RecomputePlan &plan) {
     Operation *op = ops[*value.op];
     auto opts = remark::RemarkOpts::name(isSaved ? "save" : "recompute")
                     .category("attn-plan-recompute");
-    std::string why;
-    if (!isSaved && value.saveCost == RecomputeGraph::never)
-      why = "; it grows with the square of the length";
+    StringRef why;
+    if (isSaved && !unlimited.saved[index])
+      why = "; without the budget it would not be saved";
+    else if (!isSaved && unlimited.saved[index])
+      why = "; without the budget it would be saved";
+    double again = graph.ops[*value.op].cost;
+    std::string toRun =
+        again == RecomputeGraph::never
+            ? "the operation cannot run again"
+            : llvm::formatv("{0:f1} us to run the operation again", 1e6 * again)
+                  .str();
     remark::passed(op->getLoc(), opts)
-        << llvm::formatv(
-               "{0} result of '{1}', {2} bytes: {3:f1} us to move, {4:f1} us "
-               "to run the operation again{5}",
-               isSaved ? "saved" : "recomputed", op->getName(), value.bytes,
-               1e6 * getSaveSeconds(double(value.bytes)),
-               1e6 * graph.ops[*value.op].cost, why)
+        << llvm::formatv("{0} result of '{1}', {2} bytes: {3:f1} us to move, "
+                         "{4}{5}",
+                         isSaved ? "saved" : "recomputed", op->getName(),
+                         value.bytes, 1e6 * getSaveSeconds(double(value.bytes)),
+                         toRun, why)
                .str();
   }
+}
+
+/// What the forward function is to save: first what it saves already, in that
+/// order.
+SmallVector<Value> PairPlanner::getSavedValues(const RecomputePlan &plan) {
+  SetVector<Value> all;
+  for (unsigned index : plan.saved.set_bits())
+    all.insert(values[index]);
+  SetVector<Value> saved;
+  for (Value value : pair.getYielded().drop_front(pair.getNumResults()))
+    if (all.contains(value))
+      saved.insert(value);
+  saved.insert_range(all);
+  return saved.takeVector();
+}
+
+/// Fails if `saved` changes the types of functions that are used elsewhere.
+LogicalResult PairPlanner::checkUsers(ArrayRef<Value> saved) {
+  if (ValueRange(saved).getTypes() ==
+      pair.getYielded().drop_front(pair.getNumResults()).getTypes())
+    return success();
+  auto module = pair.forward->getParentOfType<ModuleOp>();
+  for (func::FuncOp function : {pair.forward, pair.backward}) {
+    auto uses = SymbolTable::getSymbolUses(function.getOperation(), module);
+    if (!uses)
+      continue;
+    for (SymbolTable::SymbolUse use : *uses) {
+      Operation *user = use.getUser();
+      if (user == pair.backward)
+        continue;
+      auto caller = dyn_cast<func::FuncOp>(user);
+      if (!caller)
+        caller = user->getParentOfType<func::FuncOp>();
+      InFlightDiagnostic diagnostic =
+          pair.backward.emitOpError("cannot be planned: '")
+          << function.getName() << "' would change its type, but ";
+      if (caller)
+        diagnostic << "'" << caller.getName() << "'";
+      else
+        diagnostic << "'" << user->getName() << "'";
+      diagnostic << " uses it";
+      diagnostic.attachNote(user->getLoc()) << "used here";
+      return diagnostic;
+    }
+  }
+  return success();
+}
+
+/// Says why no plan keeps to `budget`.
+InFlightDiagnostic PairPlanner::emitNoPlan(int64_t budget) {
+  std::optional<RecomputePlan> least = planLeastSaved(graph);
+  assert(least && "whatever cannot run again can be saved");
+  InFlightDiagnostic diagnostic =
+      pair.backward.emitOpError("cannot be computed if at most ")
+      << budget << " bytes are saved: at least " << least->bytes
+      << " bytes must be";
+  llvm::SmallPtrSet<Operation *, 8> seen;
+  SmallVector<unsigned> list(least->saved.set_bits());
+  while (!list.empty()) {
+    unsigned number = list.pop_back_val();
+    std::optional<unsigned> op = graph.values[number].op;
+    if (!op || !seen.insert(ops[*op]).second)
+      continue;
+    if (graph.ops[*op].cost == RecomputeGraph::never)
+      diagnostic.attachNote(ops[*op]->getLoc())
+          << "'" << ops[*op]->getName() << "' cannot run again";
+    else
+      llvm::append_range(list, graph.ops[*op].inputs);
+  }
+  return diagnostic;
 }
 
 /// Lets the forward function save `saved`, and the backward function compute
@@ -288,31 +347,40 @@ void PairPlanner::rewrite(ArrayRef<Value> saved) {
 }
 
 FailureOr<RecomputePlan> PairPlanner::run(std::optional<int64_t> budget) {
-  std::optional<RecomputePlan> plan = planRecompute(graph, budget);
-  if (!plan)
-    return pair.backward.emitOpError("cannot be computed if at most ")
-           << *budget << " bytes are saved";
+  std::optional<RecomputePlan> unlimited = planRecompute(graph);
+  assert(unlimited && "whatever cannot run again can be saved");
+  RecomputePlan plan = *unlimited;
+  if (budget && plan.bytes > *budget) {
+    std::optional<RecomputePlan> limited = planRecompute(graph, budget);
+    if (!limited)
+      return emitNoPlan(*budget);
+    plan = *limited;
+  }
+  SmallVector<Value> saved = getSavedValues(plan);
+  if (failed(checkUsers(saved)))
+    return failure();
   int64_t before = getPeakBytes();
   int64_t savedBefore = 0;
   for (unsigned index : graph.needed)
     savedBefore += graph.values[index].bytes;
-  report(*plan);
-  SmallVector<Value> saved;
-  for (unsigned index : plan->saved.set_bits())
-    saved.push_back(values[index]);
+  report(plan, *unlimited);
   double seconds = 0;
-  for (unsigned index : plan->recomputed.set_bits())
+  for (unsigned index : plan.recomputed.set_bits())
     seconds += graph.ops[index].cost;
   rewrite(saved);
+  std::string gap;
+  if (plan.bound < plan.cost)
+    gap = llvm::formatv("; plans of up to {0:f1} us less may exist",
+                        1e6 * (plan.cost - plan.bound));
   remark::analysis(
       pair.forward.getLoc(),
       remark::RemarkOpts::name("memory").category("attn-plan-recompute"))
       << llvm::formatv("saves {0} of {1} bytes and computes again for {2:f1} "
-                       "us; peak memory {3} bytes, before {4}",
-                       plan->bytes, savedBefore, 1e6 * seconds, getPeakBytes(),
-                       before)
+                       "us; peak memory {3} bytes, before {4}{5}",
+                       plan.bytes, savedBefore, 1e6 * seconds, getPeakBytes(),
+                       before, gap)
              .str();
-  return *plan;
+  return plan;
 }
 
 namespace {

@@ -174,14 +174,17 @@ def AttnPlanRecomputePass : Pass<"attn-plan-recompute", "::mlir::ModuleOp"> {
     again takes its arithmetic or its memory traffic, whichever is longer, at the
     rates of the module's `attn.device` or of the target. With a budget, at most that many bytes are saved beyond
     arguments and results. Plans are optimal: minimum cuts, and with a budget a
-    search that such cuts bound.
+    search that such cuts bound. A search that takes too long, as those of many
+    equal layers do, ends with a plan and how much better one could be.
 
     Saving the output and the log-sum-exp of attention moves the boundary past
-    it, so that it does not run again. A tensor that has the length of attention's
-    sequences in two dimensions is never saved: it grows with its square.
+    it, so that it does not run again. Its weights, and decisions of dropout
+    that it makes itself, are no values and are always made again. Weights or
+    decisions that the function computes as tensors are values like any other.
 
     What was chosen, and why, is reported as remarks, with the peak of memory
-    beside arguments before and after.
+    beside arguments before and after. A pair whose functions would change their
+    types is an error if anything else in the module uses them.
 
     ```mlir
     func.func @f_fwd(%x, %w) -> (%y, %h, %g)       // saves %h and %g
