@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 from forward import median_ms  # noqa: E402
 
 EXAMPLE = ROOT / "docs" / "examples" / "transformer_blocks.mlir"
-# Bytes; the largest one bounds nothing.
+# Megabytes; the largest one bounds nothing.
 BUDGETS = (1000, 200, 100, 50, 20)
 USED_HIGH = 8
 HEADS = 8

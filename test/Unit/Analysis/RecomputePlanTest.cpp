@@ -13,6 +13,7 @@
 #include "attn/Analysis/RecomputePlan.h"
 #include "gtest/gtest.h"
 
+#include <cmath>
 #include <random>
 
 using namespace mlir;
@@ -140,6 +141,82 @@ TEST(RecomputePlanTest, FindsTheFewestBytes) {
       EXPECT_FALSE(planRecompute(graph, *least - 1)) << "round " << round;
   }
   EXPECT_GT(numSaving, 50u);
+}
+
+/// Layers as of a network: each of `width` values is computed from one or two
+/// of those before, the last one from the first one of the layer as well. Costs
+/// and sizes are those of kernels, in seconds and bytes; all layers are alike
+/// unless `random` makes them.
+RecomputeGraph makeLayers(unsigned layers, unsigned width,
+                          std::mt19937 *random) {
+  RecomputeGraph graph;
+  graph.values.push_back({std::nullopt, 0, 0});
+  auto pick = [&](double low, double high, unsigned place) {
+    double share = random ? std::uniform_real_distribution<>()(*random)
+                          : double(place * 7 % 11) / 11;
+    return low * std::pow(high / low, share);
+  };
+  for (unsigned layer = 0; layer < layers; ++layer) {
+    unsigned first = graph.values.size() - 1;
+    for (unsigned i = 0; i < width; ++i) {
+      unsigned last = graph.values.size() - 1;
+      RecomputeGraph::Op op{pick(3e-6, 3e-4, i), {last}};
+      if (i + 1 == width)
+        op.inputs.push_back(first);
+      else if (i % 3 == 2)
+        op.inputs.push_back(last - 1);
+      graph.ops.push_back(op);
+      double bytes = std::floor(pick(1e4, 1e8, 3 * i + 1));
+      graph.values.push_back(
+          {graph.ops.size() - 1, bytes / 2e12, int64_t(bytes)});
+      if (i % 4 != 1)
+        graph.needed.push_back(graph.values.size() - 1);
+    }
+  }
+  return graph;
+}
+
+TEST(RecomputePlanTest, AgreesWithAllSelectionsOfLayers) {
+  std::mt19937 random(3);
+  unsigned numLimited = 0;
+  for (unsigned round = 0; round < 24; ++round) {
+    RecomputeGraph graph = makeLayers(/*layers=*/1 + round % 3,
+                                      /*width=*/12 / (1 + round % 3), &random);
+    int64_t all = 0;
+    for (const RecomputeGraph::Value &value : graph.values)
+      all += value.bytes;
+    double unlimited = planRecompute(graph)->cost;
+    for (int64_t budget : {all / 20, all / 8, all / 4, all / 2}) {
+      double least = getLeastCost(graph, budget);
+      std::optional<RecomputePlan> plan = planRecompute(graph, budget);
+      ASSERT_TRUE(plan);
+      EXPECT_NEAR(plan->cost, least, 1e-9 * least) << "round " << round;
+      EXPECT_NEAR(plan->bound, least, 1e-9 * least) << "round " << round;
+      EXPECT_LE(plan->bytes, budget);
+      numLimited += least > unlimited * 1.001;
+    }
+  }
+  EXPECT_GT(numLimited, 40u);
+}
+
+/// The search ends, and its plan is close to the bound.
+TEST(RecomputePlanTest, PlansManyEqualLayers) {
+  RecomputeGraph graph = makeLayers(/*layers=*/48, /*width=*/30, nullptr);
+  int64_t all = 0;
+  for (const RecomputeGraph::Value &value : graph.values)
+    all += value.bytes;
+  unsigned numOpen = 0;
+  for (int64_t budget : {all / 50, all / 20, all / 8, all / 3}) {
+    std::optional<RecomputePlan> plan =
+        planRecompute(graph, budget, /*maxWork=*/20'000'000);
+    ASSERT_TRUE(plan);
+    EXPECT_LE(plan->bytes, budget);
+    EXPECT_LE(plan->bound, plan->cost);
+    EXPECT_GE(plan->bound, 0.98 * plan->cost) << budget;
+    EXPECT_GE(plan->bound, planRecompute(graph)->cost);
+    numOpen += plan->bound < plan->cost;
+  }
+  EXPECT_GT(numOpen, 0u);
 }
 
 /// What is known of plans where the search gives up early.
