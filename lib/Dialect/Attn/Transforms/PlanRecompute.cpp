@@ -50,7 +50,88 @@ struct FunctionPair {
     return backward.getArgument(getNumArguments() + index);
   }
 };
+} // namespace
 
+/// Lets the forward function save `saved`, and the backward function compute
+/// what else it needs right before it is used.
+static void rewrite(FunctionPair &pair, ArrayRef<Value> saved) {
+  func::FuncOp forward = pair.forward, backward = pair.backward;
+  unsigned numArguments = pair.getNumArguments();
+  unsigned numResults = pair.getNumResults();
+  unsigned numYielded = forward.getNumResults();
+  SmallVector<Value> yielded(pair.getYielded().take_front(numResults));
+  SmallVector<Value> oldYielded(pair.getYielded());
+  llvm::append_range(yielded, saved);
+
+  ArrayRef<BlockArgument> oldArguments = backward.getArguments();
+  SmallVector<Type> types(forward.getArgumentTypes());
+  llvm::append_range(types, ValueRange(yielded).getTypes());
+  for (BlockArgument argument :
+       oldArguments.drop_front(numArguments + numYielded))
+    types.push_back(argument.getType());
+  OpBuilder builder(backward);
+  auto replacement = func::FuncOp::create(
+      builder, backward.getLoc(), backward.getName(),
+      builder.getFunctionType(types, backward.getResultTypes()));
+  replacement.setVisibility(backward.getVisibility());
+  replacement->setDiscardableAttrs(backward->getDiscardableAttrDictionary());
+  replacement->setAttr(numSavedAttrName,
+                       builder.getI64IntegerAttr(saved.size()));
+  Block *entry = replacement.addEntryBlock();
+  builder.setInsertionPointToStart(entry);
+  ArrayRef<BlockArgument> arguments = entry->getArguments();
+
+  // Values of the forward function that are there.
+  IRMapping available;
+  available.map(forward.getArguments(), arguments.take_front(numArguments));
+  for (auto [value, argument] :
+       llvm::zip(yielded, arguments.drop_front(numArguments)))
+    if (!available.contains(value))
+      available.map(value, argument);
+  auto compute = [&](auto &self, Value value) -> void {
+    if (available.contains(value))
+      return;
+    Operation *op = value.getDefiningOp();
+    for (Value used : getUsedValues(op))
+      self(self, used);
+    // A result that is there already stays what it is.
+    IRMapping before = available;
+    builder.clone(*op, available);
+    for (Value result : op->getResults())
+      if (Value there = before.lookupOrNull(result))
+        available.map(result, there);
+  };
+
+  IRMapping mapping;
+  mapping.map(oldArguments.take_front(numArguments),
+              arguments.take_front(numArguments));
+  mapping.map(oldArguments.drop_front(numArguments + numYielded),
+              arguments.drop_front(numArguments + yielded.size()));
+  llvm::DenseMap<Value, Value> forwardValue;
+  for (auto [value, argument] :
+       llvm::zip(oldYielded, oldArguments.drop_front(numArguments)))
+    forwardValue[argument] = value;
+  for (Operation &op : backward.getBody().front()) {
+    for (Value used : getUsedValues(&op))
+      if (Value value = forwardValue.lookup(used)) {
+        compute(compute, value);
+        mapping.map(used, available.lookup(value));
+      }
+    builder.clone(op, mapping);
+  }
+  backward.erase();
+  markUnusedArguments(replacement);
+  pair.backward = replacement;
+
+  Block &body = forward.getBody().front();
+  body.getTerminator()->setOperands(yielded);
+  forward.setType(builder.getFunctionType(forward.getArgumentTypes(),
+                                          ValueRange(yielded).getTypes()));
+  pair.numSaved = saved.size();
+  eraseDeadOps(body);
+}
+
+namespace {
 /// Plans one pair.
 class PairPlanner {
 public:
@@ -60,8 +141,11 @@ public:
     buildGraph();
   }
 
-  /// Rewrites the functions. Fails, with a diagnostic, if there is no plan.
-  FailureOr<RecomputePlan> run(std::optional<int64_t> budget);
+  /// Rewrites the functions. Fails, with a diagnostic, if there is no plan that
+  /// saves at most `budget` bytes, or none is found where at most `peakBudget`
+  /// are there at a time.
+  FailureOr<RecomputePlan> run(std::optional<int64_t> budget,
+                               std::optional<int64_t> peakBudget);
 
 private:
   void buildGraph();
@@ -77,8 +161,9 @@ private:
   LogicalResult checkUsers(ArrayRef<Value> saved);
   SmallVector<Value> getSavedValues(const RecomputePlan &plan);
   void report(const RecomputePlan &plan, const RecomputePlan &unlimited);
-  void rewrite(ArrayRef<Value> saved);
-  int64_t getPeakBytes();
+  int64_t getPeakBytes(FunctionPair pair);
+  int64_t getPeakBytes(const RecomputePlan &plan);
+  FailureOr<RecomputePlan> keepPeak(RecomputePlan plan, int64_t peakBudget);
 
   FunctionPair pair;
   double getSaveSeconds(double bytes) {
@@ -149,7 +234,7 @@ void PairPlanner::buildGraph() {
 /// The most bytes of tensors that are there at a time, beside the arguments of
 /// the forward function. What that returns stays until the end, as do gradients
 /// of results.
-int64_t PairPlanner::getPeakBytes() {
+int64_t PairPlanner::getPeakBytes(FunctionPair pair) {
   BlockMemory forward =
       getBlockMemory(pair.forward.getBody().front(), assumptions);
   int64_t given = forward.kept;
@@ -267,86 +352,77 @@ InFlightDiagnostic PairPlanner::emitNoPlan(int64_t budget) {
   return diagnostic;
 }
 
-/// Lets the forward function save `saved`, and the backward function compute
-/// what else it needs right before it is used.
-void PairPlanner::rewrite(ArrayRef<Value> saved) {
-  func::FuncOp forward = pair.forward, backward = pair.backward;
-  unsigned numArguments = pair.getNumArguments();
-  unsigned numResults = pair.getNumResults();
-  unsigned numYielded = forward.getNumResults();
-  SmallVector<Value> yielded(pair.getYielded().take_front(numResults));
-  SmallVector<Value> oldYielded(pair.getYielded());
-  llvm::append_range(yielded, saved);
-
-  ArrayRef<BlockArgument> oldArguments = backward.getArguments();
-  SmallVector<Type> types(forward.getArgumentTypes());
-  llvm::append_range(types, ValueRange(yielded).getTypes());
-  for (BlockArgument argument :
-       oldArguments.drop_front(numArguments + numYielded))
-    types.push_back(argument.getType());
-  OpBuilder builder(backward);
-  auto replacement = func::FuncOp::create(
-      builder, backward.getLoc(), backward.getName(),
-      builder.getFunctionType(types, backward.getResultTypes()));
-  replacement.setVisibility(backward.getVisibility());
-  replacement->setDiscardableAttrs(backward->getDiscardableAttrDictionary());
-  replacement->setAttr(numSavedAttrName,
-                       builder.getI64IntegerAttr(saved.size()));
-  Block *entry = replacement.addEntryBlock();
-  builder.setInsertionPointToStart(entry);
-  ArrayRef<BlockArgument> arguments = entry->getArguments();
-
-  // Values of the forward function that are there.
-  IRMapping available;
-  available.map(forward.getArguments(), arguments.take_front(numArguments));
-  for (auto [value, argument] :
-       llvm::zip(yielded, arguments.drop_front(numArguments)))
-    if (!available.contains(value))
-      available.map(value, argument);
-  auto compute = [&](auto &self, Value value) -> void {
-    if (available.contains(value))
-      return;
-    Operation *op = value.getDefiningOp();
-    for (Value used : getUsedValues(op))
-      self(self, used);
-    // A result that is there already stays what it is.
-    IRMapping before = available;
-    builder.clone(*op, available);
-    for (Value result : op->getResults())
-      if (Value there = before.lookupOrNull(result))
-        available.map(result, there);
-  };
-
+/// The peak of the functions under `plan`, which is tried on copies.
+int64_t PairPlanner::getPeakBytes(const RecomputePlan &plan) {
+  OwningOpRef<ModuleOp> scratch = ModuleOp::create(pair.forward.getLoc());
+  OpBuilder builder = OpBuilder::atBlockEnd(scratch->getBody());
   IRMapping mapping;
-  mapping.map(oldArguments.take_front(numArguments),
-              arguments.take_front(numArguments));
-  mapping.map(oldArguments.drop_front(numArguments + numYielded),
-              arguments.drop_front(numArguments + yielded.size()));
-  llvm::DenseMap<Value, Value> forwardValue;
-  for (auto [value, argument] :
-       llvm::zip(oldYielded, oldArguments.drop_front(numArguments)))
-    forwardValue[argument] = value;
-  for (Operation &op : backward.getBody().front()) {
-    for (Value used : getUsedValues(&op))
-      if (Value value = forwardValue.lookup(used)) {
-        compute(compute, value);
-        mapping.map(used, available.lookup(value));
-      }
-    builder.clone(op, mapping);
-  }
-  backward.erase();
-  markUnusedArguments(replacement);
-  pair.backward = replacement;
-
-  Block &body = forward.getBody().front();
-  body.getTerminator()->setOperands(yielded);
-  forward.setType(builder.getFunctionType(forward.getArgumentTypes(),
-                                          ValueRange(yielded).getTypes()));
-  pair.numSaved = saved.size();
-  eraseDeadOps(body);
+  FunctionPair copy = pair;
+  copy.forward = cast<func::FuncOp>(builder.clone(*pair.forward, mapping));
+  copy.backward = cast<func::FuncOp>(builder.clone(*pair.backward));
+  SmallVector<Value> saved;
+  for (Value value : getSavedValues(plan))
+    saved.push_back(mapping.lookup(value));
+  rewrite(copy, saved);
+  return getPeakBytes(copy);
 }
 
-FailureOr<RecomputePlan> PairPlanner::run(std::optional<int64_t> budget) {
+/// Saves less than `plan` until the peak is at most `peakBudget`: with fewer
+/// bytes to save, plans take longer, and the peak falls until what is computed
+/// again and kept outweighs what is not saved.
+FailureOr<RecomputePlan> PairPlanner::keepPeak(RecomputePlan plan,
+                                               int64_t peakBudget) {
+  // Each trial is bound to less work than the plan that is asked for.
+  constexpr uint64_t trialWork = 20'000'000;
+  constexpr int64_t numTrials = 24;
+  constexpr unsigned numHalvings = 5;
+  RecomputePlan found = plan;
+  int64_t lowest = getPeakBytes(plan);
+  int64_t most = plan.bytes;
+  // A budget of saved bytes that is too much.
+  int64_t above = most;
+  auto tryBudget = [&](int64_t bytes) {
+    if (lowest <= peakBudget)
+      return;
+    std::optional<RecomputePlan> next = planRecompute(graph, bytes, trialWork);
+    if (!next)
+      return;
+    int64_t peak = getPeakBytes(*next);
+    if (peak > peakBudget)
+      above = bytes;
+    if (peak < lowest) {
+      lowest = peak;
+      found = *next;
+    }
+  };
+  int64_t step = most / numTrials;
+  for (int64_t i = numTrials - 1; i >= 0; --i)
+    tryBudget(step * i);
+  for (unsigned i = 0; i < numHalvings; ++i) {
+    int64_t middle = found.bytes;
+    step /= 2;
+    tryBudget(middle + step);
+    tryBudget(std::max<int64_t>(middle - step, 0));
+  }
+  if (lowest > peakBudget)
+    return pair.backward.emitOpError("cannot be planned for a peak of ")
+           << peakBudget << " bytes: the lowest that was found is " << lowest
+           << " bytes, where " << found.bytes << " are saved";
+
+  // Plans that save a little more take less time.
+  for (unsigned i = 0; i < numHalvings && above - found.bytes > 1; ++i) {
+    int64_t middle = found.bytes + (above - found.bytes) / 2;
+    std::optional<RecomputePlan> next = planRecompute(graph, middle, trialWork);
+    if (next && next->cost < found.cost && getPeakBytes(*next) <= peakBudget)
+      found = *next;
+    else
+      above = middle;
+  }
+  return found;
+}
+
+FailureOr<RecomputePlan> PairPlanner::run(std::optional<int64_t> budget,
+                                          std::optional<int64_t> peakBudget) {
   std::optional<RecomputePlan> unlimited = planRecompute(graph);
   assert(unlimited && "whatever cannot run again can be saved");
   RecomputePlan plan = *unlimited;
@@ -356,10 +432,16 @@ FailureOr<RecomputePlan> PairPlanner::run(std::optional<int64_t> budget) {
       return emitNoPlan(*budget);
     plan = *limited;
   }
+  if (peakBudget) {
+    FailureOr<RecomputePlan> kept = keepPeak(plan, *peakBudget);
+    if (failed(kept))
+      return failure();
+    plan = *kept;
+  }
   SmallVector<Value> saved = getSavedValues(plan);
   if (failed(checkUsers(saved)))
     return failure();
-  int64_t before = getPeakBytes();
+  int64_t before = getPeakBytes(pair);
   int64_t savedBefore = 0;
   for (unsigned index : graph.needed)
     savedBefore += graph.values[index].bytes;
@@ -367,9 +449,9 @@ FailureOr<RecomputePlan> PairPlanner::run(std::optional<int64_t> budget) {
   double seconds = 0;
   for (unsigned index : plan.recomputed.set_bits())
     seconds += graph.ops[index].cost;
-  rewrite(saved);
+  rewrite(pair, saved);
   std::string gap;
-  if (plan.bound < plan.cost)
+  if (!peakBudget && plan.bound < plan.cost)
     gap = llvm::formatv("; plans of up to {0:f1} us less may exist",
                         1e6 * (plan.cost - plan.bound));
   remark::analysis(
@@ -377,8 +459,8 @@ FailureOr<RecomputePlan> PairPlanner::run(std::optional<int64_t> budget) {
       remark::RemarkOpts::name("memory").category("attn-plan-recompute"))
       << llvm::formatv("saves {0} of {1} bytes and computes again for {2:f1} "
                        "us; peak memory {3} bytes, before {4}{5}",
-                       plan.bytes, savedBefore, 1e6 * seconds, getPeakBytes(),
-                       before, gap)
+                       plan.bytes, savedBefore, 1e6 * seconds,
+                       getPeakBytes(pair), before, gap)
              .str();
   return plan;
 }
@@ -397,9 +479,11 @@ struct AttnPlanRecomputePass
       return signalPassFailure();
     }
     CostAssumptions assumptions{dynamicSize, dynamicBatch};
-    std::optional<int64_t> bytes;
+    std::optional<int64_t> bytes, peakBytes;
     if (budget >= 0)
       bytes = budget;
+    if (peakBudget >= 0)
+      peakBytes = peakBudget;
     SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
     for (func::FuncOp backward : functions) {
       auto symbol = backward->getAttrOfType<SymbolRefAttr>(forwardAttrName);
@@ -409,7 +493,8 @@ struct AttnPlanRecomputePass
       if (failed(pair))
         return signalPassFailure();
       FailureOr<RecomputePlan> plan =
-          PairPlanner(*pair, device.getFigures(), assumptions).run(bytes);
+          PairPlanner(*pair, device.getFigures(), assumptions)
+              .run(bytes, peakBytes);
       if (failed(plan))
         return signalPassFailure();
       numSaved += plan->saved.count();

@@ -175,7 +175,9 @@ def AttnPlanRecomputePass : Pass<"attn-plan-recompute", "::mlir::ModuleOp"> {
     rates of the module's `attn.device` or of the target. With a budget, at most that many bytes are saved beyond
     arguments and results. Plans are optimal: minimum cuts, and with a budget a
     search that such cuts bound. A search that takes too long, as those of many
-    equal layers do, ends with a plan and how much better one could be.
+    equal layers do, ends with a plan and how much better one could be. To keep to a
+    peak of memory, plans that save less and less are tried; the peak is that of
+    the functions as they would be.
 
     Saving the output and the log-sum-exp of attention moves the boundary past
     it, so that it does not run again. Its weights, and decisions of dropout
@@ -203,6 +205,9 @@ def AttnPlanRecomputePass : Pass<"attn-plan-recompute", "::mlir::ModuleOp"> {
            "Target whose rates are used: host, sm_80 or sm_90a">,
     Option<"budget", "budget", "int64_t", /*default=*/"-1",
            "Bytes that may be saved; any number if negative">,
+    Option<"peakBudget", "peak-budget", "int64_t", /*default=*/"-1",
+           "Bytes beside arguments that may be there at a time; any number if "
+           "negative">,
     Option<"dynamicSize", "dynamic-size", "int64_t", /*default=*/"4096",
            "Size that dynamic dimensions are taken to have">,
     Option<"dynamicBatch", "dynamic-batch", "int64_t", /*default=*/"1",
