@@ -101,7 +101,8 @@ def layer(name, source, attention):
     text += product(at("r"), at("o"), "wo", (X, W, X), source)
     text += norm(at("m"), at("r"))
     text += product(at("h"), at("m"), "w1", (X, W1, B), "b_f")
-    text += f"""  %{at("g")} = linalg.generic {{indexing_maps = [#all, #all], iterator_types = ["parallel", "parallel"]}}
+    text += f"""  %{at("g")} = linalg.generic {{
+      indexing_maps = [#all, #all], iterator_types = ["parallel", "parallel"]}}
       ins(%{at("h")} : {B}) outs(%b_e : {B}) {{
   ^bb0(%b: f32, %o: f32):
     %n = arith.negf %b : f32

@@ -512,7 +512,8 @@ private:
     auto hasOneBlock = [](func::FuncOp function) {
       return !function.isExternal() && function.getBody().hasOneBlock();
     };
-    if (!forward || !count || !hasOneBlock(forward) || !hasOneBlock(backward))
+    if (!forward || forward == backward || !count || !hasOneBlock(forward) ||
+        !hasOneBlock(backward))
       return backward.emitOpError("must have one block, '")
              << numSavedAttrName << "' and a forward function of one block in '"
              << forwardAttrName << "'";

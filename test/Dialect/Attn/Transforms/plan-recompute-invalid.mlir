@@ -83,3 +83,10 @@ func.func @g_bwd(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32>
     attributes {attn.forward = @f_fwd, attn.num_saved = 1 : i64} {
   return %y : tensor<4xf32>
 }
+
+// -----
+
+// expected-error @below {{'func.func' op must have one block, 'attn.num_saved' and a forward function of one block in 'attn.forward'}}
+func.func @itself() attributes {attn.forward = @itself, attn.num_saved = 0 : i64} {
+  return
+}
