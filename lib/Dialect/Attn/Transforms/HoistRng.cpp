@@ -289,6 +289,11 @@ bool AttnHoistRngPass::replace(RewriterBase &rewriter, DropoutUsers &users,
   Alternative best = choose(times);
   if (best == Alternative::InKernel)
     return missed(users, times.describe());
+  if (memoryBudget >= 0 && !empty.getType().hasStaticShape())
+    return missed(users, llvm::formatv("how many bytes a mask takes is not "
+                                       "known, and {0} may be used",
+                                       memoryBudget.getValue())
+                             .str());
   int64_t budget = memoryBudget >= 0 ? memoryBudget : device.memoryBytes / 8;
   if (times.maskBytes > double(budget))
     return missed(users,
