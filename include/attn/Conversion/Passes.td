@@ -30,7 +30,8 @@ def AttnRaiseLinalgPass : Pass<"attn-raise-linalg"> {
     ```
 
     for any `m`, or `linalg.softmax` over `j`, with `x` a scalar function of one
-    element of a product of queries and keys, and be multiplied with values.
+    element of a product of queries and keys, and be multiplied with values. The
+    division may also come after that product, of its result alone.
 
     - Transpositions, reshapes and repetitions of heads of the operands are
       looked through to the tensor that they start from, and so are conversions

@@ -168,6 +168,26 @@ std::optional<int64_t> ElementExprs::getBound(AffineExpr expr) {
   }
 }
 
+/// What `quotients`, `(x floordiv c) * c`, and `rest`, `x mod c`, are parts of;
+/// null if they are something else.
+static AffineExpr getDivided(AffineExpr quotients, AffineExpr rest) {
+  auto isOf = [](AffineExpr expr, AffineExprKind kind) {
+    return expr.getKind() == kind ? cast<AffineBinaryOpExpr>(expr)
+                                  : AffineBinaryOpExpr(nullptr);
+  };
+  AffineBinaryOpExpr product = isOf(quotients, AffineExprKind::Mul);
+  AffineBinaryOpExpr remainder = isOf(rest, AffineExprKind::Mod);
+  if (!product || !remainder)
+    return {};
+  AffineBinaryOpExpr quotient =
+      isOf(product.getLHS(), AffineExprKind::FloorDiv);
+  if (!quotient || quotient.getLHS() != remainder.getLHS() ||
+      quotient.getRHS() != remainder.getRHS() ||
+      product.getRHS() != remainder.getRHS())
+    return {};
+  return quotient.getLHS();
+}
+
 AffineExpr ElementExprs::simplify(AffineExpr expr) {
   if (auto dim = dyn_cast<AffineDimExpr>(expr))
     return sizes[dim.getPosition()] == 1 ? getAffineConstantExpr(0, context)
@@ -186,6 +206,10 @@ AffineExpr ElementExprs::simplify(AffineExpr expr) {
     if (expr.getKind() == AffineExprKind::FloorDiv && isSmall)
       return getAffineConstantExpr(0, context);
   }
+  if (expr.getKind() == AffineExprKind::Add)
+    for (auto [quotients, rest] : {std::pair(lhs, rhs), std::pair(rhs, lhs)})
+      if (AffineExpr whole = getDivided(quotients, rest))
+        return whole;
   AffineExpr result = getAffineBinaryOpExpr(expr.getKind(), lhs, rhs);
   return result == expr ? expr : simplify(result);
 }
@@ -227,12 +251,9 @@ ElementExprs::getLoops(linalg::LinalgOp op, AffineMap resultMap,
 // Views
 //===----------------------------------------------------------------------===//
 
-/// The index into a tensor for that into its reshaped form: dimensions of
-/// `small` are groups of dimensions of `large`. Fails where sizes other than
-/// the first of a group are dynamic.
-static FailureOr<SmallVector<AffineExpr>>
-delinearize(ArrayRef<AffineExpr> indices, RankedTensorType large,
-            ArrayRef<ReassociationIndices> groups) {
+FailureOr<SmallVector<AffineExpr>>
+attn::delinearize(ArrayRef<AffineExpr> indices, RankedTensorType large,
+                  ArrayRef<ReassociationIndices> groups) {
   SmallVector<AffineExpr> result(large.getRank());
   for (auto [index, group] : llvm::zip_equal(indices, groups)) {
     AffineExpr rest = index;
@@ -259,11 +280,9 @@ delinearize(ArrayRef<AffineExpr> indices, RankedTensorType large,
   return result;
 }
 
-/// The index into a tensor for that into a form of it that has groups of
-/// dimensions for each of its dimensions.
-static FailureOr<SmallVector<AffineExpr>>
-linearize(ArrayRef<AffineExpr> indices, RankedTensorType large,
-          ArrayRef<ReassociationIndices> groups, MLIRContext *context) {
+FailureOr<SmallVector<AffineExpr>>
+attn::linearize(ArrayRef<AffineExpr> indices, RankedTensorType large,
+                ArrayRef<ReassociationIndices> groups, MLIRContext *context) {
   SmallVector<AffineExpr> result;
   for (const ReassociationIndices &group : groups) {
     AffineExpr sum = getAffineConstantExpr(0, context);

@@ -141,6 +141,18 @@ private:
       elements;
 };
 
+/// The index into a tensor of type `large` for that into a form of it whose
+/// dimensions are groups of its dimensions. Fails where sizes other than the
+/// first of a group are dynamic.
+FailureOr<SmallVector<AffineExpr>>
+delinearize(ArrayRef<AffineExpr> indices, RankedTensorType large,
+            ArrayRef<ReassociationIndices> groups);
+
+/// The index into that form for the one into the tensor.
+FailureOr<SmallVector<AffineExpr>>
+linearize(ArrayRef<AffineExpr> indices, RankedTensorType large,
+          ArrayRef<ReassociationIndices> groups, MLIRContext *context);
+
 /// The number that `expr` is, if it is a constant one.
 std::optional<double> getConstantFloat(const Expr *expr);
 

@@ -369,10 +369,10 @@ Value AttentionBuilder::build() {
 // Pass
 //===----------------------------------------------------------------------===//
 
-/// Erases `op` and what it is computed from, as far as nothing else uses it.
-static void eraseUnused(RewriterBase &rewriter, Operation *op) {
-  SetVector<Operation *> worklist;
-  worklist.insert(op);
+/// Erases `ops` and what they are computed from, as far as nothing else uses
+/// it.
+static void eraseUnused(RewriterBase &rewriter, ArrayRef<Operation *> ops) {
+  SetVector<Operation *> worklist(llvm::from_range, ops);
   while (!worklist.empty()) {
     Operation *next = worklist.pop_back_val();
     if (!isOpTriviallyDead(next))
@@ -385,6 +385,52 @@ static void eraseUnused(RewriterBase &rewriter, Operation *op) {
     });
     rewriter.eraseOp(next);
   }
+}
+
+/// Replaces the operation that divides `undivided` by what it divides, in its
+/// order of dimensions and its type. Returns what it was computed from.
+static SmallVector<Operation *> eraseDivision(RewriterBase &rewriter,
+                                              OpOperand &undivided) {
+  Operation *division = undivided.getOwner();
+  Value value = undivided.get();
+  SmallVector<Operation *> producers;
+  for (Value operand : division->getOperands())
+    if (Operation *producer = operand.getDefiningOp())
+      if (!llvm::is_contained(producers, producer))
+        producers.push_back(producer);
+  rewriter.setInsertionPoint(division);
+  Location loc = division->getLoc();
+  Type from = getElementTypeOrSelf(value.getType());
+  Type to = getElementTypeOrSelf(division->getResult(0).getType());
+  auto convert = [&](OpBuilder &builder, Value number, Type type) -> Value {
+    if (from == to)
+      return number;
+    if (from.getIntOrFloatBitWidth() < to.getIntOrFloatBitWidth())
+      return arith::ExtFOp::create(builder, loc, type, number);
+    return arith::TruncFOp::create(builder, loc, type, number);
+  };
+  if (auto linalgOp = dyn_cast<linalg::LinalgOp>(division)) {
+    OpOperand *init = linalgOp.getDpsInitOperand(0);
+    AffineMap map = linalgOp.getMatchingIndexingMap(&undivided);
+    AffineMap resultMap = linalgOp.getMatchingIndexingMap(init);
+    if (map != resultMap || from != to)
+      value = linalg::GenericOp::create(
+                  rewriter, loc, init->get().getType(), value, init->get(),
+                  ArrayRef<AffineMap>{map, resultMap},
+                  linalgOp.getIteratorTypesArray(),
+                  [&](OpBuilder &builder, Location, ValueRange arguments) {
+                    linalg::YieldOp::create(builder, loc,
+                                            convert(builder, arguments[0], to));
+                  })
+                  .getResult(0);
+  } else {
+    value = convert(rewriter, value, division->getResult(0).getType());
+  }
+  Type type = division->getResult(0).getType();
+  if (value.getType() != type)
+    value = tensor::CastOp::create(rewriter, loc, type, value);
+  rewriter.replaceOp(division, value);
+  return producers;
 }
 
 namespace {
@@ -434,7 +480,10 @@ private:
                          match->at.getNumHeads(), match->key.numHeads,
                          match->kept.empty() ? "" : ", with a mask of dropout")
                .str();
-    eraseUnused(rewriter, product);
+    SmallVector<Operation *> unused = {product};
+    if (match->undivided)
+      llvm::append_range(unused, eraseDivision(rewriter, *match->undivided));
+    eraseUnused(rewriter, unused);
     ++numRaised;
   }
 };

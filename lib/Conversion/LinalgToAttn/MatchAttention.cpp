@@ -296,6 +296,110 @@ const Expr *AttentionMatcher::matchExponential(const Expr *numerator,
   return scores;
 }
 
+/// The indices of the element of the result of `use`'s owner that is computed
+/// from the element at `indices` of `use`; failure if there are several, or
+/// others.
+FailureOr<SmallVector<AffineExpr>>
+AttentionMatcher::getResultIndices(OpOperand &use,
+                                   ArrayRef<AffineExpr> indices) {
+  Operation *op = use.getOwner();
+  SmallVector<AffineExpr> found;
+  auto simplified = [&](FailureOr<SmallVector<AffineExpr>> exprsOfResult) {
+    if (succeeded(exprsOfResult))
+      for (AffineExpr &expr : *exprsOfResult)
+        expr = exprs->simplify(expr);
+    return exprsOfResult;
+  };
+  if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op))
+    return simplified(linearize(indices, collapse.getSrcType(),
+                                collapse.getReassociationIndices(),
+                                product.getContext()));
+  if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op))
+    return simplified(delinearize(indices, expand.getResultType(),
+                                  expand.getReassociationIndices()));
+  if (isa<tensor::CastOp>(op) ||
+      (op->getNumResults() == 1 && op->hasTrait<OpTrait::Elementwise>()))
+    return llvm::to_vector(indices);
+  auto linalgOp = dyn_cast<linalg::LinalgOp>(op);
+  if (!linalgOp || !linalgOp.hasPureTensorSemantics() ||
+      op->getNumResults() != 1 || !linalgOp.isDpsInput(&use) ||
+      linalgOp.getNumParallelLoops() != linalgOp.getNumLoops())
+    return failure();
+  AffineMap map = linalgOp.getMatchingIndexingMap(&use);
+  if (!map.isPermutation())
+    return failure();
+  SmallVector<AffineExpr> loops(map.getNumDims());
+  for (auto [expr, index] : llvm::zip(map.getResults(), indices))
+    loops[cast<AffineDimExpr>(expr).getPosition()] = index;
+  for (AffineExpr expr :
+       linalgOp.getIndexingMapMatchingResult(op->getResult(0)).getResults())
+    found.push_back(exprs->simplify(expr.replaceDims(loops)));
+  return found;
+}
+
+/// What the result of the product with the values is divided by, which sums of
+/// weights may be as well as what weights are divided by themselves.
+const Expr *AttentionMatcher::findSumOfResult() {
+  auto fails = [&](const Twine &text) {
+    return (void)fail("the weights are not divided by their sum" + text),
+           nullptr;
+  };
+  SmallVector<AffineExpr> loops;
+  for (ArrayRef<unsigned> coordinates : result.loops) {
+    AffineExpr loop = getAffineConstantExpr(0, product.getContext());
+    for (unsigned coordinate : coordinates) {
+      AffineExpr dim = getAffineDimExpr(coordinate, product.getContext());
+      int64_t size = result.at.sizes[coordinate];
+      loop = coordinate == coordinates.front() ? dim : loop * size + dim;
+    }
+    loops.push_back(loop);
+  }
+  Value value = product->getResult(0);
+  SmallVector<AffineExpr> indices;
+  for (AffineExpr expr :
+       product.getMatchingIndexingMap(product.getDpsInitOperand(0))
+           .getResults())
+    indices.push_back(exprs->simplify(expr.replaceDims(loops)));
+  const Expr *whole = exprs->getElement({value, indices});
+  for (unsigned i = 0; i < maxProducers; ++i) {
+    OpOperand *only = nullptr;
+    for (OpOperand &use : value.getUses()) {
+      if (isa<tensor::DimOp>(use.getOwner()))
+        continue;
+      if (only)
+        return fails(", and their product with the values is used more than "
+                     "once before it is");
+      only = &use;
+    }
+    if (!only || only->getOwner()->hasTrait<OpTrait::IsTerminator>())
+      return fails("");
+    FailureOr<SmallVector<AffineExpr>> next = getResultIndices(*only, indices);
+    if (failed(next))
+      return fails(", nor is their product with the values, which '" +
+                   only->getOwner()->getName().getStringRef() + "' uses");
+    value = only->getOwner()->getResult(0);
+    indices = *next;
+    const Expr *element = exprs->getElement({value, indices});
+    if (element == whole)
+      continue;
+    result.undivided = only;
+    if (element->isa<arith::DivFOp>() && element->operands[0] == whole)
+      return element->operands[1];
+    if (element->isa<arith::MulFOp>())
+      for (unsigned factor : {0, 1}) {
+        const Expr *inverse = element->operands[factor];
+        if (element->operands[1 - factor] == whole &&
+            inverse->isa<arith::DivFOp>() &&
+            getConstantFloat(inverse->operands[0]) == 1.0)
+          return inverse->operands[1];
+      }
+    return fails(", nor is their product with the values, which '" +
+                 only->getOwner()->getName().getStringRef() +
+                 "' uses, by that alone");
+  }
+  return fails("");
+}
+
 const Expr *AttentionMatcher::matchSoftmax(const Expr *weights) {
   WeightFactors factors;
   if (failed(splitWeights(weights, /*isInverse=*/false, factors)))
@@ -311,9 +415,10 @@ const Expr *AttentionMatcher::matchSoftmax(const Expr *weights) {
   if (failed(matchDropout(factors.number)))
     return nullptr;
   if (!isSoftmax) {
-    if (factors.denominators.empty())
-      return (void)fail("the weights are not divided by their sum"), nullptr;
-    return matchExponential(numerator, factors.denominators.front());
+    const Expr *sum = factors.denominators.empty()
+                          ? findSumOfResult()
+                          : factors.denominators.front();
+    return sum ? matchExponential(numerator, sum) : nullptr;
   }
   auto softmax = numerator->value.getDefiningOp<linalg::SoftmaxOp>();
   AffineExpr key = getAffineDimExpr(result.at.key, product.getContext());
@@ -648,7 +753,9 @@ LogicalResult AttentionMatcher::checkUses() {
   llvm::SmallPtrSet<Operation *, 16> seen;
   while (!worklist.empty()) {
     Operation *op = worklist.pop_back_val();
-    if (op == product || !seen.insert(op).second)
+    bool isLast = op == product ||
+                  (result.undivided && op == result.undivided->getOwner());
+    if (isLast || !seen.insert(op).second)
       continue;
     if (op->hasTrait<OpTrait::IsTerminator>() || !isMemoryEffectFree(op))
       return fail("the scores or the weights are used elsewhere, too");

@@ -64,6 +64,9 @@ struct KeepCondition {
 struct AttentionMatch {
   /// The product of queries and keys, and that of weights and values.
   linalg::LinalgOp firstProduct, secondProduct;
+  /// Where weights are divided by their sum after `secondProduct`: what is
+  /// divided, an operand of the operation that does it.
+  OpOperand *undivided = nullptr;
   AttentionCoordinates at;
   /// The coordinates that the loops of `secondProduct` are, the first one the
   /// outermost.
@@ -124,6 +127,9 @@ private:
   LogicalResult addDropoutFactor(const Expr *factor, WeightFactors &factors);
   LogicalResult matchDropout(double number);
   const Expr *matchExponential(const Expr *numerator, const Expr *denominator);
+  const Expr *findSumOfResult();
+  FailureOr<SmallVector<AffineExpr>>
+  getResultIndices(OpOperand &use, ArrayRef<AffineExpr> indices);
   LogicalResult matchSum(const Expr *sum, const Expr *numerator);
   LogicalResult matchFirstProduct(const Expr *scores);
   const Expr *matchMasks(const Expr *scores);

@@ -414,6 +414,116 @@ func.func @exponentials(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tensor
 
 // -----
 
+// Their product with the values is divided, but used before that, too.
+func.func @late_used(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tensor<2x8x4xf32>) -> (tensor<2x8x4xf32>, tensor<2x8x4xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x8x8xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<2x8x4xf32>, tensor<2x4x8xf32>) outs(%s0 : tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %x = linalg.exp ins(%s : tensor<2x8x8xf32>) outs(%e : tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %r = tensor.empty() : tensor<2x8xf32>
+  %r0 = linalg.fill ins(%zero : f32) outs(%r : tensor<2x8xf32>) -> tensor<2x8xf32>
+  %l = linalg.reduce { arith.addf } ins(%x : tensor<2x8x8xf32>) outs(%r0 : tensor<2x8xf32>) dimensions = [2]
+  %o0 = tensor.empty() : tensor<2x8x4xf32>
+  %lb = linalg.broadcast ins(%l : tensor<2x8xf32>) outs(%o0 : tensor<2x8x4xf32>) dimensions = [2]
+  %o1 = linalg.fill ins(%zero : f32) outs(%o0 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  // expected-remark @below {{no attention: the weights are not divided by their sum, and their product with the values is used more than once before it is}}
+  %o = linalg.batch_matmul ins(%x, %v : tensor<2x8x8xf32>, tensor<2x8x4xf32>) outs(%o1 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  %n = linalg.div ins(%o, %lb : tensor<2x8x4xf32>, tensor<2x8x4xf32>) outs(%o0 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  return %o, %n : tensor<2x8x4xf32>, tensor<2x8x4xf32>
+}
+
+// -----
+
+// The sum that the product is divided by is a result, too.
+func.func @late_sum_used(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tensor<2x8x4xf32>) -> (tensor<2x8x4xf32>, tensor<2x8xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x8x8xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<2x8x4xf32>, tensor<2x4x8xf32>) outs(%s0 : tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %x = linalg.exp ins(%s : tensor<2x8x8xf32>) outs(%e : tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %r = tensor.empty() : tensor<2x8xf32>
+  %r0 = linalg.fill ins(%zero : f32) outs(%r : tensor<2x8xf32>) -> tensor<2x8xf32>
+  %l = linalg.reduce { arith.addf } ins(%x : tensor<2x8x8xf32>) outs(%r0 : tensor<2x8xf32>) dimensions = [2]
+  %o0 = tensor.empty() : tensor<2x8x4xf32>
+  %lb = linalg.broadcast ins(%l : tensor<2x8xf32>) outs(%o0 : tensor<2x8x4xf32>) dimensions = [2]
+  %o1 = linalg.fill ins(%zero : f32) outs(%o0 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  // expected-remark @below {{no attention: the scores or the weights are used elsewhere, too}}
+  %o = linalg.batch_matmul ins(%x, %v : tensor<2x8x8xf32>, tensor<2x8x4xf32>) outs(%o1 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  %n = linalg.div ins(%o, %lb : tensor<2x8x4xf32>, tensor<2x8x4xf32>) outs(%o0 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  return %n, %l : tensor<2x8x4xf32>, tensor<2x8xf32>
+}
+
+// -----
+
+// The product with the values is divided by the sum of the scores.
+func.func @late_other_sum(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tensor<2x8x4xf32>) -> tensor<2x8x4xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x8x8xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<2x8x4xf32>, tensor<2x4x8xf32>) outs(%s0 : tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %x = linalg.exp ins(%s : tensor<2x8x8xf32>) outs(%e : tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %r = tensor.empty() : tensor<2x8xf32>
+  %r0 = linalg.fill ins(%zero : f32) outs(%r : tensor<2x8xf32>) -> tensor<2x8xf32>
+  %l = linalg.reduce { arith.addf } ins(%s : tensor<2x8x8xf32>) outs(%r0 : tensor<2x8xf32>) dimensions = [2]
+  %o0 = tensor.empty() : tensor<2x8x4xf32>
+  %lb = linalg.broadcast ins(%l : tensor<2x8xf32>) outs(%o0 : tensor<2x8x4xf32>) dimensions = [2]
+  %o1 = linalg.fill ins(%zero : f32) outs(%o0 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  // expected-remark @below {{no attention: what the exponentials are divided by is the sum of something else}}
+  %o = linalg.batch_matmul ins(%x, %v : tensor<2x8x8xf32>, tensor<2x8x4xf32>) outs(%o1 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  %n = linalg.div ins(%o, %lb : tensor<2x8x4xf32>, tensor<2x8x4xf32>) outs(%o0 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  return %n : tensor<2x8x4xf32>
+}
+
+// -----
+
+// What divides the product does something else, too.
+func.func @late_more(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tensor<2x8x4xf32>) -> tensor<2x8x4xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x8x8xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<2x8x4xf32>, tensor<2x4x8xf32>) outs(%s0 : tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %x = linalg.exp ins(%s : tensor<2x8x8xf32>) outs(%e : tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %r = tensor.empty() : tensor<2x8xf32>
+  %r0 = linalg.fill ins(%zero : f32) outs(%r : tensor<2x8xf32>) -> tensor<2x8xf32>
+  %l = linalg.reduce { arith.addf } ins(%x : tensor<2x8x8xf32>) outs(%r0 : tensor<2x8xf32>) dimensions = [2]
+  %o0 = tensor.empty() : tensor<2x8x4xf32>
+  %lb = linalg.broadcast ins(%l : tensor<2x8xf32>) outs(%o0 : tensor<2x8x4xf32>) dimensions = [2]
+  %o1 = linalg.fill ins(%zero : f32) outs(%o0 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  // expected-remark @below {{no attention: the weights are not divided by their sum, nor is their product with the values, which 'linalg.map' uses, by that alone}}
+  %o = linalg.batch_matmul ins(%x, %v : tensor<2x8x8xf32>, tensor<2x8x4xf32>) outs(%o1 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  %n = linalg.map ins(%o, %lb, %v : tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>) outs(%o0 : tensor<2x8x4xf32>)
+    (%a: f32, %b: f32, %c: f32, %d: f32) {
+      %0 = arith.divf %a, %b : f32
+      %1 = arith.addf %0, %c : f32
+      linalg.yield %1 : f32
+    }
+  return %n : tensor<2x8x4xf32>
+}
+
+// -----
+
+// What uses the product is no function of its elements.
+func.func @late_reduced(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tensor<2x8x4xf32>) -> tensor<2x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x8x8xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %s = linalg.batch_matmul ins(%q, %k : tensor<2x8x4xf32>, tensor<2x4x8xf32>) outs(%s0 : tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %x = linalg.exp ins(%s : tensor<2x8x8xf32>) outs(%e : tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %r = tensor.empty() : tensor<2x8xf32>
+  %r0 = linalg.fill ins(%zero : f32) outs(%r : tensor<2x8xf32>) -> tensor<2x8xf32>
+  %l = linalg.reduce { arith.addf } ins(%x : tensor<2x8x8xf32>) outs(%r0 : tensor<2x8xf32>) dimensions = [2]
+  %o0 = tensor.empty() : tensor<2x8x4xf32>
+  %lb = linalg.broadcast ins(%l : tensor<2x8xf32>) outs(%o0 : tensor<2x8x4xf32>) dimensions = [2]
+  %o1 = linalg.fill ins(%zero : f32) outs(%o0 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  // expected-remark @below {{no attention: the weights are not divided by their sum, nor is their product with the values, which 'linalg.reduce' uses}}
+  %o = linalg.batch_matmul ins(%x, %v : tensor<2x8x8xf32>, tensor<2x8x4xf32>) outs(%o1 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  %n = linalg.reduce { arith.addf } ins(%o : tensor<2x8x4xf32>) outs(%l : tensor<2x8xf32>) dimensions = [2]
+  return %n : tensor<2x8xf32>
+}
+
+// -----
+
 // What the products are added to is no zero.
 func.func @residual(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tensor<2x8x4xf32>, %r: tensor<2x8x4xf32>) -> tensor<2x8x4xf32> {
   %zero = arith.constant 0.0 : f32

@@ -104,6 +104,19 @@ def vit(q, k, v):
     return merge(attention(q[None], k[None], v[None], 8**-0.5))
 
 
+def late_quotient(q, k, v):
+    return attention(q[None], swap_last(k)[None], v[None], 0.5)[0]
+
+
+def late_grouped(q, k, v):
+    i, j = positions(20, 20)
+    return merge(attention(q, k, v, keep=j <= i))
+
+
+def late_dynamic(q, k, v):
+    return swap(attention(q, k, v))
+
+
 def dropout(q, k, v, keep, scale, p):
     group = q.shape[1] // k.shape[1]
     k, v = np.repeat(k, group, 1), np.repeat(v, group, 1)
@@ -173,6 +186,9 @@ CASES = [
     Case(base2, "iree", F16, [(4, 18, 16)] * 3),
     Case(base2_cap, "iree", F16, [(4, 18, 16)] * 3),
     Case(vit, "tosa", F32, [(4, 17, 8)] * 3),
+    Case(late_quotient, "raise-late", F32, [(3, 20, 8), (3, 8, 12), (3, 12, 16)]),
+    Case(late_grouped, "raise-late", F16, [(2, 6, 20, 16), (2, 2, 20, 16), (2, 2, 20, 16)]),
+    Case(late_dynamic, "raise-late", F32, [(2, 4, 19, 8), (2, 4, 27, 8), (2, 4, 27, 8)]),
     Case(dropout_torch, "raise-dropout", F32, [(2, 3, 20, 8), (2, 3, 70, 8), (2, 3, 70, 8), (2, 3, 20, 70)],
          {3: decisions(bool)}),
     Case(dropout_select, "raise-dropout", F16, [(2, 2, 37, 16), (2, 2, 65, 16), (2, 2, 65, 16), (2, 37, 65)],
