@@ -35,8 +35,12 @@ using namespace mlir::attn;
 static constexpr StringLiteral writableAttrName = "bufferization.writable";
 
 /// The function argument whose updated contents `value` is, if it is one:
-/// found by walking up the destinations of `value`'s producers.
-static BlockArgument getDestinationArgument(Value value, func::FuncOp func) {
+/// found by walking up the destinations of `value`'s producers. Sets
+/// `isReadElsewhere` if what is written on the way is used for anything else,
+/// so that it may have to be written to memory of its own.
+static BlockArgument getDestinationArgument(Value value, func::FuncOp func,
+                                            bool &isReadElsewhere) {
+  isReadElsewhere = false;
   while (auto result = dyn_cast<OpResult>(value)) {
     if (Value yielded = getYieldedByOverlap(result)) {
       value = yielded;
@@ -47,6 +51,7 @@ static BlockArgument getDestinationArgument(Value value, func::FuncOp func) {
       return {};
     OpOperand *init = op.getTiedOpOperand(result);
     value = init->get();
+    isReadElsewhere |= !value.hasOneUse();
   }
   auto argument = cast<BlockArgument>(value);
   return argument.getOwner() == &func.getBody().front() ? argument
@@ -150,10 +155,20 @@ static LogicalResult rewriteFunction(func::FuncOp func) {
 
   for (OpOperand &returned : terminator->getOpOperands()) {
     unsigned index = returned.getOperandNumber();
-    BlockArgument argument = getDestinationArgument(returned.get(), func);
+    auto writeTo = [&](BlockArgument destination) {
+      auto materialize = bufferization::MaterializeInDestinationOp::create(
+          builder, returned.get().getLoc(), returned.get().getType(),
+          returned.get(), destination);
+      returned.set(materialize.getResult());
+    };
+    bool isReadElsewhere;
+    BlockArgument argument =
+        getDestinationArgument(returned.get(), func, isReadElsewhere);
     if (argument && destinations.insert(argument.getArgNumber()).second) {
       func.setArgAttr(argument.getArgNumber(), argOutputAttrName,
                       builder.getUnitAttr());
+      if (isReadElsewhere)
+        writeTo(argument);
       continue;
     }
     DictionaryAttr attrs = index < resultAttrs.size() && resultAttrs[index]
@@ -168,10 +183,7 @@ static LogicalResult rewriteFunction(func::FuncOp func) {
     if (succeeded(
             writeInView(returned.get(), func.getArgument(position), builder)))
       continue;
-    auto materialize = bufferization::MaterializeInDestinationOp::create(
-        builder, returned.get().getLoc(), returned.get().getType(),
-        returned.get(), func.getArgument(position));
-    returned.set(materialize.getResult());
+    writeTo(func.getArgument(position));
   }
   for (unsigned i = 0, e = func.getNumArguments(); i < e; ++i) {
     if (!isa<TensorType>(func.getArgument(i).getType()))

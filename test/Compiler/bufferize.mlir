@@ -54,3 +54,44 @@ func.func @nested(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %r = linalg.matmul ins(%x#0, %x#1 : tensor<4x4xf32>, tensor<4x4xf32>) outs(%b : tensor<4x4xf32>) -> tensor<4x4xf32>
   return %r : tensor<4x4xf32>
 }
+
+// An argument that is an input, too, is written when it is read no more.
+
+// CHECK-LABEL: func.func @input_and_output(
+// CHECK-SAME:    %[[A:[^ ]+]]: memref<4x4xf32, strided<[?, 1], offset: ?>>
+// CHECK:         %[[T:.*]] = memref.alloc() {{.*}}: memref<4x4xf32>
+// CHECK:         linalg.matmul ins(%[[A]], %[[A]] : {{.*}}) outs(%[[T]] : memref<4x4xf32>)
+// CHECK-NEXT:    linalg.copy ins(%[[T]] : {{.*}}) outs(%[[A]] :
+// CHECK-NEXT:    memref.dealloc %[[T]]
+// CHECK-NEXT:    return
+func.func @input_and_output(%a: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %zero = arith.constant 0.0 : f32
+  %z = linalg.fill ins(%zero : f32) outs(%a : tensor<4x4xf32>) -> tensor<4x4xf32>
+  %r = linalg.matmul ins(%a, %a : tensor<4x4xf32>, tensor<4x4xf32>) outs(%z : tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %r : tensor<4x4xf32>
+}
+
+// CHECK-LABEL: func.func @dynamic_input_and_output(
+// CHECK-SAME:    %[[A:[^ ]+]]: memref<1x2x?x8xf32, strided<[?, ?, ?, 1], offset: ?>>
+// CHECK:         %[[T:.*]] = memref.alloc(%{{.*}}) {{.*}}: memref<1x2x?x8xf32>
+// CHECK:         attn.attention ins(%[[A]], %[[A]], %[[A]] : {{.*}}) outs(%[[T]] : memref<1x2x?x8xf32>)
+// CHECK-NEXT:    linalg.copy ins(%[[T]] : {{.*}}) outs(%[[A]] :
+// CHECK-NEXT:    memref.dealloc %[[T]]
+func.func @dynamic_input_and_output(%a: tensor<1x2x?x8xf32>) -> tensor<1x2x?x8xf32> {
+  %r = attn.attention ins(%a, %a, %a : tensor<1x2x?x8xf32>, tensor<1x2x?x8xf32>, tensor<1x2x?x8xf32>)
+      outs(%a : tensor<1x2x?x8xf32>) -> tensor<1x2x?x8xf32>
+  return %r : tensor<1x2x?x8xf32>
+}
+
+// What can be computed in place is, also if its size is asked for.
+
+// CHECK-LABEL: func.func @elementwise(
+// CHECK-SAME:    %[[A:[^ ]+]]: memref<?x4xf32, strided<[?, 1], offset: ?>>
+// CHECK-NOT:     memref.alloc
+// CHECK-NOT:     linalg.copy
+// CHECK:         linalg.exp ins(%[[A]] : {{.*}}) outs(%[[A]]
+// CHECK-NEXT:    return
+func.func @elementwise(%a: tensor<?x4xf32>) -> tensor<?x4xf32> {
+  %r = linalg.exp ins(%a : tensor<?x4xf32>) outs(%a : tensor<?x4xf32>) -> tensor<?x4xf32>
+  return %r : tensor<?x4xf32>
+}

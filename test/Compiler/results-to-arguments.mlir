@@ -43,6 +43,19 @@ func.func @overlap(%a: tensor<4xf32>, %o: tensor<4xf32>, %p: tensor<4xf32>) -> (
   return %0#0, %0#1 : tensor<4xf32>, tensor<4xf32>
 }
 
+// Where an argument is read beside being written, the result is written to it
+// if it cannot be computed in place.
+
+// CHECK-LABEL: func.func @read_and_written(
+// CHECK-SAME:    %[[A:[^ ]+]]: tensor<4x4xf32> {attn.output, bufferization.writable = true}) -> tensor<4x4xf32>
+func.func @read_and_written(%a: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  // CHECK: %[[R:.*]] = linalg.matmul
+  %r = linalg.matmul ins(%a, %a : tensor<4x4xf32>, tensor<4x4xf32>) outs(%a : tensor<4x4xf32>) -> tensor<4x4xf32>
+  // CHECK: %[[M:.*]] = bufferization.materialize_in_destination %[[R]] in %[[A]]
+  // CHECK: return %[[M]]
+  return %r : tensor<4x4xf32>
+}
+
 // CHECK-LABEL: func.func private @private(%{{[^ ]+}}: tensor<4xf32>) -> tensor<4xf32>
 func.func private @private(%a: tensor<4xf32>) -> tensor<4xf32> {
   return %a : tensor<4xf32>

@@ -37,7 +37,9 @@ def AttnResultsToArgumentsPass
     ```
 
     Arguments that are returned as they are, or that are written and returned,
-    become outputs as well: a function that takes its destination keeps it.
+    become outputs as well: a function that takes its destination keeps it. One
+    that is read beside being written gets the result as other destinations do,
+    for it may have to be computed elsewhere.
     Attributes of the result move to its argument. A public function that is
     called in the module is an error, and so is one with a result that is not a
     ranked tensor.
