@@ -44,6 +44,10 @@ static LogicalResult fail(const Twine &message) {
   return failure();
 }
 
+static void warn(const Twine &message) {
+  llvm::errs() << "attn-tune: warning: " << message << '\n';
+}
+
 namespace {
 /// A bar on a terminal, or a line for each step.
 class ProgressBar {
@@ -335,9 +339,18 @@ LogicalResult Tuner::measure() {
                 (time ? llvm::formatv("{0:f1} us", *time).str()
                       : "failed: " + message));
   }
-  if (!missing.empty() && failures == missing.size())
-    return fail("no candidate could be measured; the first one: " + firstError);
-  return success();
+  if (missing.empty() || failures < missing.size())
+    return success();
+  // What was measured before is worth keeping all the same.
+  if (llvm::any_of(getRuns(), [&](const Run &run) {
+        return readResult(run).has_value();
+      })) {
+    warn("none of the " + Twine(missing.size()) +
+         " measurements that were missing succeeded; the first one: " +
+         firstError);
+    return success();
+  }
+  return fail("no candidate could be measured; the first one: " + firstError);
 }
 
 /// Microseconds of a run, if it was measured.
