@@ -359,7 +359,7 @@ std::optional<double> Tuner::readResult(const Run &run) const {
   if (!buffer)
     return std::nullopt;
   llvm::Expected<llvm::json::Value> value =
-      llvm::json::parse((*buffer)->getBuffer());
+      parseMeasurements((*buffer)->getBuffer());
   if (!value) {
     llvm::consumeError(value.takeError());
     return std::nullopt;

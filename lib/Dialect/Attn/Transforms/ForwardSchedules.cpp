@@ -18,6 +18,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Threading.h"
 
 #include <array>
 #include <cmath>
@@ -287,6 +288,30 @@ SmallVector<FittingSchedule> attn::getBestSchedules(AttentionOp op,
   return best;
 }
 
+/// The schedule that `text` of a database says, if `op` can have it: files may
+/// be older than the schedules that there are. Else null, and `reason` says
+/// why.
+static ScheduleAttrInterface parseUsableSchedule(StringRef text, AttentionOp op,
+                                                 StringRef target,
+                                                 std::string &reason) {
+  // What other threads report is no matter of this one.
+  uint64_t thread = llvm::get_threadid();
+  ScopedDiagnosticHandler handler(op.getContext(), [&](Diagnostic &diagnostic) {
+    if (llvm::get_threadid() != thread)
+      return failure();
+    if (reason.empty())
+      reason = diagnostic.str();
+    return success();
+  });
+  Attribute attribute = parseAttribute(text, op.getContext());
+  auto schedule = dyn_cast_if_present<ScheduleAttrInterface>(attribute);
+  if (attribute && !schedule)
+    reason = "it is no schedule";
+  if (!schedule || failed(schedule.verifyUse(op, target)))
+    return nullptr;
+  return schedule;
+}
+
 FailureOr<std::optional<ScheduleChoice>>
 attn::chooseMeasuredSchedule(AttentionOp op, StringRef target, StringRef device,
                              const ScheduleDatabase &database) {
@@ -310,13 +335,14 @@ attn::chooseMeasuredSchedule(AttentionOp op, StringRef target, StringRef device,
           return length.second.count(text);
         }))
       continue;
-    auto schedule = dyn_cast_if_present<ScheduleAttrInterface>(
-        parseAttribute(text, op.getContext()));
-    if (!schedule)
-      return op.emitOpError("has '")
-             << text << "' in the database, which is no schedule";
-    if (failed(schedule.verifyUse(op, target)))
-      return failure();
+    std::string reason;
+    ScheduleAttrInterface schedule =
+        parseUsableSchedule(text, op, target, reason);
+    if (!schedule) {
+      op.emitWarning("schedule '")
+          << text << "' of the database is left out: " << reason;
+      continue;
+    }
     candidates.push_back({schedule, schedule.getKeyTile(),
                           /*preloadsQueries=*/false, /*limit=*/""});
     texts.push_back(text);

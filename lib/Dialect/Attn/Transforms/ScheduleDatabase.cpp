@@ -69,6 +69,32 @@ int64_t attn::getLengthClass(int64_t length) {
              std::lround(std::log2(double(std::max<int64_t>(1, length)))));
 }
 
+/// Whether arrays and objects of `text` are nested no deeper than `most`.
+static bool isNestedUpTo(StringRef text, unsigned most) {
+  unsigned depth = 0;
+  bool inString = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (inString && c == '\\')
+      ++i;
+    else if (c == '"')
+      inString = !inString;
+    else if (!inString && (c == '[' || c == '{') && ++depth > most)
+      return false;
+    else if (!inString && (c == ']' || c == '}') && depth > 0)
+      --depth;
+  }
+  return true;
+}
+
+llvm::Expected<llvm::json::Value> attn::parseMeasurements(StringRef text) {
+  constexpr unsigned mostNested = 64;
+  if (!isNestedUpTo(text, mostNested))
+    return llvm::createStringError(
+        "arrays and objects are nested deeper than " + Twine(mostNested));
+  return llvm::json::parse(text);
+}
+
 LogicalResult ScheduleDatabase::read(Operation *op, StringRef path) {
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
   if (!buffer)
@@ -78,7 +104,7 @@ LogicalResult ScheduleDatabase::read(Operation *op, StringRef path) {
     return op->emitError("malformed database '") << path << "': " << why;
   };
   llvm::Expected<llvm::json::Value> value =
-      llvm::json::parse((*buffer)->getBuffer());
+      parseMeasurements((*buffer)->getBuffer());
   if (!value)
     return malformed(llvm::toString(value.takeError()));
   const llvm::json::Object *file = value->getAsObject();

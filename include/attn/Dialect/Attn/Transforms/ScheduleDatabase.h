@@ -15,6 +15,7 @@
 #define ATTN_DIALECT_ATTN_TRANSFORMS_SCHEDULEDATABASE_H
 
 #include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "llvm/Support/JSON.h"
 
 #include <map>
 #include <string>
@@ -41,6 +42,10 @@ TuningKey getTuningKey(AttentionOp op, StringRef target, StringRef device);
 
 /// Lengths of one class are taken for the same: their nearest power of two.
 int64_t getLengthClass(int64_t length);
+
+/// The JSON that `text` is. LLVM's parser recurses: what is nested deeply,
+/// which no file of measurements is, is an error before it comes to that.
+llvm::Expected<llvm::json::Value> parseMeasurements(StringRef text);
 
 /// A file of measured times.
 class ScheduleDatabase {
