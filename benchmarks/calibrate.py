@@ -4,13 +4,16 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compares the estimates of the cost model with measured times.
 
-    python3 benchmarks/calibrate.py --opt BUILD/bin/attn-opt [--check] [--plot docs/images/calibration.svg]
+    python3 benchmarks/calibrate.py --opt BUILD/bin/attn-opt [--check]
+    python3 benchmarks/calibrate.py --opt BUILD/bin/attn-opt --document docs/cost-model.md \\
+        --plot docs/images/calibration.svg
     python3 benchmarks/calibrate.py --opt BUILD/bin/attn-opt --least 44
 
 The first form takes the last row of each benchmark in benchmarks/results, lets attn-choose-schedule choose for it, or
 takes the schedule that was given, and compares what attn-explain says with the time that was measured, by groups. Tiles
 that masks leave which depend on data are counted here, from the data of the benchmark. With --check it fails if errors
-are larger than BOUNDS allow. The second form compares what is chosen with the fastest of the schedules that
+are larger than BOUNDS allow, and if the table of a document that --document names has other figures. The second form
+writes that table, and a plot. The third one compares what is chosen with the fastest of the schedules that
 schedules.py has measured. Needs NumPy, but no GPU; --plot needs matplotlib.
 """
 
@@ -46,6 +49,29 @@ CORE = '#attn.device<"host", multiprocessors = 1, clock_mhz = 3650, registers = 
 CORES = {"native": CORE % 512, "x86-64-v3": CORE % 128}
 # Errors of the median and of the worst case that groups may have.
 BOUNDS = (0.10, 0.25)
+
+
+# The rows of the table of docs/cost-model.md, by group: what was measured on a GPU.
+TITLES = {
+    "forward": "forward: dense and grouped heads (`forward.py`)",
+    "score changes": "score changes (`forward.py --groups mods`)",
+    "masks": "masks that have names (`masks.py`)",
+    "masks that read": "masks that read tensors",
+    "sequences": "packed sequences of one length (`sequences.py`)",
+    "decoding": "decoding (`decode.py`)",
+    "dropout": "dropout, made and read (`dropout.py`, suite attention)",
+    "gradients": "gradients (`backward.py`)",
+    "gradients, masks": "gradients, masks that have names",
+    "gradients, masks that read": "gradients, masks that read tensors",
+    "gradients, sequences": "gradients, packed sequences of one length",
+    "gradients, dropout": "gradients, dropout",
+    "products": "matrix products (`gemm.py`)",
+    "tiles": "every tile that fits, dense (`schedules.py`)",
+    "tiles, changed": "tiles, score changes and dropout (`--suite changes`)",
+    "tiles, sm_80": "tiles, sm_80 (`--suite sm_80`)",
+    "decoding, sm_80": "decoding, sm_80",
+}
+TABLE = re.compile(r"(?<=<!-- calibration -->\n).*?(?=<!-- /calibration -->)", re.S)
 
 
 @dataclasses.dataclass
@@ -369,6 +395,42 @@ def check_least(points):
     return is_good
 
 
+def make_table(groups):
+    """Markdown of the errors of the groups in TITLES; those of all of them come last, if there are all."""
+    rows = [(title, groups[name]) for name, title in TITLES.items() if name in groups]
+    if len(rows) == len(TITLES):
+        rows.append(("all", [point for _, points in rows for point in points]))
+    lines = ["| group | times | error, median | nine of ten | worst |", "|---|---|---|---|---|"]
+    for title, points in rows:
+        errors = sorted(abs(point.error) for point in points)
+        figures = (statistics.median(errors), errors[len(errors) * 9 // 10], errors[-1])
+        lines.append(f"| {title} | {len(errors)} | " + " | ".join(f"{figure * 100:.1f} %" for figure in figures) + " |")
+    return lines
+
+
+def check_document(path, groups):
+    """Whether the table of a document has the rows of the groups that are known."""
+    with open(path) as file:
+        found = TABLE.search(file.read())
+    lines = found[0].splitlines() if found else []
+    missing = [line for line in make_table(groups) if line not in lines]
+    for line in missing:
+        print(f"{path}: the table lacks: {line}")
+    return not missing
+
+
+def write_document(path, groups):
+    if not groups.keys() >= TITLES.keys():
+        sys.exit("--document without --check needs all benchmarks")
+    with open(path) as file:
+        text = file.read()
+    text, count = TABLE.subn(lambda _: "\n".join([*make_table(groups), ""]), text)
+    if count != 1:
+        sys.exit(f"{path} has no place for a table: <!-- calibration -->")
+    with open(path, "w") as file:
+        file.write(text)
+
+
 def plot(path, groups):
     import matplotlib
 
@@ -397,6 +459,7 @@ def main():
     parser.add_argument("--opt", required=True, help="attn-opt")
     parser.add_argument("--only", default="", help="only these benchmarks, joined by commas: " + ",".join(GROUPS))
     parser.add_argument("--plot", help="file for a plot")
+    parser.add_argument("--document", help="file whose table is written, or with --check compared")
     parser.add_argument("--check", action="store_true", help="fail if errors are larger than the bounds")
     parser.add_argument(
         "--least", type=int, metavar="N", help="only check that choices are within 3 %% of the fastest in N cases"
@@ -421,8 +484,12 @@ def main():
                     print(f"  {point.error:+.1%}: {point.label}, {point.ms:.3f} ms")
     print_errors("all", points)
     is_good &= check_least([point for point in points if not point.passes])
+    if options.document and options.check:
+        is_good &= check_document(options.document, groups)
+    elif options.document:
+        write_document(options.document, groups)
     if options.plot:
-        plot(options.plot, groups)
+        plot(options.plot, {name: groups[name] for name in TITLES if name in groups})
     return 0 if is_good or not options.check else 1
 
 
