@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelLowering.h"
+#include "attn/Analysis/Roofline.h"
 #include "attn/Conversion/AttnTileToNVVM/AttnTileToNVVM.h"
 #include "attn/Conversion/Passes.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
@@ -113,12 +114,20 @@ FailureOr<int64_t> attn::getSharedBytes(KernelOp kernel,
     bytes = llvm::alignTo(bytes, numberBytes) + numberBytes;
   if (int64_t idle = getIdleBytes(kernel))
     bytes = llvm::alignTo(bytes, idleAlignment) + idle;
-  if (bytes > target.getSharedMemoryBytes()) {
-    InFlightDiagnostic diagnostic =
-        kernel.emitOpError("needs ")
-        << bytes << " bytes of shared memory, but " << target.getName()
-        << " has " << target.getSharedMemoryBytes() << " ("
-        << bytes - target.getSharedMemoryBytes() << " too many)";
+  // A device may have less than others of the architecture.
+  int64_t available = target.getSharedMemoryBytes();
+  StringRef owner = target.getName();
+  DeviceAttr device = getDevice(kernel, target.getName());
+  int64_t ofDevice = device.getFigures().sharedBytes;
+  if (ofDevice > 0 && ofDevice < available) {
+    available = ofDevice;
+    owner = device.getName();
+  }
+  if (bytes > available) {
+    InFlightDiagnostic diagnostic = kernel.emitOpError("needs ")
+                                    << bytes << " bytes of shared memory, but "
+                                    << owner << " has " << available << " ("
+                                    << bytes - available << " too many)";
     for (CreatePipeOp pipe : pipes)
       diagnostic.attachNote(pipe.getLoc())
           << pipe.getPipe().getType() << " takes "

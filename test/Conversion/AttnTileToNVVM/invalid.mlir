@@ -56,6 +56,20 @@ attn_tile.kernel @shared_memory()
 
 // -----
 
+// A device may have less than its architecture.
+
+module attributes {attn.device = #attn.device<"h200", shared_bytes = 100000>} {
+// expected-error @below {{'attn_tile.kernel' op needs 132096 bytes of shared memory, but h200 has 100000 (32096 too many)}}
+attn_tile.kernel @device()
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  // expected-note @below {{'!attn_tile.pipe<128x128xbf16, stages = 4>' takes 131072 bytes}}
+  %p = attn_tile.create_pipe : !attn_tile.pipe<128x128xbf16, stages = 4>
+  attn_tile.return
+}
+}
+
+// -----
+
 attn_tile.kernel @copy_from_memref(%m: memref<?x64xbf16>)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
   %c0 = arith.constant 0 : index

@@ -517,6 +517,23 @@ static LogicalResult chooseForMap(MapHeadsOp map, StringRef target,
   return success();
 }
 
+/// The fewest bytes of shared memory, more than `device` has, with which there
+/// is a schedule; `std::nullopt` if that does not depend on them.
+static std::optional<int64_t>
+findSmallestSharedBytes(DeviceFigures device,
+                        function_ref<bool(const DeviceFigures &)> fits) {
+  constexpr int64_t most = int64_t(1) << 30;
+  int64_t tooFew = device.sharedBytes, enough = most;
+  device.sharedBytes = enough;
+  if (tooFew >= enough || !fits(device))
+    return std::nullopt;
+  while (enough - tooFew > 1) {
+    device.sharedBytes = tooFew + (enough - tooFew) / 2;
+    (fits(device) ? enough : tooFew) = device.sharedBytes;
+  }
+  return enough;
+}
+
 namespace {
 struct ChooseSchedulePass
     : public attn::impl::ChooseSchedulePassBase<ChooseSchedulePass> {
@@ -541,14 +558,28 @@ struct ChooseSchedulePass
         return WalkResult::interrupt();
       if (Attribute schedule = op.getScheduleAttr())
         return verifyGivenSchedule(op, schedule, target);
-      FailureOr<std::optional<ScheduleChoice>> found = choose(op);
+      FailureOr<std::optional<ScheduleChoice>> found = choose(op, device);
       if (failed(found))
         return WalkResult::interrupt();
       std::optional<ScheduleChoice> choice = *found;
       if (!choice) {
-        op.emitOpError("has no schedule that fits the capacities of ")
+        InFlightDiagnostic diagnostic =
+            op.emitOpError("has no schedule that fits the capacities of ")
             << target;
-        return WalkResult::interrupt();
+        std::optional<int64_t> smallest =
+            findSmallestSharedBytes(device, [&](const DeviceFigures &larger) {
+              FailureOr<std::optional<ScheduleChoice>> fitting =
+                  choose(op, larger);
+              return succeeded(fitting) && *fitting;
+            });
+        if (smallest)
+          diagnostic << ": the smallest one needs " << *smallest
+                     << " bytes of shared memory, but " << deviceAttr.getName()
+                     << " has " << device.sharedBytes << " ("
+                     << *smallest - device.sharedBytes << " too many)";
+        else
+          diagnostic << ": all of them need more registers than a thread has";
+        return diagnostic;
       }
       op.setScheduleAttr(choice->schedule);
       std::string text = "chose ";
@@ -564,13 +595,16 @@ struct ChooseSchedulePass
       if (auto attention = dyn_cast<AttentionOp>(op))
         return chooseFor(
             attention,
-            [&](AttentionOp attention)
+            [&](AttentionOp attention, const DeviceFigures &figures)
                 -> FailureOr<std::optional<ScheduleChoice>> {
-              auto choice = chooseMeasuredSchedule(
-                  attention, target, deviceAttr.getName(), measured);
-              if (failed(choice) || *choice)
-                return choice;
-              return chooseForwardSchedule(attention, target, device);
+              // Times are of the device itself, not of one with more memory.
+              if (figures.sharedBytes == device.sharedBytes) {
+                auto choice = chooseMeasuredSchedule(
+                    attention, target, deviceAttr.getName(), measured);
+                if (failed(choice) || *choice)
+                  return choice;
+              }
+              return chooseForwardSchedule(attention, target, figures);
             });
       if (auto product = dyn_cast<MatmulOp>(op))
         return failed(chooseMatmulSchedule(product, target))
@@ -579,10 +613,11 @@ struct ChooseSchedulePass
       if (auto gradient = dyn_cast<AttentionGradOp>(op))
         return chooseFor(
             gradient,
-            [&](AttentionGradOp gradient) -> std::optional<ScheduleChoice> {
+            [&](AttentionGradOp gradient,
+                const DeviceFigures &figures) -> std::optional<ScheduleChoice> {
               if (target == "host")
-                return chooseHostGradSchedule(gradient, device);
-              return chooseGradientSchedule(gradient, target, device,
+                return chooseHostGradSchedule(gradient, figures);
+              return chooseGradientSchedule(gradient, target, figures,
                                             sumBudget);
             });
       if (auto mask = dyn_cast<DropoutMaskOp>(op))

@@ -399,3 +399,17 @@ func.func @cluster_of_gradient(%q: memref<1x8x?x64xbf16>, %lse: memref<1x8x?xf32
       schedule(#attn_tile.gradient<rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>, keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>, queries = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, cluster = 2>>)
   return
 }
+
+// -----
+
+// What the smallest schedule needs, one warpgroup with tiles of 16 keys.
+
+module attributes {attn.device = #attn.device<"h200", shared_bytes = 1000>} {
+func.func @small_device(%q: memref<1x16x512x128xbf16>, %o: memref<1x16x512x128xbf16>) {
+  // expected-error @below {{'attn.attention' op has no schedule that fits the capacities of sm_90a: the smallest one needs 33792 bytes of shared memory, but h200 has 1000 (32792 too many)}}
+  attn.attention
+      ins(%q, %q, %q : memref<1x16x512x128xbf16>, memref<1x16x512x128xbf16>, memref<1x16x512x128xbf16>)
+      outs(%o : memref<1x16x512x128xbf16>)
+  return
+}
+}
