@@ -18,6 +18,7 @@
 
 #include "PTX.h"
 #include "Targets.h"
+#include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -109,6 +110,7 @@ public:
   void emitAwaitTakes(OpBuilder &builder, Location loc) const override;
   SmallVector<Value> emitTake(OpBuilder &builder, Location loc, Value stage,
                               Value address) const override;
+  int64_t getProductRegisters(attn_tile::MmaStartOp op) const override;
   FailureOr<SmallVector<Value>>
   emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op, ValueRange lhs,
                const StagedTile &rhs, ValueRange acc,
@@ -830,6 +832,12 @@ static SmallVector<unsigned> getInstructionOrder(unsigned numRegisters,
         order.push_back(block * perBlock + column / 2 * 4 + row * 2 +
                         column % 2);
   return order;
+}
+
+int64_t SM90aTarget::getProductRegisters(attn_tile::MmaStartOp op) const {
+  return attn_tile::getProductRegisters(
+      op.getResult().getType().getValueType().getDimSize(1),
+      !isa<BufferType>(op.getLhs().getType()));
 }
 
 FailureOr<SmallVector<Value>>

@@ -286,7 +286,8 @@ def AttnTileAllocatePipesPass
   let description = [{
     Gives each `attn_tile.create_pipe` its place: barriers first, then the
     stages, each aligned as the target asks for. Fails, with the number of
-    bytes, if they do not fit or if the target cannot stage a tile.
+    bytes, if they do not fit the target, or the `attn.device` of the module, and
+    if the target cannot stage a tile.
   }];
   let options = [
     Option<"targetName", "target", "std::string", /*default=*/"\"sm_90a\"",
@@ -318,6 +319,8 @@ def ConvertAttnTileToNVVMPass
     Regions of maps and masks are run for whole tiles, and so at positions
     beyond the lengths: reads in them must be guarded, as
     `attn-tile-split-regions` does. Elements of an empty memref are zero.
+    Fails, with the number of registers, if an instruction of a product has more
+    of them as operands than threads are launched with; other tiles spill.
     Products and sums in regions are contracted, and `exp`, `exp2`, `log` and
     `tanh` of f32 values are approximated by instructions. Remaining `scf` and `arith` operations are left to upstream conversions.
   }];

@@ -16,6 +16,7 @@
 #define ATTN_TARGET_TARGETINFO_H
 
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "mlir/IR/Builders.h"
 
 #include <memory>
@@ -77,7 +78,9 @@ public:
   /// Shared memory that one group may use, in bytes.
   virtual int64_t getSharedMemoryBytes() const = 0;
   /// 32-bit registers of one multiprocessor.
-  virtual int64_t getRegisters() const { return 65536; }
+  virtual int64_t getRegisters() const {
+    return attn_tile::multiprocessorRegisters;
+  }
 
   //===--------------------------------------------------------------------===//
   // Staged tiles
@@ -212,6 +215,9 @@ public:
   // Products
   //===--------------------------------------------------------------------===//
 
+  /// Registers of a thread without which no instruction of a product can be
+  /// assembled; 0 if every thread has enough.
+  virtual int64_t getProductRegisters(attn_tile::MmaStartOp) const { return 0; }
   /// Starts a product. `lhs` is a staged tile's three values or the registers
   /// of a tile, `acc` is empty or the accumulator's registers. Returns the
   /// registers of the result, not to be touched before `emitMmaWait`.

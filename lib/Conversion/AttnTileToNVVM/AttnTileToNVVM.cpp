@@ -349,6 +349,36 @@ static bool isApproximated(Operation *op) {
          getElementTypeOrSelf(op->getResult(0).getType()).isF32();
 }
 
+/// Checks that the instructions of products have the registers that they cannot
+/// be assembled without.
+static LogicalResult verifyProducts(KernelOp kernel,
+                                    const KernelContext &context) {
+  MmaStartOp largest;
+  int64_t needed = 0;
+  kernel.walk([&](MmaStartOp op) {
+    int64_t registers = context.target.getProductRegisters(op);
+    if (registers > needed) {
+      needed = registers;
+      largest = op;
+    }
+  });
+  int64_t launched = getLaunchedRegisters(context.numThreads, context.groups);
+  if (needed <= launched)
+    return success();
+  InFlightDiagnostic diagnostic =
+      kernel.emitOpError("needs at least ")
+      << needed << " registers of each thread, but " << context.target.getName()
+      << " launches groups of " << context.numThreads << " threads with "
+      << launched;
+  if (context.groups > 1)
+    diagnostic << " if " << context.groups << " of them share a multiprocessor";
+  diagnostic << " (" << needed - launched << " too many)";
+  diagnostic.attachNote(largest.getLoc())
+      << "products with " << largest.getResult().getType().getValueType()
+      << " as their result need them";
+  return diagnostic;
+}
+
 LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
                                                      const TargetInfo &target) {
   if (failed(verifyKernel(kernel, target)))
@@ -399,6 +429,8 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
                               "launched with (")
            << registers << " instead of at most " << getLaunched(context.groups)
            << ")";
+  if (failed(verifyProducts(kernel, context)))
+    return failure();
   if (!warpgroups)
     context.stageThreads = {context.numThreads, context.numThreads};
   kernel.walk([&](Operation *op) {

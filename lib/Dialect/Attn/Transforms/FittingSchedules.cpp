@@ -71,6 +71,13 @@ double KeyTileBounds::getRegisters(int64_t keyTile) const {
   return scores * (1 + held / registerBytes) + output;
 }
 
+int64_t KeyTileBounds::getProductRegisters(int64_t keyTile) const {
+  return std::max(
+      attn_tile::getProductRegisters(keyTile, /*hasLhsInRegisters=*/false),
+      attn_tile::getProductRegisters(llvm::alignTo(valueChannels, channelStep),
+                                     !sharesWeights));
+}
+
 int64_t KeyTileBounds::getSharedBytes(int64_t keyTile) const {
   auto getRowBytes = [&](int64_t channels) {
     return int64_t(llvm::alignTo(elementBytes * channels, columnBlockBytes));
@@ -90,7 +97,9 @@ attn::getLargestKeyTile(const KeyTileBounds &bounds) {
   std::pair<int64_t, StringRef> best(0, "");
   for (int64_t tile = keyTileUnit; tile <= bounds.maxKeyTile;
        tile += keyTileUnit) {
-    if (bounds.getRegisters(tile) > double(bounds.registers))
+    if (bounds.getRegisters(tile) > double(bounds.registers) ||
+        (bounds.launchedRegisters &&
+         bounds.getProductRegisters(tile) > *bounds.launchedRegisters))
       return {best.first, "registers"};
     if (bounds.getSharedBytes(tile) > bounds.sharedBytes)
       return {best.first, "shared memory"};
@@ -106,6 +115,9 @@ KeyTileBounds attn::getConsumerBounds(int64_t consumers,
   bounds.threads = consumers * warpgroupThreads;
   bounds.registers =
       consumers == 3 ? tileRegistersThreeConsumers : tileRegistersTwoConsumers;
+  // Beside those of the producer.
+  bounds.launchedRegisters = attn_tile::getLaunchedRegisters(
+      bounds.threads + warpgroupThreads, /*groups=*/1);
   bounds.sharedBytes = device.sharedBytes - barrierBytes;
   return bounds;
 }
@@ -593,6 +605,8 @@ std::optional<FittingSchedule> WarpSpecializedSchedules::getForFewQueries() {
       2 * warpgroupRows) {
     groups = 2;
     bounds.registers = tileRegistersTwoGroups;
+    bounds.launchedRegisters = attn_tile::getLaunchedRegisters(
+        bounds.threads + warpgroupThreads, groups);
     bounds.sharedBytes = device.sharedBytes / groups - barrierBytes;
   }
   int64_t keyBytes = llvm::alignTo(bounds.elementBytes * bounds.queryChannels,

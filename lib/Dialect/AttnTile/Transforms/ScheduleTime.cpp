@@ -122,7 +122,6 @@ static constexpr double gradientInstructions = 4;
 static constexpr int64_t reservedGroupBytes = 1024;
 static constexpr double registersBesideTiles = 57;
 static constexpr int64_t mostRegisters = 255;
-static constexpr double multiprocessorRegisters = 65536;
 
 /// Of gradients, fitted to the 100 functions of the groups `gradients` of
 /// `benchmarks/calibrate.py` (an H200). Where one kernel makes the gradients of

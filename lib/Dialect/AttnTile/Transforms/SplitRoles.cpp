@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -297,7 +298,8 @@ static bool needsManyRegisters(KernelOp kernel, const Producer &producer) {
 /// multiple of 8: a consumer would wait for more than that for ever.
 static int64_t getConsumerRegisters(int64_t producer, int64_t consumers,
                                     int64_t groups) {
-  constexpr int64_t perWarpgroup = 65536 / 128, most = 240, unit = 8;
+  constexpr int64_t perWarpgroup = multiprocessorRegisters / warpgroupThreads;
+  constexpr int64_t most = 240, unit = 8;
   int64_t warpgroups = consumers + 1;
   int64_t launched = perWarpgroup / groups / warpgroups / unit * unit;
   int64_t left = (launched * warpgroups - producer) / consumers;

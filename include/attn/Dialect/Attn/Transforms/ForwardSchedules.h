@@ -63,12 +63,16 @@ struct KeyTileBounds {
   /// pipes, and stages of these.
   SmallVector<int64_t> stagedScoreBytes;
   int64_t scoreStages = 0;
-  /// Registers of a thread that may hold tiles, and bytes for tiles.
+  /// Registers of a thread that may hold tiles, those that an instruction can
+  /// have if there is a bound, and bytes for tiles.
   int64_t registers = 0;
+  std::optional<int64_t> launchedRegisters;
   int64_t sharedBytes = 0;
   int64_t maxKeyTile = maxKeyTileMma;
 
   double getRegisters(int64_t keyTile) const;
+  /// Registers without which no instruction of the products can be assembled.
+  int64_t getProductRegisters(int64_t keyTile) const;
   int64_t getSharedBytes(int64_t keyTile) const;
 };
 
