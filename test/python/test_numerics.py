@@ -60,6 +60,24 @@ def test_contract(compile_artifact, dtype, mask):
         assert torch.allclose(lse[:, :, ~empty].double(), exact_lse[:, :, ~empty], rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("length", [100, "?"])
+def test_output_that_is_input(compile_artifact, length):
+    """Queries, keys and values are read before the output takes their place."""
+    tensor = f"tensor<2x4x{length}x64xf32>"
+    module = f"""func.func @f(%x: {tensor}) -> {tensor} {{
+      %r = attn.attention ins(%x, %x, %x : {tensor}, {tensor}, {tensor}) outs(%x : {tensor}) -> {tensor}
+      return %r : {tensor}
+    }}"""
+    name = f"output_that_is_input_{'dynamic' if length == '?' else length}"
+    function = compile_artifact(name, module, "--target=host")["f"]
+    for size in (1, 100, 300) if length == "?" else (length,):
+        torch.manual_seed(0)
+        x = torch.randn(2, 4, size, 64)
+        exact, _ = attend(*[x.double()] * 3, kept("", size, size))
+        function(x)
+        assert torch.allclose(x.double(), exact, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("raising", ["true", "false"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("dim", [0, 1, 2])
