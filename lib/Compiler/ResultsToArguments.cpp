@@ -153,14 +153,15 @@ static LogicalResult rewriteFunction(func::FuncOp func) {
   SmallVector<DictionaryAttr> resultAttrs;
   func.getAllResultAttrs(resultAttrs);
 
+  auto writeTo = [&](OpOperand &returned, BlockArgument destination) {
+    auto materialize = bufferization::MaterializeInDestinationOp::create(
+        builder, returned.get().getLoc(), returned.get().getType(),
+        returned.get(), destination);
+    returned.set(materialize.getResult());
+  };
+  SmallVector<std::pair<OpOperand *, BlockArgument>> writtenLast;
   for (OpOperand &returned : terminator->getOpOperands()) {
     unsigned index = returned.getOperandNumber();
-    auto writeTo = [&](BlockArgument destination) {
-      auto materialize = bufferization::MaterializeInDestinationOp::create(
-          builder, returned.get().getLoc(), returned.get().getType(),
-          returned.get(), destination);
-      returned.set(materialize.getResult());
-    };
     bool isReadElsewhere;
     BlockArgument argument =
         getDestinationArgument(returned.get(), func, isReadElsewhere);
@@ -168,7 +169,7 @@ static LogicalResult rewriteFunction(func::FuncOp func) {
       func.setArgAttr(argument.getArgNumber(), argOutputAttrName,
                       builder.getUnitAttr());
       if (isReadElsewhere)
-        writeTo(argument);
+        writtenLast.emplace_back(&returned, argument);
       continue;
     }
     DictionaryAttr attrs = index < resultAttrs.size() && resultAttrs[index]
@@ -183,8 +184,11 @@ static LogicalResult rewriteFunction(func::FuncOp func) {
     if (succeeded(
             writeInView(returned.get(), func.getArgument(position), builder)))
       continue;
-    writeTo(func.getArgument(position));
+    writeTo(returned, func.getArgument(position));
   }
+  // Others may be copied from there.
+  for (auto [returned, argument] : writtenLast)
+    writeTo(*returned, argument);
   for (unsigned i = 0, e = func.getNumArguments(); i < e; ++i) {
     if (!isa<TensorType>(func.getArgument(i).getType()))
       continue;

@@ -95,3 +95,18 @@ func.func @elementwise(%a: tensor<?x4xf32>) -> tensor<?x4xf32> {
   %r = linalg.exp ins(%a : tensor<?x4xf32>) outs(%a : tensor<?x4xf32>) -> tensor<?x4xf32>
   return %r : tensor<?x4xf32>
 }
+
+// What is copied from an argument is copied before that is written.
+
+// CHECK-LABEL: func.func @both(
+// CHECK:         linalg.exp ins(%[[A:[^ ]*]] : {{.*}}) outs(%[[O:[^ ]*]] :
+// CHECK:         %[[T:.*]] = memref.alloc()
+// CHECK:         linalg.matmul ins(%[[O]], %[[A]] : {{.*}}) outs(%[[T]] :
+// CHECK-NEXT:    linalg.copy ins(%[[O]] : {{.*}}) outs(%[[P:[^ ]*]] :
+// CHECK-NEXT:    linalg.copy ins(%[[T]] : {{.*}}) outs(%[[O]] :
+// CHECK-NEXT:    memref.dealloc %[[T]]
+func.func @both(%a: tensor<4x4xf32>, %o: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  %0 = linalg.exp ins(%a : tensor<4x4xf32>) outs(%o : tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = linalg.matmul ins(%0, %a : tensor<4x4xf32>, tensor<4x4xf32>) outs(%0 : tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %1, %0 : tensor<4x4xf32>, tensor<4x4xf32>
+}
