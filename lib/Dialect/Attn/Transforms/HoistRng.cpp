@@ -229,9 +229,9 @@ LogicalResult AttnHoistRngPass::readOptions() {
 Alternative AttnHoistRngPass::choose(const DropoutTimes &times) {
   if (forced)
     return *forced;
-  // Layers with fused kernels were never faster than those whose attention makes
-  // decisions itself (docs/rng.md): these are taken only if asked for, as side
-  // streams are.
+  // Layers with fused kernels were never faster than those whose attention
+  // makes decisions itself (docs/rng.md): these are taken only if asked for, as
+  // side streams are.
   return times.sequential && *times.sequential < times.inKernel
              ? Alternative::Sequential
              : Alternative::InKernel;
@@ -352,7 +352,8 @@ void AttnHoistRngPass::runOnOperation() {
     if (llvm::any_of(users.ops, [](AttentionOpInterface op) {
           return op.getSequenceLayout() == SequenceLayout::Packed;
         })) {
-      (void)missed(users, "lengths of packed sequences are known on the device alone");
+      (void)missed(users,
+                   "lengths of packed sequences are known on the device alone");
       continue;
     }
     hoist(users);
