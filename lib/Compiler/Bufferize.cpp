@@ -21,6 +21,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace mlir::attn {
@@ -86,17 +87,27 @@ static bool leavesBlock(Value buffer, Block *block) {
   return false;
 }
 
-/// Moves `alloc` out of regions that run once, where that is possible: what
-/// they yield may be the buffer.
-static void moveOutOfOverlaps(memref::AllocOp alloc) {
-  while (auto overlap = dyn_cast<attn::OverlapOp>(alloc->getParentOp())) {
-    Region *region = alloc->getParentRegion();
-    if (llvm::any_of(alloc->getOperands(), [&](Value operand) {
-          return region->isAncestor(operand.getParentRegion());
-        }))
-      return;
-    alloc->moveBefore(overlap);
-  }
+/// Moves `alloc` out of the operation around it, if what it needs is there.
+static bool moveOut(memref::AllocOp alloc) {
+  Region *region = alloc->getParentRegion();
+  if (llvm::any_of(alloc->getOperands(), [&](Value operand) {
+        return region->isAncestor(operand.getParentRegion());
+      }))
+    return false;
+  alloc->moveBefore(alloc->getParentOp());
+  return true;
+}
+
+/// Moves `alloc` out of regions that run at most once, where that is possible:
+/// what they yield may be the buffer.
+static void moveOutOfRegions(memref::AllocOp alloc) {
+  auto shouldMove = [&] {
+    Operation *parent = alloc->getParentOp();
+    return isa<attn::OverlapOp>(parent) ||
+           (isa<scf::IfOp>(parent) && leavesBlock(alloc, alloc->getBlock()));
+  };
+  while (shouldMove() && moveOut(alloc))
+    continue;
 }
 
 /// Frees each temporary buffer at the end of the block that allocates it.
@@ -104,7 +115,7 @@ static LogicalResult freeBuffers(ModuleOp module) {
   SmallVector<memref::AllocOp> allocs;
   module.walk([&](memref::AllocOp alloc) { allocs.push_back(alloc); });
   for (memref::AllocOp alloc : allocs) {
-    moveOutOfOverlaps(alloc);
+    moveOutOfRegions(alloc);
     if (leavesBlock(alloc, alloc->getBlock()))
       return alloc.emitError("temporary buffer must not leave the block that "
                              "allocates it");

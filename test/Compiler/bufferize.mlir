@@ -110,3 +110,31 @@ func.func @both(%a: tensor<4x4xf32>, %o: tensor<4x4xf32>) -> (tensor<4x4xf32>, t
   %1 = linalg.matmul ins(%0, %a : tensor<4x4xf32>, tensor<4x4xf32>) outs(%0 : tensor<4x4xf32>) -> tensor<4x4xf32>
   return %1, %0 : tensor<4x4xf32>, tensor<4x4xf32>
 }
+
+// Branches run at most once: buffers that they yield are of the block around
+// them.
+
+// CHECK-LABEL: func.func @branch(
+// CHECK:         %[[X:.*]] = memref.alloc() {{.*}} : memref<4x4xf32>
+// CHECK-NEXT:    scf.if
+// CHECK:           %[[T:.*]] = memref.alloc()
+// CHECK:           linalg.exp {{.*}} outs(%[[T]] :
+// CHECK:           linalg.log ins(%[[T]] : {{.*}} outs(%[[X]] :
+// CHECK:           memref.dealloc %[[T]]
+// CHECK:         linalg.matmul
+// CHECK:         memref.dealloc %[[X]]
+// CHECK-NEXT:    return
+func.func @branch(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>, %t: tensor<i1>) -> tensor<4x4xf32> {
+  %c = tensor.extract %t[] : tensor<i1>
+  %x = scf.if %c -> tensor<4x4xf32> {
+    %e = tensor.empty() : tensor<4x4xf32>
+    %0 = linalg.exp ins(%a : tensor<4x4xf32>) outs(%e : tensor<4x4xf32>) -> tensor<4x4xf32>
+    %f = tensor.empty() : tensor<4x4xf32>
+    %1 = linalg.log ins(%0 : tensor<4x4xf32>) outs(%f : tensor<4x4xf32>) -> tensor<4x4xf32>
+    scf.yield %1 : tensor<4x4xf32>
+  } else {
+    scf.yield %a : tensor<4x4xf32>
+  }
+  %r = linalg.matmul ins(%x, %a : tensor<4x4xf32>, tensor<4x4xf32>) outs(%b : tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %r : tensor<4x4xf32>
+}

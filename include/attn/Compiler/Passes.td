@@ -79,7 +79,8 @@ def AttnBufferizePass : Pass<"attn-bufferize", "::mlir::ModuleOp"> {
     become memrefs with dynamic offset and strides, but for the innermost
     stride, which is 1. A public function does not return its own arguments any
     more. Temporary buffers are freed at the end of the block that allocates them;
-    one that would leave its block is an error.
+    one that an `scf.if` yields is allocated before it, and one that would leave
+    its block otherwise is an error.
   }];
   let dependentDialects = ["::mlir::bufferization::BufferizationDialect",
                            "::mlir::linalg::LinalgDialect",
