@@ -45,6 +45,14 @@ void GradientState::propagateActivity(Operation *op) {
       setActive(result);
 }
 
+Value attn::emitFilled(OpBuilder &builder, Location loc, Value like,
+                       FloatAttr value) {
+  Value init = tensor::EmptyOp::create(
+      builder, loc, tensor::getMixedSizes(builder, loc, like), value.getType());
+  Value element = arith::ConstantOp::create(builder, loc, value);
+  return linalg::FillOp::create(builder, loc, element, init).getResult(0);
+}
+
 Value attn::convertFloat(OpBuilder &builder, Location loc, Value value,
                          Type element) {
   Type from = getElementTypeOrSelf(value.getType());
@@ -113,15 +121,26 @@ LogicalResult GradientState::addElementGradient(OpBuilder &builder,
     return success();
   Location loc = op->getLoc();
   Type element = getElementTypeOrSelf(tensor.getType());
-  Value init = tensor::EmptyOp::create(
-      builder, loc, tensor::getMixedSizes(builder, loc, tensor), element);
-  Value zero =
-      arith::ConstantOp::create(builder, loc, builder.getFloatAttr(element, 0));
-  Value zeros = linalg::FillOp::create(builder, loc, zero, init).getResult(0);
+  Value zeros =
+      emitFilled(builder, loc, tensor, builder.getFloatAttr(element, 0));
   gradient = convertFloat(builder, loc, gradient, element);
   addGradient(builder, loc, tensor,
               tensor::InsertOp::create(builder, loc, gradient, zeros, indices));
   return success();
+}
+
+Operation *attn::prepareForGradient(RewriterBase &rewriter, Operation *op,
+                                    GradientState &state) {
+  state.propagateActivity(op);
+  if (llvm::none_of(op->getResults(),
+                    [&](Value result) { return state.isActive(result); }))
+    return op;
+  auto interface = dyn_cast<DifferentiableOpInterface>(op);
+  if (!interface)
+    return op;
+  Operation *prepared = interface.prepareForGradient(rewriter);
+  state.propagateActivity(prepared);
+  return prepared;
 }
 
 LogicalResult attn::emitGradients(OpBuilder &builder, ArrayRef<Operation *> ops,

@@ -49,6 +49,9 @@ public:
   virtual LogicalResult addElementGradient(OpBuilder &builder, Operation *op,
                                            Value tensor, ValueRange indices,
                                            Value gradient);
+  /// Whether `addElementGradient` adds to what is outside of the operations
+  /// that are differentiated. If not, tensors have gradients as scalars have.
+  virtual bool addsElementsOutside() const { return false; }
 
   /// Whether gradients have to be bitwise equal each time: operations then ask
   /// for sums in a fixed order.
@@ -65,8 +68,17 @@ private:
 /// of them.
 bool isDifferentiableType(Type type);
 
+/// Emits a tensor of `like`'s shape that holds `value` everywhere.
+Value emitFilled(OpBuilder &builder, Location loc, Value like, FloatAttr value);
+
 /// Converts a float, or a tensor or vector of floats, to another element type.
 Value convertFloat(OpBuilder &builder, Location loc, Value value, Type element);
+
+/// Prepares `op` for its gradient if that is needed. Its results become active
+/// as `GradientState::propagateActivity` says. Returns the operation that is
+/// there afterwards: the first of its results are those of `op`.
+Operation *prepareForGradient(RewriterBase &rewriter, Operation *op,
+                              GradientState &state);
 
 /// Emits the gradients of `ops`, which are in order, last to first. Fails, with
 /// a diagnostic, at an operation that cannot be differentiated.

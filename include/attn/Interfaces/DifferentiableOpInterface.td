@@ -29,8 +29,8 @@ def DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
     InterfaceMethod<[{
         Called for each operation that will be differentiated, before any
         gradient is computed. May replace the operation by one that computes the
-        same and yields more that the gradient needs. Returns the operation that
-        is there afterwards.
+        same and yields more, after the same results, that the gradient needs.
+        Returns the operation that is there afterwards.
       }],
       "::mlir::Operation *", "prepareForGradient",
       (ins "::mlir::RewriterBase &":$rewriter), /*methodBody=*/"",

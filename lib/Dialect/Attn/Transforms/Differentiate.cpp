@@ -92,6 +92,25 @@ getWantedArguments(func::FuncOp function, ArrayRef<unsigned> requested) {
   return wanted;
 }
 
+/// Fails if `function` has memrefs, which gradients do not follow.
+static LogicalResult checkTensorsOnly(func::FuncOp function) {
+  for (BlockArgument argument : function.getArguments())
+    if (isa<BaseMemRefType>(argument.getType()))
+      return function.emitOpError("must be of tensors to be differentiated "
+                                  "(argument #")
+             << argument.getArgNumber() << " is " << argument.getType() << ")";
+  WalkResult result = function.getBody().walk([](Operation *op) {
+    if (llvm::any_of(op->getOperandTypes(), llvm::IsaPred<BaseMemRefType>) ||
+        llvm::any_of(op->getResultTypes(), llvm::IsaPred<BaseMemRefType>)) {
+      op->emitError("cannot differentiate '")
+          << op->getName() << "' on memrefs";
+      return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
 /// Expresses sizes of results by those of operands.
 static LogicalResult resolveSizes(func::FuncOp function) {
   RewritePatternSet patterns(function.getContext());
@@ -137,17 +156,8 @@ static FailureOr<Combined> createCombined(func::FuncOp function,
     state.setActive(combined.getArgument(number));
   IRRewriter rewriter(combined.getContext());
   SmallVector<Operation *> ops;
-  for (Operation &op : llvm::make_early_inc_range(body.without_terminator())) {
-    Operation *prepared = &op;
-    state.propagateActivity(&op);
-    bool isActive = llvm::any_of(
-        op.getResults(), [&](Value result) { return state.isActive(result); });
-    if (isActive)
-      if (auto interface = dyn_cast<DifferentiableOpInterface>(op))
-        prepared = interface.prepareForGradient(rewriter);
-    state.propagateActivity(prepared);
-    ops.push_back(prepared);
-  }
+  for (Operation &op : llvm::make_early_inc_range(body.without_terminator()))
+    ops.push_back(prepareForGradient(rewriter, &op, state));
 
   // Gradients of results are given.
   Operation *terminator = body.getTerminator();
@@ -345,6 +355,8 @@ struct AttnDifferentiatePass
   LogicalResult differentiate(func::FuncOp function, SymbolTable &symbols) {
     if (function.isExternal() || !function.getBody().hasOneBlock())
       return function.emitOpError("must have one block to be differentiated");
+    if (failed(checkTensorsOnly(function)))
+      return failure();
     FailureOr<SmallVector<unsigned>> wanted =
         getWantedArguments(function, arguments);
     if (failed(wanted))

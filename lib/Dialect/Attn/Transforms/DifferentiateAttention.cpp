@@ -63,6 +63,8 @@ public:
     return success();
   }
 
+  bool addsElementsOutside() const override { return true; }
+
   /// Adds what was found for captured scalars to their destinations.
   void flushScalars(OpBuilder &builder, Location loc) {
     for (auto [captured, destination] : destinations)
@@ -394,7 +396,7 @@ struct AttentionModel
   /// The gradient needs the log-sum-exp.
   Operation *prepareForGradient(Operation *op, RewriterBase &rewriter) const {
     auto attention = cast<AttentionOp>(op);
-    if (attention.getLse() || attention.isBufferized())
+    if (attention.getLse())
       return op;
     OpBuilder::InsertionGuard guard(rewriter);
     rewriter.setInsertionPoint(op);
@@ -428,9 +430,6 @@ struct AttentionModel
   LogicalResult emitGradients(Operation *op, OpBuilder &builder,
                               GradientState &state) const {
     auto attention = cast<AttentionOp>(op);
-    if (attention.isBufferized())
-      return op->emitError("cannot differentiate '")
-             << op->getName() << "' on memrefs";
     if (!attention.getQueryRegion().empty() || !attention.getEpilogue().empty())
       return op->emitError("cannot differentiate '")
              << op->getName()

@@ -28,23 +28,38 @@ using namespace mlir::attn;
 
 Value attn::emitZeros(OpBuilder &builder, Location loc, Value like,
                       Type element) {
-  Value init = tensor::EmptyOp::create(
-      builder, loc, tensor::getMixedSizes(builder, loc, like), element);
-  Value zero =
-      arith::ConstantOp::create(builder, loc, builder.getFloatAttr(element, 0));
-  return linalg::FillOp::create(builder, loc, zero, init).getResult(0);
+  return emitFilled(builder, loc, like, builder.getFloatAttr(element, 0));
 }
 
 //===----------------------------------------------------------------------===//
 // linalg
 //===----------------------------------------------------------------------===//
 
+/// Whether the loops of `op` write each element of `init` once, so that its
+/// body sees the element that was there before.
+static bool isWrittenOnce(linalg::LinalgOp op, OpOperand &init) {
+  return op.getMatchingIndexingMap(&init).isPermutation();
+}
+
 /// Whether the body of `op` yields the element `output` of its destination plus
-/// something that does not depend on it.
+/// something, and uses it for nothing else.
 static bool isSum(linalg::LinalgOp op, BlockArgument output, unsigned result) {
-  Value yielded = op.getBlock()->getTerminator()->getOperand(result);
-  auto sum = yielded.getDefiningOp<arith::AddFOp>();
-  return sum && output.hasOneUse() && *output.getUsers().begin() == sum;
+  OpOperand &yielded = op.getBlock()->getTerminator()->getOpOperand(result);
+  auto sum = yielded.get().getDefiningOp<arith::AddFOp>();
+  return sum && sum->hasOneUse() && output.hasOneUse() &&
+         *output.getUsers().begin() == sum;
+}
+
+/// Whether value number `result` that the body of `op` yields depends on
+/// `output`.
+static bool dependsOn(linalg::LinalgOp op, BlockArgument output,
+                      unsigned result) {
+  llvm::SmallPtrSet<Value, 8> dependent = {output};
+  for (Operation &nested : op.getBlock()->without_terminator())
+    if (llvm::any_of(getUsedValues(&nested),
+                     [&](Value value) { return dependent.contains(value); }))
+      dependent.insert_range(nested.getResults());
+  return dependent.contains(op.getBlock()->getTerminator()->getOperand(result));
 }
 
 /// Emits the gradient of operand `wanted`: the loops of `op`, over the elements
@@ -102,38 +117,40 @@ static FailureOr<Value> emitOperandGradient(OpBuilder &builder,
     init = tensor::EmptyOp::create(
         builder, loc, tensor::getMixedSizes(builder, loc, wanted->get()),
         sumType);
-  bool failedBody = false;
-  auto buildBody = [&](OpBuilder &b, Location, ValueRange arguments) {
-    Block *body = op.getBlock();
-    IRMapping mapping;
-    mapping.map(read, arguments.take_front(read.size()));
-    GradientState bodyState;
-    Value argument = mapping.lookup(op.getMatchingBlockArgument(wanted));
-    bodyState.setActive(argument);
-    SmallVector<Operation *> ops;
-    for (Operation &nested : body->without_terminator()) {
-      ops.push_back(b.clone(nested, mapping));
-      bodyState.propagateActivity(ops.back());
-    }
-    Operation *yield = body->getTerminator();
-    for (auto [number, seed] :
-         llvm::zip_equal(seeded, arguments.drop_front(read.size()).drop_back()))
-      bodyState.addGradient(
-          b, loc, mapping.lookupOrDefault(yield->getOperand(number)), seed);
-    failedBody = failed(attn::emitGradients(b, ops, bodyState));
-    Value gradient = bodyState.getGradient(argument);
-    Value acc = arguments.back();
-    if (!gradient || failedBody)
-      gradient = arith::ConstantOp::create(b, loc, b.getFloatAttr(sumType, 0));
-    gradient = convertFloat(b, loc, gradient, sumType);
-    if (isSummed)
-      gradient = arith::AddFOp::create(b, loc, acc, gradient);
-    linalg::YieldOp::create(b, loc, gradient);
-  };
   auto generic = linalg::GenericOp::create(builder, loc, init.getType(), inputs,
-                                           init, maps, iterators, buildBody);
-  if (failedBody)
+                                           init, maps, iterators);
+  SmallVector<Type> types;
+  for (Value operand : generic->getOperands())
+    types.push_back(getElementTypeOrSelf(operand));
+  OpBuilder::InsertionGuard guard(builder);
+  Block *block = builder.createBlock(&generic.getRegion(), {}, types,
+                                     SmallVector<Location>(types.size(), loc));
+  ArrayRef<BlockArgument> arguments = block->getArguments();
+  IRMapping mapping;
+  mapping.map(read, arguments.take_front(read.size()));
+  GradientState bodyState;
+  Value argument = mapping.lookup(op.getMatchingBlockArgument(wanted));
+  bodyState.setActive(argument);
+  SmallVector<Operation *> ops;
+  for (Operation &nested : op.getBlock()->without_terminator()) {
+    ops.push_back(builder.clone(nested, mapping));
+    bodyState.propagateActivity(ops.back());
+  }
+  Operation *yield = op.getBlock()->getTerminator();
+  for (auto [number, seed] :
+       llvm::zip_equal(seeded, arguments.drop_front(read.size()).drop_back()))
+    bodyState.addGradient(
+        builder, loc, mapping.lookupOrDefault(yield->getOperand(number)), seed);
+  if (failed(attn::emitGradients(builder, ops, bodyState)))
     return failure();
+  Value gradient = bodyState.getGradient(argument);
+  if (!gradient)
+    gradient = arith::ConstantOp::create(builder, loc,
+                                         builder.getFloatAttr(sumType, 0));
+  gradient = convertFloat(builder, loc, gradient, sumType);
+  if (isSummed)
+    gradient = arith::AddFOp::create(builder, loc, arguments.back(), gradient);
+  linalg::YieldOp::create(builder, loc, gradient);
   eraseDeadOps(*generic.getBody());
   return generic.getResult(0);
 }
@@ -145,9 +162,6 @@ struct LinalgModel
   LogicalResult emitGradients(Operation *op, OpBuilder &builder,
                               GradientState &state) const {
     auto linalgOp = cast<linalg::LinalgOp>(op);
-    if (!linalgOp.hasPureTensorSemantics())
-      return op->emitError("cannot differentiate '")
-             << op->getName() << "' on memrefs";
     SetVector<Value> captured;
     getUsedValuesDefinedAbove(op->getRegions(), captured);
     if (llvm::any_of(captured,
@@ -156,13 +170,12 @@ struct LinalgModel
              << op->getName()
              << "': its body uses a value from outside of it that gradients "
                 "are wanted of";
-    bool isParallel = linalgOp.getNumParallelLoops() == linalgOp.getNumLoops();
-    if (!isParallel && failed(addReducedInits(builder, linalgOp, state)))
+    if (failed(addSumInits(builder, linalgOp, state)))
       return failure();
     for (OpOperand &operand : op->getOpOperands()) {
       if (!state.isActive(operand.get()))
         continue;
-      if (linalgOp.isDpsInit(&operand) && !isParallel)
+      if (linalgOp.isDpsInit(&operand) && !isWrittenOnce(linalgOp, operand))
         continue;
       if (!isa<RankedTensorType>(operand.get().getType()))
         return op->emitError("cannot differentiate '")
@@ -181,17 +194,30 @@ struct LinalgModel
 
 private:
   /// Adds the gradients of what sums start from, which are those of the sums.
-  static LogicalResult addReducedInits(OpBuilder &builder, linalg::LinalgOp op,
-                                       GradientState &state) {
+  /// Elements that loops write again and again have to be sums that nothing
+  /// else reads.
+  static LogicalResult addSumInits(OpBuilder &builder, linalg::LinalgOp op,
+                                   GradientState &state) {
     for (OpOperand &init : op.getDpsInitsMutable()) {
-      OpResult result = op.getTiedOpResult(&init);
-      Value gradient = state.getGradient(result);
-      if (!gradient)
+      if (isWrittenOnce(op, init))
         continue;
       BlockArgument output = op.getMatchingBlockArgument(&init);
-      if (output.use_empty())
+      unsigned number = op.getTiedOpResult(&init).getResultNumber();
+      for (OpResult other : op->getResults())
+        if (other.getResultNumber() != number && state.getGradient(other) &&
+            dependsOn(op, output, other.getResultNumber()))
+          return op->emitError("cannot differentiate '")
+                 << op->getName() << "': its result #"
+                 << other.getResultNumber() << " depends on what result #"
+                 << number << " is while it is summed up";
+      Value gradient = state.getGradient(op.getTiedOpResult(&init));
+      if (!gradient)
         continue;
-      if (!isSum(op, output, result.getResultNumber()))
+      if (!dependsOn(op, output, number))
+        return op->emitError("cannot differentiate '")
+               << op->getName() << "': its result #" << number
+               << " keeps only what the last iteration yields";
+      if (!isSum(op, output, number))
         return op->emitError("cannot differentiate '")
                << op->getName() << "': its reduction is not a sum";
       state.addGradient(builder, op.getLoc(), init.get(), gradient);

@@ -182,3 +182,103 @@ func.func @f(%u: tensor<4xf32>, %x: tensor<2x4x8x16xf32>,
       -> tensor<2x4x8x16xf32>
   return %0 : tensor<2x4x8x16xf32>
 }
+
+// -----
+
+#id = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+func.func @f(%x: tensor<3x4xf32>, %a: tensor<3xf32>, %b: tensor<3xf32>) -> tensor<3xf32> {
+  // expected-error @below {{cannot differentiate 'linalg.generic': its result #1 depends on what result #0 is while it is summed up}}
+  %r:2 = linalg.generic {indexing_maps = [#id, #row, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<3x4xf32>) outs(%a, %b : tensor<3xf32>, tensor<3xf32>) {
+  ^bb0(%v: f32, %p: f32, %q: f32):
+    %s = arith.addf %p, %v : f32
+    %t = arith.mulf %s, %v : f32
+    %u = arith.addf %q, %t : f32
+    linalg.yield %s, %u : f32, f32
+  } -> (tensor<3xf32>, tensor<3xf32>)
+  return %r#1 : tensor<3xf32>
+}
+
+// -----
+
+// Sums so far are a result of their own.
+#id = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+func.func @f(%x: tensor<3x4xf32>, %a: tensor<3xf32>) -> tensor<3x4xf32> {
+  %e = tensor.empty() : tensor<3x4xf32>
+  // expected-error @below {{cannot differentiate 'linalg.generic': its result #0 depends on what result #1 is while it is summed up}}
+  %r:2 = linalg.generic {indexing_maps = [#id, #id, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<3x4xf32>) outs(%e, %a : tensor<3x4xf32>, tensor<3xf32>) {
+  ^bb0(%v: f32, %o: f32, %p: f32):
+    %s = arith.addf %p, %v : f32
+    linalg.yield %s, %s : f32, f32
+  } -> (tensor<3x4xf32>, tensor<3xf32>)
+  return %r#0 : tensor<3x4xf32>
+}
+
+// -----
+
+#id = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+func.func @f(%x: tensor<3x4xf32>) -> tensor<3xf32> {
+  %e = tensor.empty() : tensor<3xf32>
+  // expected-error @below {{cannot differentiate 'linalg.generic': its result #0 keeps only what the last iteration yields}}
+  %r = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<3x4xf32>) outs(%e : tensor<3xf32>) {
+  ^bb0(%v: f32, %p: f32):
+    %s = math.exp %v : f32
+    linalg.yield %s : f32
+  } -> tensor<3xf32>
+  return %r : tensor<3xf32>
+}
+
+// -----
+
+// A loop that writes its elements more than once does not have to be called a
+// reduction.
+#id = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+func.func @f(%x: tensor<3x4xf32>) -> tensor<3xf32> {
+  %e = tensor.empty() : tensor<3xf32>
+  // expected-error @below {{cannot differentiate 'linalg.generic': its result #0 keeps only what the last iteration yields}}
+  %r = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<3x4xf32>) outs(%e : tensor<3xf32>) {
+  ^bb0(%v: f32, %p: f32):
+    linalg.yield %v : f32
+  } -> tensor<3xf32>
+  return %r : tensor<3xf32>
+}
+
+// -----
+
+#id = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+func.func @f(%x: tensor<3x4xf32>, %a: tensor<3xf32>) -> tensor<3xf32> {
+  // expected-error @below {{cannot differentiate 'linalg.generic': its reduction is not a sum}}
+  %r = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<3x4xf32>) outs(%a : tensor<3xf32>) {
+  ^bb0(%v: f32, %p: f32):
+    %s = arith.addf %p, %v : f32
+    %t = arith.mulf %s, %v : f32
+    linalg.yield %t : f32
+  } -> tensor<3xf32>
+  return %r : tensor<3xf32>
+}
+
+// -----
+
+// expected-error @below {{'func.func' op must be of tensors to be differentiated (argument #1 is 'memref<4xf32>')}}
+func.func @f(%x: tensor<4xf32>, %y: memref<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @below {{cannot differentiate 'memref.alloc' on memrefs}}
+  %q = memref.alloc() : memref<1x2x8x16xf32>
+  attn.attention ins(%q, %q, %q : memref<1x2x8x16xf32>, memref<1x2x8x16xf32>, memref<1x2x8x16xf32>)
+      outs(%q : memref<1x2x8x16xf32>)
+  return %x : tensor<4xf32>
+}
