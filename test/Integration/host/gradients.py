@@ -277,6 +277,30 @@ VARIANTS = [
             attended=lambda b, h, i, j, v: i < b),
     Variant("huge_logits", shape=(1, 2, 2, 64, 65, 16, 16), inputs={"q": lambda x: x * 300},
             tolerance=1e-3),
+    # Branches in branches.
+    Variant("nested_branch", """%n = arith.constant 3 : index
+        %in = arith.cmpi ult, %j, %n : index
+        %late = arith.cmpi ult, %n, %i : index
+        %r = scf.if %in -> f32 {
+          %u = math.sin %s : f32
+          %y = scf.if %late -> f32 {
+            %x = tensor.extract %table[%j] : tensor<3xf32>
+            %p = arith.mulf %u, %x : f32
+            %z = math.tanh %p : f32
+            scf.yield %z : f32
+          } else {
+            %w = arith.mulf %u, %s : f32
+            scf.yield %w : f32
+          }
+          %t = arith.addf %y, %u : f32
+          scf.yield %t : f32
+        } else {
+          scf.yield %s : f32
+        }""",
+            lambda s, b, h, i, j, c: np.where(
+                j < 3, np.where(i > 3, np.tanh(np.sin(s) * c["table"][np.minimum(j, 2)]), np.sin(s) * s)
+                + np.sin(s), s),
+            {"table": Capture(lambda v: (3,), lambda b, h, i, j: (np.minimum(j, 2),))}),
 ]
 
 
@@ -392,6 +416,108 @@ GRAPHS = [
       outs(%e : tensor<2x4x5x3xf32>) heads(%map : tensor<4xi32>) identity(%u : tensor<4xf32>)
       mask(#attn.causal) -> tensor<2x4x5x3xf32>""",
           lambda q, k, v, u: identity_attention(q, k[:, [2, 0, 2, 2]], v[:, [2, 0, 2, 2]], u)),
+    # One of two branches is taken, the other one where the condition is opposite.
+    Graph("branches", {"x": (3, 4), "y": (3, 4), "c": (2,)}, (3, 4), """
+  %zero = arith.constant 0.0 : f32
+  %c0 = arith.constant 0 : index
+  %a = tensor.extract %c[%c0] : tensor<2xf32>
+  %yes = arith.cmpf ogt, %a, %zero : f32
+  %no = arith.cmpf ole, %a, %zero : f32""" + "".join(f"""
+  %r{n} = scf.if %{n} -> tensor<3x4xf32> {{
+    %e = tensor.empty() : tensor<3x4xf32>
+    %u = linalg.exp ins(%x : tensor<3x4xf32>) outs(%e : tensor<3x4xf32>) -> tensor<3x4xf32>
+    %v = linalg.mul ins(%u, %y : tensor<3x4xf32>, tensor<3x4xf32>) outs(%e : tensor<3x4xf32>) -> tensor<3x4xf32>
+    scf.yield %v : tensor<3x4xf32>
+  }} else {{
+    %z = math.tanh %x : tensor<3x4xf32>
+    scf.yield %z : tensor<3x4xf32>
+  }}""" for n in ("yes", "no")) + """
+  %r = arith.mulf %ryes, %rno : tensor<3x4xf32>""",
+          lambda x, y, c: np.exp(x) * y * np.tanh(x)),
+    # Scalars and tensors of branches; the bodies of operations have branches, too.
+    Graph("scalar_branches", {"x": (3, 4), "t": (3,)}, (3, 4), """
+  %zero = arith.constant 0.0 : f32
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %first = tensor.extract %t[%c0] : tensor<3xf32>
+  %up = arith.cmpf ogt, %first, %zero : f32
+  %a = scf.if %up -> f32 {
+    %m = tensor.extract %t[%c1] : tensor<3xf32>
+    %o = arith.mulf %m, %first : f32
+    scf.yield %o : f32
+  } else {
+    %m = tensor.extract %t[%c2] : tensor<3xf32>
+    %o = arith.addf %m, %first : f32
+    scf.yield %o : f32
+  }
+  %q = tensor.expand_shape %x [[0, 1, 2], [3]] output_shape [1, 1, 3, 4] : tensor<3x4xf32> into tensor<1x1x3x4xf32>
+  %e = tensor.empty() : tensor<1x1x3x4xf32>
+  %o = attn.attention ins(%q, %q, %q : tensor<1x1x3x4xf32>, tensor<1x1x3x4xf32>, tensor<1x1x3x4xf32>)
+      outs(%e : tensor<1x1x3x4xf32>) scale(1.0) score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %u = arith.mulf %s, %a : f32
+        attn.yield %u : f32
+      } -> tensor<1x1x3x4xf32>
+  %y = tensor.collapse_shape %o [[0, 1, 2], [3]] : tensor<1x1x3x4xf32> into tensor<3x4xf32>
+  %e2 = tensor.empty() : tensor<3x4xf32>
+  %r = linalg.map ins(%y : tensor<3x4xf32>) outs(%e2 : tensor<3x4xf32>) (%v: f32, %init: f32) {
+    %positive = arith.cmpf ogt, %v, %zero : f32
+    %w = scf.if %positive -> f32 {
+      %half = arith.constant 0.5 : f32
+      %large = arith.cmpf ogt, %v, %half : f32
+      %l = scf.if %large -> f32 {
+        %z = math.exp %v : f32
+        scf.yield %z : f32
+      } else {
+        %z = math.sin %v : f32
+        scf.yield %z : f32
+      }
+      scf.yield %l : f32
+    } else {
+      %n = arith.negf %v : f32
+      scf.yield %n : f32
+    }
+    linalg.yield %w : f32
+  }""",
+          lambda x, t: branched_attention(x, t[1] * t[0] if t[0] > 0 else t[2] + t[0])),
+    Graph("attention_branches", {"x": (1, 2, 5, 3), "c": (2,)}, (1, 2, 5, 3), """
+  %zero = arith.constant 0.0 : f32
+  %c0 = arith.constant 0 : index
+  %a = tensor.extract %c[%c0] : tensor<2xf32>
+  %yes = arith.cmpf ogt, %a, %zero : f32
+  %no = arith.cmpf ole, %a, %zero : f32
+  %e = tensor.empty() : tensor<1x2x5x3xf32>""" + "".join(f"""
+  %r{n} = scf.if %{n} -> tensor<1x2x5x3xf32> {{
+    %o = attn.attention ins(%x, %x, %x : tensor<1x2x5x3xf32>, tensor<1x2x5x3xf32>, tensor<1x2x5x3xf32>)
+        outs(%e : tensor<1x2x5x3xf32>) mask(#attn.causal) -> tensor<1x2x5x3xf32>
+    scf.yield %o : tensor<1x2x5x3xf32>
+  }} else {{
+    scf.yield %x : tensor<1x2x5x3xf32>
+  }}""" for n in ("yes", "no")) + """
+  %r = linalg.mul ins(%ryes, %rno : tensor<1x2x5x3xf32>, tensor<1x2x5x3xf32>) outs(%e : tensor<1x2x5x3xf32>)
+      -> tensor<1x2x5x3xf32>""",
+          lambda x, c: identity_attention(x, x, x, np.zeros(2)) * x),
+    Graph("dynamic_constant", {"x": (3, 4)}, (3, 4), """
+  %d = tensor.cast %x : tensor<3x4xf32> to tensor<?x4xf32>
+  %t = math.tanh %d : tensor<?x4xf32>
+  %r = tensor.cast %t : tensor<?x4xf32> to tensor<3x4xf32>""", lambda x: np.tanh(x)),
+    # A result that is written once, beside a sum, whose destination both read.
+    Graph("sum_and_elements", {"x": (3, 4), "o": (3, 4), "a": (3,)}, (3, 4), """
+  %y:2 = linalg.generic {
+      indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>],
+      iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<3x4xf32>) outs(%o, %a : tensor<3x4xf32>, tensor<3xf32>) {
+  ^bb0(%v: f32, %before: f32, %sum: f32):
+    %p = arith.mulf %v, %before : f32
+    %t = arith.mulf %p, %p : f32
+    %s = arith.addf %sum, %t : f32
+    linalg.yield %p, %s : f32, f32
+  } -> (tensor<3x4xf32>, tensor<3xf32>)
+  %e = tensor.empty() : tensor<3x4xf32>
+  %b = linalg.broadcast ins(%y#1 : tensor<3xf32>) outs(%e : tensor<3x4xf32>) dimensions = [1]
+  %r = linalg.add ins(%y#0, %b : tensor<3x4xf32>, tensor<3x4xf32>) outs(%e : tensor<3x4xf32>) -> tensor<3x4xf32>""",
+          lambda x, o, a: x * o + (a + ((x * o)**2).sum(1))[:, None]),
 ]
 
 
@@ -414,6 +540,13 @@ def sink_attention(q, k, v, sinks):
     s = np.where(j <= i + k.shape[2] - q.shape[2], s, -np.inf)
     total = np.exp(s).sum(-1, keepdims=True) + np.exp(sinks)[:, None, None]
     return np.exp(s) / total @ v + np.log(total)
+
+
+def branched_attention(x, factor):
+    """Attention of rows to each other, then one of three functions of each element."""
+    p = np.exp(factor * (x @ x.T))
+    y = p / p.sum(-1, keepdims=True) @ x
+    return np.where(y > 0.5, np.exp(y), np.where(y > 0, np.sin(y), -y))
 
 
 def identity_attention(q, k, v, u):
@@ -511,7 +644,8 @@ def formulas(v, a, dout, dlse):
 # ===----------------------------------------------------------------------===#
 
 PIPELINE = (
-    "builtin.module(attn-differentiate{mode=combined},attn-results-to-arguments,attn-bufferize,"
+    "builtin.module(attn-differentiate{mode=combined},func.func(convert-elementwise-to-linalg),"
+    "attn-results-to-arguments,attn-bufferize,"
     "func.func(llvm-request-c-wrappers,convert-attn-to-loops,convert-linalg-to-loops),"
     "convert-scf-to-cf,expand-strided-metadata,lower-affine,math-expand-ops{ops=rsqrt},"
     "convert-math-to-llvm,convert-math-to-libm,convert-to-llvm,reconcile-unrealized-casts)"

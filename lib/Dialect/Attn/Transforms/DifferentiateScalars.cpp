@@ -53,10 +53,13 @@ public:
   Value constant(double value) {
     Type type = gradient.getType();
     auto element = FloatAttr::get(getElementTypeOrSelf(type), value);
-    if (auto shaped = dyn_cast<ShapedType>(type))
-      return arith::ConstantOp::create(b,
-                                       DenseElementsAttr::get(shaped, element));
-    return arith::ConstantOp::create(b, element);
+    auto shaped = dyn_cast<ShapedType>(type);
+    if (!shaped)
+      return arith::ConstantOp::create(b, element);
+    if (!shaped.hasStaticShape())
+      return emitFilled(b, b.getLoc(), gradient, element);
+    return arith::ConstantOp::create(b,
+                                     DenseElementsAttr::get(shaped, element));
   }
   Value add2(Value x, Value y) { return arith::AddFOp::create(b, x, y); }
   Value sub(Value x, Value y) { return arith::SubFOp::create(b, x, y); }
@@ -348,15 +351,24 @@ struct ExtractModel
   }
 };
 
-/// Gradients within one branch. Elements of tensors are passed on.
+/// Gradients within one branch. Elements of tensors are passed on where they
+/// are added to what is outside.
 class BranchState : public GradientState {
 public:
-  explicit BranchState(GradientState &parent) : parent(parent) {}
+  explicit BranchState(GradientState &parent) : parent(parent) {
+    setDeterministic(parent.isDeterministic());
+  }
 
   LogicalResult addElementGradient(OpBuilder &builder, Operation *op,
                                    Value tensor, ValueRange indices,
                                    Value gradient) override {
-    return parent.addElementGradient(builder, op, tensor, indices, gradient);
+    if (addsElementsOutside())
+      return parent.addElementGradient(builder, op, tensor, indices, gradient);
+    return GradientState::addElementGradient(builder, op, tensor, indices,
+                                             gradient);
+  }
+  bool addsElementsOutside() const override {
+    return parent.addsElementsOutside();
   }
 
 private:
@@ -374,67 +386,72 @@ struct IfModel
     SetVector<Value> used, outer;
     getUsedValuesDefinedAbove(op->getRegions(), used);
     for (Value value : used)
-      if (state.isActive(value) && isa<FloatType>(value.getType()))
+      if (state.isActive(value) &&
+          !(isa<TensorType>(value.getType()) && state.addsElementsOutside()))
         outer.insert(value);
 
-    SmallVector<Type> types(
-        llvm::map_range(outer, [](Value value) { return value.getType(); }));
-    bool failedAny = false;
-    auto emitBranch = [&](Region &region) {
-      return [&](OpBuilder &b, Location) {
-        FailureOr<SmallVector<Value>> gradients =
-            emitRegion(b, branch, region, used, outer.getArrayRef(), state);
-        failedAny |= failed(gradients);
-        SmallVector<Value> results;
-        for (auto [index, type] : llvm::enumerate(types)) {
-          Value gradient;
-          if (succeeded(gradients))
-            gradient = (*gradients)[index];
-          if (!gradient)
-            gradient =
-                arith::ConstantOp::create(b, loc, b.getFloatAttr(type, 0));
-          results.push_back(convertFloat(b, loc, gradient, type));
-        }
-        scf::YieldOp::create(b, loc, results);
-      };
-    };
-    auto gradient = scf::IfOp::create(builder, loc, branch.getCondition(),
-                                      emitBranch(branch.getThenRegion()),
-                                      emitBranch(branch.getElseRegion()));
-    if (failedAny)
-      return failure();
+    auto gradient = scf::IfOp::create(
+        builder, loc, ValueRange(outer.getArrayRef()).getTypes(),
+        branch.getCondition(), /*addThenBlock=*/false,
+        /*addElseBlock=*/false);
+    for (auto [from, to] :
+         llvm::zip_equal(op->getRegions(), gradient->getRegions())) {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.createBlock(&to);
+      if (failed(emitRegion(builder, branch, from, used, outer.getArrayRef(),
+                            state)))
+        return failure();
+    }
     for (auto [value, result] : llvm::zip_equal(outer, gradient.getResults()))
       state.addGradient(builder, loc, value, result);
     return success();
   }
 
 private:
-  /// Emits the operations of `region` again and then their gradients. Returns
-  /// those of `outer`, null for zero.
-  static FailureOr<SmallVector<Value>>
-  emitRegion(OpBuilder &builder, scf::IfOp branch, Region &region,
-             const SetVector<Value> &used, ArrayRef<Value> outer,
-             GradientState &parent) {
+  /// Emits the operations of `region` again, then their gradients, and yields
+  /// those of `outer`.
+  static LogicalResult emitRegion(OpBuilder &builder, scf::IfOp branch,
+                                  Region &region, const SetVector<Value> &used,
+                                  ArrayRef<Value> outer,
+                                  GradientState &parent) {
+    Location loc = branch.getLoc();
     BranchState state(parent);
     for (Value value : used)
       if (parent.isActive(value))
         state.setActive(value);
     IRMapping mapping;
+    IRRewriter rewriter(builder);
     SmallVector<Operation *> ops;
     for (Operation &op : region.front().without_terminator()) {
-      ops.push_back(builder.clone(op, mapping));
-      state.propagateActivity(ops.back());
+      Operation *clone = builder.clone(op, mapping);
+      ops.push_back(attn::prepareForGradient(rewriter, clone, state));
+      mapping.map(op.getResults(),
+                  ops.back()->getResults().take_front(op.getNumResults()));
     }
     Operation *yield = region.front().getTerminator();
     for (auto [result, value] :
          llvm::zip_equal(branch.getResults(), yield->getOperands()))
       if (Value gradient = parent.getGradient(result))
-        state.addGradient(builder, branch.getLoc(),
-                          mapping.lookupOrDefault(value), gradient);
+        state.addGradient(builder, loc, mapping.lookupOrDefault(value),
+                          gradient);
     if (failed(attn::emitGradients(builder, ops, state)))
       return failure();
-    return SmallVector<Value>(llvm::map_range(
-        outer, [&](Value value) { return state.getGradient(value); }));
+    SmallVector<Value> results;
+    for (Value value : outer) {
+      Value gradient = state.getGradient(value);
+      Type element = getElementTypeOrSelf(value.getType());
+      if (gradient)
+        gradient = convertFloat(builder, loc, gradient, element);
+      else if (isa<TensorType>(value.getType()))
+        gradient =
+            emitFilled(builder, loc, value, builder.getFloatAttr(element, 0));
+      else
+        gradient = arith::ConstantOp::create(
+            builder, loc, builder.getZeroAttr(value.getType()));
+      results.push_back(gradient);
+    }
+    scf::YieldOp::create(builder, loc, results);
+    return success();
   }
 };
 } // namespace

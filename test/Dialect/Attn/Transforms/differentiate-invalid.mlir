@@ -282,3 +282,18 @@ func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
       outs(%q : memref<1x2x8x16xf32>)
   return %x : tensor<4xf32>
 }
+
+// -----
+
+func.func @f(%x: tensor<2x4xf32>, %c: i1, %z: tensor<2xf32>) -> tensor<2x4xf32> {
+  %r = scf.if %c -> tensor<2x4xf32> {
+    %e = tensor.empty() : tensor<2x4xf32>
+    // expected-error @below {{cannot differentiate 'linalg.reduce': its reduction is not a sum}}
+    %m = linalg.reduce { arith.maximumf } ins(%x : tensor<2x4xf32>) outs(%z : tensor<2xf32>) dimensions = [1]
+    %b = linalg.broadcast ins(%m : tensor<2xf32>) outs(%e : tensor<2x4xf32>) dimensions = [1]
+    scf.yield %b : tensor<2x4xf32>
+  } else {
+    scf.yield %x : tensor<2x4xf32>
+  }
+  return %r : tensor<2x4xf32>
+}
