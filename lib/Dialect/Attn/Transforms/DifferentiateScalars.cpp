@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Models of DifferentiableOpInterface for arith, math, scf.if and
-// tensor.extract, which score regions and bodies of linalg operations consist
+// Models of DifferentiableOpInterface for arith, math, scf.if and the elements
+// of tensors, which score regions and bodies of linalg operations consist
 // of. Where a function has no derivative, at the corners of a maximum or an
 // absolute value, the derivative from one side is used.
 //
@@ -18,6 +18,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Transforms/RegionUtils.h"
@@ -49,6 +50,14 @@ public:
   /// `value` in the type of the gradient.
   Value cast(Value value) {
     return convertFloat(b, b.getLoc(), value, getElementTypeOrSelf(gradient));
+  }
+  /// `value` in the element type of `type`, if that is wider.
+  Value widen(Value value, Type type) {
+    Type element = getElementTypeOrSelf(type);
+    if (element.getIntOrFloatBitWidth() <=
+        getElementTypeOrSelf(value).getIntOrFloatBitWidth())
+      return value;
+    return convertFloat(b, b.getLoc(), value, element);
   }
   Value constant(double value) {
     Type type = gradient.getType();
@@ -155,8 +164,9 @@ static void emitRule(arith::SelectOp op, Emitter &e) {
 static void emitRule(arith::ExtFOp op, Emitter &e) {
   e.add(op.getIn(), [&] { return e.gradient; });
 }
+/// What was computed in a wider type has gradients of that type.
 static void emitRule(arith::TruncFOp op, Emitter &e) {
-  e.add(op.getIn(), [&] { return e.gradient; });
+  e.add(op.getIn(), [&] { return e.widen(e.gradient, op.getIn().getType()); });
 }
 
 static void emitRule(math::FmaOp op, Emitter &e) {
@@ -273,6 +283,57 @@ static void emitRule(math::AtanOp op, Emitter &e) {
   });
 }
 
+/// `(1 - x) * (1 + x)`, which is accurate where `1 - x * x` is small.
+static Value emitOneMinusSquare(Value x, Emitter &e) {
+  Value one = e.constant(1);
+  return e.mul(e.sub(one, x), e.add2(one, x));
+}
+
+static void emitRule(math::AsinOp op, Emitter &e) {
+  e.add(op.getOperand(), [&] {
+    Value square = emitOneMinusSquare(e.cast(op.getOperand()), e);
+    return e.div(e.gradient, e.create<math::SqrtOp>(square));
+  });
+}
+
+static void emitRule(math::AcosOp op, Emitter &e) {
+  e.add(op.getOperand(), [&] {
+    Value square = emitOneMinusSquare(e.cast(op.getOperand()), e);
+    return e.neg(e.div(e.gradient, e.create<math::SqrtOp>(square)));
+  });
+}
+
+static void emitRule(math::AtanhOp op, Emitter &e) {
+  e.add(op.getOperand(), [&] {
+    return e.div(e.gradient, emitOneMinusSquare(e.cast(op.getOperand()), e));
+  });
+}
+
+static void emitRule(math::AsinhOp op, Emitter &e) {
+  e.add(op.getOperand(), [&] {
+    Value x = e.cast(op.getOperand());
+    Value square = e.add2(e.mul(x, x), e.constant(1));
+    return e.div(e.gradient, e.create<math::SqrtOp>(square));
+  });
+}
+
+static void emitRule(math::AcoshOp op, Emitter &e) {
+  e.add(op.getOperand(), [&] {
+    Value x = e.cast(op.getOperand()), one = e.constant(1);
+    Value square = e.mul(e.sub(x, one), e.add2(x, one));
+    return e.div(e.gradient, e.create<math::SqrtOp>(square));
+  });
+}
+
+/// The angle of the point `(x, y)`.
+static void emitRule(math::Atan2Op op, Emitter &e) {
+  Value y = e.cast(op.getLhs()), x = e.cast(op.getRhs());
+  Value square = e.add2(e.mul(x, x), e.mul(y, y));
+  e.add(op.getLhs(), [&] { return e.mul(e.gradient, e.div(x, square)); });
+  e.add(op.getRhs(),
+        [&] { return e.neg(e.mul(e.gradient, e.div(y, square))); });
+}
+
 static void emitRule(math::SinhOp op, Emitter &e) {
   e.add(op.getOperand(), [&] {
     return e.mul(e.gradient, e.create<math::CoshOp>(e.cast(op.getOperand())));
@@ -298,6 +359,23 @@ static void emitRule(math::ErfOp op, Emitter &e) {
     Value x = e.cast(op.getOperand());
     Value bell = e.create<math::ExpOp>(e.neg(e.mul(x, x)));
     return e.mul(e.gradient, e.mul(bell, e.constant(2 / std::sqrt(pi))));
+  });
+}
+
+static void emitRule(math::ErfcOp op, Emitter &e) {
+  e.add(op.getOperand(), [&] {
+    Value x = e.cast(op.getOperand());
+    Value bell = e.create<math::ExpOp>(e.neg(e.mul(x, x)));
+    return e.mul(e.gradient, e.mul(bell, e.constant(-2 / std::sqrt(pi))));
+  });
+}
+
+/// The remainder is the dividend less a whole number of divisors.
+static void emitRule(arith::RemFOp op, Emitter &e) {
+  e.add(op.getLhs(), [&] { return e.gradient; });
+  e.add(op.getRhs(), [&] {
+    Value whole = e.sub(e.cast(op.getResult()), e.cast(op.getLhs()));
+    return e.mul(e.gradient, e.div(whole, e.cast(op.getRhs())));
   });
 }
 
@@ -348,6 +426,52 @@ struct ExtractModel
     return state.addElementGradient(builder, op, extract.getTensor(),
                                     extract.getIndices(),
                                     state.getGradient(extract.getResult()));
+  }
+};
+
+struct InsertModel
+    : public DifferentiableOpInterface::ExternalModel<InsertModel,
+                                                      tensor::InsertOp> {
+  LogicalResult emitGradients(Operation *op, OpBuilder &builder,
+                              GradientState &state) const {
+    auto insert = cast<tensor::InsertOp>(op);
+    Location loc = op->getLoc();
+    Value gradient = state.getGradient(insert.getResult());
+    if (state.isActive(insert.getScalar()))
+      state.addGradient(builder, loc, insert.getScalar(),
+                        tensor::ExtractOp::create(builder, loc, gradient,
+                                                  insert.getIndices()));
+    if (state.isActive(insert.getDest())) {
+      Value zero = arith::ConstantOp::create(
+          builder, loc, builder.getZeroAttr(insert.getScalar().getType()));
+      state.addGradient(builder, loc, insert.getDest(),
+                        tensor::InsertOp::create(builder, loc, zero, gradient,
+                                                 insert.getIndices()));
+    }
+    return success();
+  }
+};
+
+struct FromElementsModel
+    : public DifferentiableOpInterface::ExternalModel<FromElementsModel,
+                                                      tensor::FromElementsOp> {
+  LogicalResult emitGradients(Operation *op, OpBuilder &builder,
+                              GradientState &state) const {
+    auto tensor = cast<tensor::FromElementsOp>(op);
+    Location loc = op->getLoc();
+    Value gradient = state.getGradient(tensor.getResult());
+    ArrayRef<int64_t> shape = tensor.getType().getShape();
+    for (auto [number, element] : llvm::enumerate(tensor.getElements())) {
+      if (!state.isActive(element))
+        continue;
+      SmallVector<Value> indices;
+      for (int64_t index : delinearize(number, computeStrides(shape)))
+        indices.push_back(arith::ConstantIndexOp::create(builder, loc, index));
+      state.addGradient(
+          builder, loc, element,
+          tensor::ExtractOp::create(builder, loc, gradient, indices));
+    }
+    return success();
   }
 };
 
@@ -466,8 +590,8 @@ void attn::registerScalarGradientModels(DialectRegistry &registry) {
     attachScalarModels<arith::AddFOp, arith::SubFOp, arith::MulFOp,
                        arith::DivFOp, arith::NegFOp, arith::MaximumFOp,
                        arith::MaxNumFOp, arith::MinimumFOp, arith::MinNumFOp,
-                       arith::SelectOp, arith::ExtFOp, arith::TruncFOp>(
-        context);
+                       arith::SelectOp, arith::ExtFOp, arith::TruncFOp,
+                       arith::RemFOp>(context);
   });
   registry.addExtension(+[](MLIRContext *context, math::MathDialect *) {
     attachScalarModels<math::FmaOp, math::AbsFOp, math::CopySignOp, math::ExpOp,
@@ -476,13 +600,16 @@ void attn::registerScalarGradientModels(DialectRegistry &registry) {
                        math::CbrtOp, math::SinOp, math::CosOp, math::TanOp,
                        math::AtanOp, math::SinhOp, math::CoshOp, math::TanhOp,
                        math::ErfOp, math::PowFOp, math::FloorOp, math::CeilOp,
-                       math::TruncOp, math::RoundOp, math::RoundEvenOp>(
-        context);
+                       math::TruncOp, math::RoundOp, math::RoundEvenOp,
+                       math::AsinOp, math::AcosOp, math::AtanhOp, math::AsinhOp,
+                       math::AcoshOp, math::Atan2Op, math::ErfcOp>(context);
   });
   registry.addExtension(+[](MLIRContext *context, scf::SCFDialect *) {
     scf::IfOp::attachInterface<IfModel>(*context);
   });
   registry.addExtension(+[](MLIRContext *context, tensor::TensorDialect *) {
     tensor::ExtractOp::attachInterface<ExtractModel>(*context);
+    tensor::InsertOp::attachInterface<InsertModel>(*context);
+    tensor::FromElementsOp::attachInterface<FromElementsModel>(*context);
   });
 }
