@@ -277,6 +277,21 @@ VARIANTS = [
             attended=lambda b, h, i, j, v: i < b),
     Variant("huge_logits", shape=(1, 2, 2, 64, 65, 16, 16), inputs={"q": lambda x: x * 300},
             tolerance=1e-3),
+    # More score operations.
+    unary("erfc", "math.erfc", lambda x: 1 - ERF(x)),
+    unary("asin", "math.asin", np.arcsin, -0.25),
+    unary("acos", "math.acos", np.arccos, -0.25),
+    unary("atanh", "math.atanh", np.arctanh, -0.5),
+    unary("asinh", "math.asinh", np.arcsinh),
+    unary("acosh", "math.acosh", np.arccosh, 1.5),
+    binary("atan2", "math.atan2", np.arctan2),
+    Variant("remf", """%a = arith.constant 0.7 : f32
+        %e = arith.constant 0.3 : f32
+        %c = arith.constant 3.0 : f32
+        %x = math.fma %s, %c, %e : f32
+        %sin = math.sin %s : f32
+        %y = math.fma %sin, %e, %a : f32
+        %r = arith.remf %x, %y : f32""", lambda s, *_: np.fmod(3 * s + 0.3, 0.3 * np.sin(s) + 0.7)),
     # Branches in branches.
     Variant("nested_branch", """%n = arith.constant 3 : index
         %in = arith.cmpi ult, %j, %n : index
@@ -502,6 +517,76 @@ GRAPHS = [
   %d = tensor.cast %x : tensor<3x4xf32> to tensor<?x4xf32>
   %t = math.tanh %d : tensor<?x4xf32>
   %r = tensor.cast %t : tensor<?x4xf32> to tensor<3x4xf32>""", lambda x: np.tanh(x)),
+    Graph("concat_pad", {"x": (2, 3), "y": (4, 3)}, (8, 5), """
+  %d = tensor.cast %x : tensor<2x3xf32> to tensor<?x3xf32>
+  %e = tensor.empty() : tensor<6x3xf32>
+  %c = tensor.concat dim(0) %d, %y : (tensor<?x3xf32>, tensor<4x3xf32>) -> tensor<?x3xf32>
+  %s = tensor.cast %c : tensor<?x3xf32> to tensor<6x3xf32>
+  %t = linalg.exp ins(%s : tensor<6x3xf32>) outs(%e : tensor<6x3xf32>) -> tensor<6x3xf32>
+  %z = arith.constant 0.5 : f32
+  %p = tensor.pad %t low[2, 1] high[0, 1] {
+  ^bb0(%i: index, %j: index):
+    tensor.yield %z : f32
+  } : tensor<6x3xf32> to tensor<8x5xf32>
+  %e2 = tensor.empty() : tensor<8x5xf32>
+  %r = linalg.square ins(%p : tensor<8x5xf32>) outs(%e2 : tensor<8x5xf32>) -> tensor<8x5xf32>""",
+          lambda x, y: np.pad(np.exp(np.concatenate([x, y])), ((2, 0), (1, 1)), constant_values=0.5)**2),
+    Graph("elements", {"x": (3, 4)}, (3, 4), """
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %a = tensor.extract %x[%c0, %c1] : tensor<3x4xf32>
+  %b = tensor.extract %x[%c1, %c1] : tensor<3x4xf32>
+  %p = arith.mulf %a, %b : f32
+  %t = tensor.from_elements %a, %p, %b, %a, %p, %p : tensor<3x2xf32>
+  %s = tensor.insert %b into %t[%c1, %c0] : tensor<3x2xf32>
+  %e = tensor.empty() : tensor<3x4xf32>
+  %i = tensor.insert_slice %s into %x[0, 1] [3, 2] [1, 1] : tensor<3x2xf32> into tensor<3x4xf32>
+  %r = linalg.square ins(%i : tensor<3x4xf32>) outs(%e : tensor<3x4xf32>) -> tensor<3x4xf32>""",
+          lambda x: elements(x)),
+    Graph("softmax", {"x": (3, 4), "y": (3, 4)}, (3, 4), """
+  %e = tensor.empty() : tensor<3x4xf32>
+  %a = linalg.softmax dimension(0) ins(%x : tensor<3x4xf32>) outs(%e : tensor<3x4xf32>) -> tensor<3x4xf32>
+  %b = linalg.mul ins(%a, %y : tensor<3x4xf32>, tensor<3x4xf32>) outs(%e : tensor<3x4xf32>) -> tensor<3x4xf32>
+  %r = linalg.softmax dimension(1) ins(%b : tensor<3x4xf32>) outs(%e : tensor<3x4xf32>) -> tensor<3x4xf32>""",
+          lambda x, y: softmax(softmax(x, 0) * y, 1)),
+    Graph("permute", {"x": (2, 3, 4)}, (4, 2, 3), """
+  %p = attn.permute %x [2, 0, 1] : tensor<2x3x4xf32> -> tensor<4x2x3xf32>
+  %e = tensor.empty() : tensor<4x2x3xf32>
+  %r = linalg.exp ins(%p : tensor<4x2x3xf32>) outs(%e : tensor<4x2x3xf32>) -> tensor<4x2x3xf32>""",
+          lambda x: np.exp(x.transpose(2, 0, 1))),
+    # Dimensions of one element are read at 0 all along the loops.
+    Graph("unit_dims", {"x": (1, 4), "y": (3, 1, 1), "z": (1, 1)}, (3, 4), """
+  %e = tensor.empty() : tensor<3x4xf32>
+  %r = linalg.generic {
+      indexing_maps = [affine_map<(i, j) -> (0, j)>, affine_map<(i, j) -> (i, 0, 0)>,
+                       affine_map<(i, j) -> (0, 0)>, affine_map<(i, j) -> (i, j)>],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%x, %y, %z : tensor<1x4xf32>, tensor<3x1x1xf32>, tensor<1x1xf32>) outs(%e : tensor<3x4xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32, %o: f32):
+    %t = math.exp %a : f32
+    %u = arith.mulf %t, %b : f32
+    %v = math.fma %u, %c, %u : f32
+    linalg.yield %v : f32
+  } -> tensor<3x4xf32>""",
+          lambda x, y, z: np.exp(x) * y[:, 0] * (z + 1)),
+    # A sum that widens, subtracts and rounds.
+    Graph("sum_of_steps", {"x": (3, 4), "a": (3,)}, (3,), """
+  %y = linalg.generic {
+      indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>],
+      iterator_types = ["parallel", "reduction"]} ins(%x : tensor<3x4xf32>) outs(%a : tensor<3xf32>) {
+  ^bb0(%v: f32, %sum: f32):
+    %w = arith.extf %v : f32 to f64
+    %s = arith.extf %sum : f32 to f64
+    %p = math.fma %w, %w, %s : f64
+    %q = arith.subf %p, %w : f64
+    %t = arith.addf %w, %q : f64
+    %u = arith.addf %w, %t : f64
+    %n = arith.truncf %u : f64 to f32
+    linalg.yield %n : f32
+  } -> tensor<3xf32>
+  %e = tensor.empty() : tensor<3xf32>
+  %r = linalg.exp ins(%y : tensor<3xf32>) outs(%e : tensor<3xf32>) -> tensor<3xf32>""",
+          lambda x, a: np.exp(a + (x * x + x).sum(1))),
     # A result that is written once, beside a sum, whose destination both read.
     Graph("sum_and_elements", {"x": (3, 4), "o": (3, 4), "a": (3,)}, (3, 4), """
   %y:2 = linalg.generic {
@@ -540,6 +625,18 @@ def sink_attention(q, k, v, sinks):
     s = np.where(j <= i + k.shape[2] - q.shape[2], s, -np.inf)
     total = np.exp(s).sum(-1, keepdims=True) + np.exp(sinks)[:, None, None]
     return np.exp(s) / total @ v + np.log(total)
+
+
+def elements(x):
+    a, b = x[0, 1], x[1, 1]
+    result = x.copy()
+    result[:, 1:3] = np.array([[a, a * b], [b, a], [a * b, a * b]])
+    return result**2
+
+
+def softmax(x, axis):
+    e = np.exp(x)
+    return e / e.sum(axis, keepdims=True)
 
 
 def branched_attention(x, factor):
@@ -644,7 +741,7 @@ def formulas(v, a, dout, dlse):
 # ===----------------------------------------------------------------------===#
 
 PIPELINE = (
-    "builtin.module(attn-differentiate{mode=combined},func.func(convert-elementwise-to-linalg),"
+    "builtin.module(attn-differentiate{mode=combined},attn-decompose-linalg,func.func(convert-elementwise-to-linalg),"
     "attn-results-to-arguments,attn-bufferize,"
     "func.func(llvm-request-c-wrappers,convert-attn-to-loops,convert-linalg-to-loops),"
     "convert-scf-to-cf,expand-strided-metadata,lower-affine,math-expand-ops{ops=rsqrt},"

@@ -15,9 +15,11 @@
 #include "Differentiation.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Transforms/RegionUtils.h"
@@ -41,13 +43,30 @@ static bool isWrittenOnce(linalg::LinalgOp op, OpOperand &init) {
   return op.getMatchingIndexingMap(&init).isPermutation();
 }
 
+/// Whether the result of `op` is `term`, in whatever type, plus something that
+/// the other operands make.
+static bool addsTo(Operation *op, Value term) {
+  if (auto difference = dyn_cast<arith::SubFOp>(op))
+    return difference.getLhs() == term;
+  if (auto fma = dyn_cast<math::FmaOp>(op))
+    return fma.getC() == term;
+  return isa<arith::AddFOp, arith::ExtFOp, arith::TruncFOp>(op);
+}
+
 /// Whether the body of `op` yields the element `output` of its destination plus
 /// something, and uses it for nothing else.
 static bool isSum(linalg::LinalgOp op, BlockArgument output, unsigned result) {
-  OpOperand &yielded = op.getBlock()->getTerminator()->getOpOperand(result);
-  auto sum = yielded.get().getDefiningOp<arith::AddFOp>();
-  return sum && sum->hasOneUse() && output.hasOneUse() &&
-         *output.getUsers().begin() == sum;
+  Value sum = output;
+  while (sum.hasOneUse()) {
+    OpOperand &use = *sum.use_begin();
+    if (use.getOwner() == op.getBlock()->getTerminator())
+      return use.getOperandNumber() == result;
+    if (use.getOwner()->getBlock() != op.getBlock() ||
+        !addsTo(use.getOwner(), sum))
+      return false;
+    sum = use.getOwner()->getResult(0);
+  }
+  return false;
 }
 
 /// Whether value number `result` that the body of `op` yields depends on
@@ -71,11 +90,34 @@ static FailureOr<Value> emitOperandGradient(OpBuilder &builder,
                                             GradientState &state) {
   Location loc = op.getLoc();
   AffineMap wantedMap = op.getMatchingIndexingMap(wanted);
-  if (!wantedMap.isProjectedPermutation())
+  if (!wantedMap.dropZeroResults().isProjectedPermutation())
     return op->emitError("cannot differentiate '")
            << op->getName() << "': indexing map of operand #"
            << wanted->getOperandNumber() << " is not a projected permutation";
-  Type element = getElementTypeOrSelf(wanted->get());
+  // Dimensions of one element that are always read at 0 are added afterwards.
+  auto wantedType = cast<RankedTensorType>(wanted->get().getType());
+  SmallVector<OpFoldResult> wantedSizes =
+      tensor::getMixedSizes(builder, loc, wanted->get());
+  SmallVector<OpFoldResult> sizes;
+  SmallVector<ReassociationIndices> reassociation;
+  int64_t nextDim = 0;
+  for (auto [dim, expr] : llvm::enumerate(wantedMap.getResults())) {
+    if (isa<AffineDimExpr>(expr)) {
+      sizes.push_back(wantedSizes[dim]);
+      reassociation.push_back(
+          llvm::to_vector(llvm::seq<int64_t>(nextDim, dim + 1)));
+      nextDim = dim + 1;
+    } else if (wantedType.getDimSize(dim) != 1) {
+      return op->emitError("cannot differentiate '")
+             << op->getName() << "': it reads only the start of dimension "
+             << dim << " of operand #" << wanted->getOperandNumber();
+    }
+  }
+  if (!reassociation.empty())
+    llvm::append_range(reassociation.back(),
+                       llvm::seq<int64_t>(nextDim, wantedType.getRank()));
+  wantedMap = wantedMap.dropZeroResults();
+  Type element = wantedType.getElementType();
   // Sums of narrow elements are formed in f32.
   bool isSummed = wantedMap.getNumResults() != op.getNumLoops();
   Type sumType = isSummed && element.getIntOrFloatBitWidth() < 32
@@ -110,19 +152,14 @@ static FailureOr<Value> emitOperandGradient(OpBuilder &builder,
     iterators[cast<AffineDimExpr>(expr).getPosition()] =
         utils::IteratorType::parallel;
 
-  Value init;
+  Value init = tensor::EmptyOp::create(builder, loc, sizes, sumType);
   if (isSummed)
-    init = emitZeros(builder, loc, wanted->get(), sumType);
-  else
-    init = tensor::EmptyOp::create(
-        builder, loc, tensor::getMixedSizes(builder, loc, wanted->get()),
-        sumType);
+    init = emitZeros(builder, loc, init, sumType);
   auto generic = linalg::GenericOp::create(builder, loc, init.getType(), inputs,
                                            init, maps, iterators);
   SmallVector<Type> types;
   for (Value operand : generic->getOperands())
     types.push_back(getElementTypeOrSelf(operand));
-  OpBuilder::InsertionGuard guard(builder);
   Block *block = builder.createBlock(&generic.getRegion(), {}, types,
                                      SmallVector<Location>(types.size(), loc));
   ArrayRef<BlockArgument> arguments = block->getArguments();
@@ -152,7 +189,13 @@ static FailureOr<Value> emitOperandGradient(OpBuilder &builder,
     gradient = arith::AddFOp::create(builder, loc, arguments.back(), gradient);
   linalg::YieldOp::create(builder, loc, gradient);
   eraseDeadOps(*generic.getBody());
-  return generic.getResult(0);
+  builder.setInsertionPointAfter(generic);
+  if (wantedMap.getNumResults() == wantedType.getRank())
+    return generic.getResult(0);
+  return tensor::ExpandShapeOp::create(builder, loc, wantedType.clone(sumType),
+                                       generic.getResult(0), reassociation,
+                                       wantedSizes)
+      .getResult();
 }
 
 namespace {
@@ -316,6 +359,144 @@ struct InsertSliceModel
           insert.getMixedSizes(), insert.getMixedStrides());
       state.addGradient(builder, loc, insert.getDest(), dest);
     }
+    return success();
+  }
+};
+
+struct ConcatModel
+    : public DifferentiableOpInterface::ExternalModel<ConcatModel,
+                                                      tensor::ConcatOp> {
+  LogicalResult emitGradients(Operation *op, OpBuilder &builder,
+                              GradientState &state) const {
+    auto concat = cast<tensor::ConcatOp>(op);
+    Location loc = op->getLoc();
+    uint64_t dim = concat.getDim();
+    SmallVector<OpFoldResult> offsets(concat.getRank(),
+                                      builder.getIndexAttr(0));
+    SmallVector<OpFoldResult> strides(concat.getRank(),
+                                      builder.getIndexAttr(1));
+    for (Value input : concat.getInputs()) {
+      SmallVector<OpFoldResult> sizes =
+          tensor::getMixedSizes(builder, loc, input);
+      if (state.isActive(input))
+        state.addGradient(builder, loc, input,
+                          tensor::ExtractSliceOp::create(
+                              builder, loc,
+                              cast<RankedTensorType>(input.getType()),
+                              state.getGradient(concat.getResult()), offsets,
+                              sizes, strides));
+      offsets[dim] = addSizes(builder, loc, offsets[dim], sizes[dim]);
+    }
+    return success();
+  }
+
+private:
+  static OpFoldResult addSizes(OpBuilder &builder, Location loc,
+                               OpFoldResult lhs, OpFoldResult rhs) {
+    std::optional<int64_t> left = getConstantIntValue(lhs),
+                           right = getConstantIntValue(rhs);
+    if (left && right)
+      return builder.getIndexAttr(*left + *right);
+    return arith::AddIOp::create(
+               builder, loc, getValueOrCreateConstantIndexOp(builder, loc, lhs),
+               getValueOrCreateConstantIndexOp(builder, loc, rhs))
+        .getResult();
+  }
+};
+
+struct PadModel
+    : public DifferentiableOpInterface::ExternalModel<PadModel, tensor::PadOp> {
+  LogicalResult emitGradients(Operation *op, OpBuilder &builder,
+                              GradientState &state) const {
+    auto pad = cast<tensor::PadOp>(op);
+    Location loc = op->getLoc();
+    SetVector<Value> captured;
+    getUsedValuesDefinedAbove(pad.getRegion(), captured);
+    if (llvm::any_of(captured,
+                     [&](Value value) { return state.isActive(value); }))
+      return op->emitError("cannot differentiate '")
+             << op->getName() << "': gradients are wanted of what it pads with";
+    SmallVector<OpFoldResult> strides(pad.getSourceType().getRank(),
+                                      builder.getIndexAttr(1));
+    Value gradient = tensor::ExtractSliceOp::create(
+        builder, loc, pad.getSourceType(), state.getGradient(pad.getResult()),
+        pad.getMixedLowPad(),
+        tensor::getMixedSizes(builder, loc, pad.getSource()), strides);
+    state.addGradient(builder, loc, pad.getSource(), gradient);
+    return success();
+  }
+};
+
+/// With `y` the result and `g` its gradient, that of the source is
+/// `y * (g - sum(y * g))`, in f32 at least.
+struct SoftmaxModel
+    : public DifferentiableOpInterface::ExternalModel<SoftmaxModel,
+                                                      linalg::SoftmaxOp> {
+  LogicalResult emitGradients(Operation *op, OpBuilder &builder,
+                              GradientState &state) const {
+    auto softmax = cast<linalg::SoftmaxOp>(op);
+    Location loc = op->getLoc();
+    Value y = op->getResult(0), g = state.getGradient(y);
+    Type element = getElementTypeOrSelf(softmax.getInput());
+    Type wide = getElementTypeOrSelf(y);
+    if (wide.getIntOrFloatBitWidth() < 32)
+      wide = builder.getF32Type();
+    int64_t rank = softmax.getInputOperandRank();
+    unsigned dim = softmax.getDimension();
+    SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(builder, loc, y);
+    SmallVector<OpFoldResult> rowSizes = sizes;
+    rowSizes.erase(rowSizes.begin() + dim);
+    AffineMap all = builder.getMultiDimIdentityMap(rank);
+    AffineMap rows = all.dropResult(dim);
+    SmallVector<utils::IteratorType> loops(rank, utils::IteratorType::parallel);
+    SmallVector<utils::IteratorType> summed = loops;
+    summed[dim] = utils::IteratorType::reduction;
+    auto widen = [&](OpBuilder &b, Value value) {
+      return convertFloat(b, loc, value, wide);
+    };
+
+    Value zeros = emitZeros(
+        builder, loc,
+        tensor::EmptyOp::create(builder, loc, rowSizes, wide).getResult(),
+        wide);
+    Value sums =
+        linalg::GenericOp::create(
+            builder, loc, zeros.getType(), ValueRange{y, g}, zeros,
+            ArrayRef<AffineMap>{all, all, rows}, summed,
+            [&](OpBuilder &b, Location, ValueRange arguments) {
+              Value product = arith::MulFOp::create(
+                  b, loc, widen(b, arguments[0]), widen(b, arguments[1]));
+              Value sum = arith::AddFOp::create(b, loc, arguments[2], product);
+              linalg::YieldOp::create(b, loc, sum);
+            })
+            .getResult(0);
+    Value init = tensor::EmptyOp::create(builder, loc, sizes, element);
+    Value gradient = linalg::GenericOp::create(
+                         builder, loc, init.getType(), ValueRange{y, g, sums},
+                         init, ArrayRef<AffineMap>{all, all, rows, all}, loops,
+                         [&](OpBuilder &b, Location, ValueRange arguments) {
+                           Value difference = arith::SubFOp::create(
+                               b, loc, widen(b, arguments[1]), arguments[2]);
+                           Value product = arith::MulFOp::create(
+                               b, loc, widen(b, arguments[0]), difference);
+                           linalg::YieldOp::create(
+                               b, loc, convertFloat(b, loc, product, element));
+                         })
+                         .getResult(0);
+    state.addGradient(builder, loc, softmax.getInput(), gradient);
+    return success();
+  }
+};
+
+struct PermuteModel
+    : public DifferentiableOpInterface::ExternalModel<PermuteModel, PermuteOp> {
+  LogicalResult emitGradients(Operation *op, OpBuilder &builder,
+                              GradientState &state) const {
+    auto permute = cast<PermuteOp>(op);
+    Value gradient = PermuteOp::create(
+        builder, op->getLoc(), state.getGradient(permute.getResult()),
+        invertPermutationVector(permute.getPermutation()));
+    state.addGradient(builder, op->getLoc(), permute.getSource(), gradient);
     return success();
   }
 };
@@ -545,6 +726,7 @@ void attn::registerTensorGradientModels(DialectRegistry &registry) {
 #define GET_OP_LIST
 #include "mlir/Dialect/Linalg/IR/LinalgStructuredOps.cpp.inc"
         >(context);
+    linalg::SoftmaxOp::attachInterface<SoftmaxModel>(*context);
   });
   registry.addExtension(+[](MLIRContext *context, tensor::TensorDialect *) {
     tensor::CastOp::attachInterface<CastModel>(*context);
@@ -552,8 +734,11 @@ void attn::registerTensorGradientModels(DialectRegistry &registry) {
     tensor::CollapseShapeOp::attachInterface<CollapseShapeModel>(*context);
     tensor::ExtractSliceOp::attachInterface<ExtractSliceModel>(*context);
     tensor::InsertSliceOp::attachInterface<InsertSliceModel>(*context);
+    tensor::ConcatOp::attachInterface<ConcatModel>(*context);
+    tensor::PadOp::attachInterface<PadModel>(*context);
   });
   registry.addExtension(+[](MLIRContext *context, AttnDialect *) {
+    PermuteOp::attachInterface<PermuteModel>(*context);
     RopeOp::attachInterface<RopeModel>(*context);
     RmsNormOp::attachInterface<RmsNormModel>(*context);
   });

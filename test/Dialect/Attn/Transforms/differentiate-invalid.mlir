@@ -70,8 +70,9 @@ func.func @f(%x: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
       outs(%x : tensor<2x4x8x16xf32>)
       score {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
-        // expected-error @below {{cannot differentiate 'arith.remf': it does not implement DifferentiableOpInterface}}
-        %t = arith.remf %s, %s : f32
+        %two = arith.constant 2 : i32
+        // expected-error @below {{cannot differentiate 'math.fpowi': it does not implement DifferentiableOpInterface}}
+        %t = math.fpowi %s, %two : f32, i32
         attn.yield %t : f32
       } -> tensor<2x4x8x16xf32>
   return %0 : tensor<2x4x8x16xf32>
@@ -296,4 +297,46 @@ func.func @f(%x: tensor<2x4xf32>, %c: i1, %z: tensor<2xf32>) -> tensor<2x4xf32> 
     scf.yield %x : tensor<2x4xf32>
   }
   return %r : tensor<2x4xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<3xf32>) -> tensor<5xf32> {
+  %c0 = arith.constant 0 : index
+  %a = tensor.extract %x[%c0] : tensor<3xf32>
+  // expected-error @below {{cannot differentiate 'tensor.pad': gradients are wanted of what it pads with}}
+  %r = tensor.pad %x low[1] high[1] {
+  ^bb0(%i: index):
+    tensor.yield %a : f32
+  } : tensor<3xf32> to tensor<5xf32>
+  return %r : tensor<5xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<2x4xf32>) -> tensor<3x4xf32> {
+  %e = tensor.empty() : tensor<3x4xf32>
+  // expected-error @below {{cannot differentiate 'linalg.generic': it reads only the start of dimension 0 of operand #0}}
+  %r = linalg.generic {
+      indexing_maps = [affine_map<(i, j) -> (0, j)>, affine_map<(i, j) -> (i, j)>],
+      iterator_types = ["parallel", "parallel"]} ins(%x : tensor<2x4xf32>) outs(%e : tensor<3x4xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    linalg.yield %a : f32
+  } -> tensor<3x4xf32>
+  return %r : tensor<3x4xf32>
+}
+
+// -----
+
+// What is subtracted from is no sum.
+func.func @f(%x: tensor<3x4xf32>, %a: tensor<3xf32>) -> tensor<3xf32> {
+  // expected-error @below {{cannot differentiate 'linalg.generic': its reduction is not a sum}}
+  %r = linalg.generic {
+      indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>],
+      iterator_types = ["parallel", "reduction"]} ins(%x : tensor<3x4xf32>) outs(%a : tensor<3xf32>) {
+  ^bb0(%v: f32, %sum: f32):
+    %s = arith.subf %v, %sum : f32
+    linalg.yield %s : f32
+  } -> tensor<3xf32>
+  return %r : tensor<3xf32>
 }
