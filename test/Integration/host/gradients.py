@@ -13,16 +13,21 @@
 #
 # ===----------------------------------------------------------------------===#
 # REQUIRES: host-cc, numpy
-# RUN: %python %s --cc %host_cc --library %mlir_lib_dir --work %t
+# RUN: %python %s --cc %host_cc --library %mlir_lib_dir --work %t --runtime %attn_libs_dir/libattn_runtime%shlibext
 
 import argparse
 import ctypes
+import functools
 import math
 import os
 import subprocess
 import sys
 
 import numpy as np
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "python"))
+
+from attn.artifact import DTYPES, Artifact, TensorView  # noqa: E402
 
 F64 = np.float64
 ERF = np.vectorize(math.erf)
@@ -336,6 +341,35 @@ class Graph:
 """
 
 
+def product(name, lhs, rhs, result, flags, function, epilogue="", **captured):
+    """A product of matrices, with an epilogue that makes %z of %sum and what is captured."""
+    tensor = lambda shape: "tensor<" + "".join(f"{n}x" for n in shape) + "f32>"
+    region = epilogue and f"""epilogue {{
+      ^bb0(%sum: f32, %b: index, %i: index, %j: index):
+        {epilogue}
+        attn.yield %z : f32
+      }}"""
+    return Graph(name, {"x": lhs, "w": rhs, **captured}, result, f"""
+  %e = tensor.empty() : {tensor(result)}
+  %r = attn.matmul ins(%x, %w : {tensor(lhs)}, {tensor(rhs)}) outs(%e : {tensor(result)}) {flags}
+      {region} -> {tensor(result)}""", function)
+
+
+def turned(x, flags, flag):
+    return x.swapaxes(-1, -2) if flag in flags else x
+
+
+PRODUCTS = [
+    product(f"product{number}{'_'.join(str(len(s)) for s in (lhs, rhs))}",
+            lhs[:-2] + (lhs[-1], lhs[-2]) if "lhs" in flags else lhs,
+            rhs[:-2] + (rhs[-1], rhs[-2]) if "rhs" in flags else rhs, result, flags,
+            lambda x, w, flags=flags: turned(x, flags, "lhs") @ turned(w, flags, "rhs"))
+    for number, flags in enumerate(("", "transpose_lhs", "transpose_rhs", "transpose_lhs transpose_rhs"))
+    for lhs, rhs, result in (((3, 4), (4, 5), (3, 5)), ((2, 3, 4), (2, 4, 5), (2, 3, 5)),
+                             ((2, 3, 4), (4, 5), (2, 3, 5)), ((3, 4), (2, 4, 5), (2, 3, 5)))
+]
+
+
 GRAPHS = [
     Graph("matmul_fill_add", {"x": (3, 4), "w": (4, 5), "c": (3, 5)}, (3, 5), """
   %zero = arith.constant 0.0 : f32
@@ -605,6 +639,57 @@ GRAPHS = [
           lambda x, o, a: x * o + (a + ((x * o)**2).sum(1))[:, None]),
 ]
 
+# Of operations that become kernels, compiled as those are.
+KERNELS = [
+    *PRODUCTS,
+    # A bias, a factor of each row, a residual and the batch entry's own scale.
+    product("product_epilogue", (2, 3, 4), (5, 4), (2, 3, 5), "transpose_rhs",
+            lambda x, w, bias, factor, residual, scale:
+                np.tanh(x @ w.T * factor[:, :, None] * scale[0] + bias) + residual * np.arange(5),
+            epilogue="""%zero = arith.constant 0 : index
+        %f = tensor.extract %factor[%b, %i] : tensor<2x3xf32>
+        %g = tensor.extract %scale[%zero] : tensor<1xf32>
+        %a = tensor.extract %bias[%j] : tensor<5xf32>
+        %o = tensor.extract %residual[%b, %i, %j] : tensor<2x3x5xf32>
+        %s = arith.mulf %sum, %f : f32
+        %t = arith.mulf %s, %g : f32
+        %u = arith.addf %t, %a : f32
+        %v = math.tanh %u : f32
+        %n = arith.index_cast %j : index to i32
+        %m = arith.sitofp %n : i32 to f32
+        %p = arith.mulf %o, %m : f32
+        %z = arith.addf %v, %p : f32""",
+            bias=(5,), factor=(2, 3), residual=(2, 3, 5), scale=(1,)),
+    # What an epilogue makes of the sums alone.
+    product("product_square", (3, 4), (4, 5), (3, 5), "", lambda x, w: (x @ w)**2,
+            epilogue="%z = arith.mulf %sum, %sum : f32"),
+    Graph("map_heads", {"x": (2, 2, 3, 4), "w": (4,), "g": (2, 2, 3)}, (2, 2, 3, 4), """
+  %e = tensor.empty() : tensor<2x2x3x4xf32>
+  %r = attn.map_heads ins(%x : tensor<2x2x3x4xf32>) outs(%e : tensor<2x2x3x4xf32>) {
+  ^bb0(%v: f32, %square: f32, %b: index, %h: index, %i: index, %d: index):
+    %eps = arith.constant 0.5 : f32
+    %s = arith.addf %square, %eps : f32
+    %q = math.rsqrt %s : f32
+    %n = arith.mulf %v, %q : f32
+    %u = tensor.extract %w[%d] : tensor<4xf32>
+    %t = arith.mulf %n, %u : f32
+    %o = tensor.extract %g[%b, %h, %i] : tensor<2x2x3xf32>
+    %z = arith.mulf %t, %o : f32
+    attn.yield %z : f32
+  } -> tensor<2x2x3x4xf32>""",
+          lambda x, w, g: x / np.sqrt((x * x).mean(-1, keepdims=True) + 0.5) * w * g[..., None]),
+    # Elements alone.
+    Graph("map_elements", {"x": (2, 2, 3, 4)}, (2, 2, 3, 4), """
+  %e = tensor.empty() : tensor<2x2x3x4xf32>
+  %r = attn.map_heads ins(%x : tensor<2x2x3x4xf32>) outs(%e : tensor<2x2x3x4xf32>) {
+  ^bb0(%v: f32, %square: f32, %b: index, %h: index, %i: index, %d: index):
+    %own = tensor.extract %x[%b, %h, %i, %d] : tensor<2x2x3x4xf32>
+    %t = math.sin %v : f32
+    %z = arith.mulf %t, %own : f32
+    attn.yield %z : f32
+  } -> tensor<2x2x3x4xf32>""", lambda x: np.sin(x) * x),
+]
+
 
 def shapes(x, y):
     c = (x.reshape(2, 3, 2).transpose(1, 0, 2) * y).reshape(6, 2)
@@ -850,14 +935,38 @@ def run(v, library, rng):
     return messages
 
 
-def run_graph(graph, library, rng):
+def compile_kernels(functions, args):
+    path = os.path.join(args.work, "kernels")
+    with open(path + ".mlir", "w") as file:
+        file.writelines(f.function() for f in functions)
+    gradients = ",".join(f.name + "_grad" for f in functions)
+    subprocess.run(["attn-opt", path + ".mlir", "--attn-differentiate=mode=combined",
+                    f"--symbol-privatize=exclude={gradients}", "--symbol-dce", "-o", path + ".grad.mlir"], check=True)
+    subprocess.run(["attn-compile", path + ".grad.mlir", "-o", path + ".so", "--target=host"], check=True)
+    return Artifact(path + ".so", args.runtime)
+
+
+def call_loops(library, name, arrays):
+    descriptors = [descriptor(x) for x in arrays]
+    getattr(library, f"_mlir_ciface_{name}")(*(ctypes.byref(d) for d in descriptors))
+
+
+def call_kernels(library, name, arrays):
+    views = []
+    for x in arrays:
+        views.append(TensorView.make(x.shape, [n // x.itemsize for n in x.strides], DTYPES.index("f32"), -1))
+        views[-1].data = x.ctypes.data
+    pointers = (ctypes.POINTER(TensorView) * len(views))(*(ctypes.pointer(x) for x in views))
+    if library[name].call(pointers, len(views), None) != 0:
+        raise RuntimeError(library[name].last_error().decode())
+
+
+def run_graph(graph, library, rng, call=call_loops):
     """A list of messages, empty if all gradients agree."""
     memory = {n: to_memory(rng.standard_normal(x), "f32") for n, x in graph.shapes.items()}
     dout = to_memory(rng.standard_normal(graph.result), "f32")
     results = {n: np.full_like(m, 1) for n, m in memory.items()}
-    descriptors = [descriptor(x)
-                   for x in [*memory.values(), dout, np.zeros_like(dout), *results.values()]]
-    getattr(library, f"_mlir_ciface_{graph.name}_grad")(*(ctypes.byref(d) for d in descriptors))
+    call(library, graph.name + "_grad", [*memory.values(), dout, np.zeros_like(dout), *results.values()])
     a = {n: from_memory(m, "f32") for n, m in memory.items()}
     exact = differences(lambda: (graph.compute(**a) * dout).sum(), a)
     return [f"gradient of {n}: error" for n in a
@@ -869,14 +978,16 @@ def main():
     parser.add_argument("--cc", required=True, help="clang")
     parser.add_argument("--library", required=True, help="folder of MLIR's runner libraries")
     parser.add_argument("--work", required=True, help="folder for what is compiled")
+    parser.add_argument("--runtime", required=True, help="the runtime library")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     os.makedirs(args.work, exist_ok=True)
-    library = compile_functions(VARIANTS + GRAPHS, args)
+    library, kernels = compile_functions(VARIANTS + GRAPHS, args), compile_kernels(KERNELS, args)
     failures = 0
-    cases = [(v, run) for v in VARIANTS] + [(g, run_graph) for g in GRAPHS]
-    for number, (case, check) in enumerate(cases):
-        for message in check(case, library, np.random.default_rng([args.seed, number])):
+    cases = [(v, run, library) for v in VARIANTS] + [(g, run_graph, library) for g in GRAPHS]
+    cases += [(g, functools.partial(run_graph, call=call_kernels), kernels) for g in KERNELS]
+    for number, (case, check, compiled) in enumerate(cases):
+        for message in check(case, compiled, np.random.default_rng([args.seed, number])):
             failures += 1
             print(f"{case.name}: {message}")
     print(f"{len(cases)} cases, {failures} failures")

@@ -556,5 +556,6 @@ void attn::registerDifferentiableOpInterfaceExternalModels(
     DialectRegistry &registry) {
   registerScalarGradientModels(registry);
   registerTensorGradientModels(registry);
+  registerRegionGradientModels(registry);
   registerAttentionGradientModels(registry);
 }

@@ -25,6 +25,8 @@ namespace mlir::attn {
 void registerScalarGradientModels(DialectRegistry &registry);
 /// Registers the models of linalg and tensor operations on tensors.
 void registerTensorGradientModels(DialectRegistry &registry);
+/// Registers the models of products and maps with regions.
+void registerRegionGradientModels(DialectRegistry &registry);
 /// Registers the models of attention.
 void registerAttentionGradientModels(DialectRegistry &registry);
 

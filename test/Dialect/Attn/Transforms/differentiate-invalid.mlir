@@ -340,3 +340,53 @@ func.func @f(%x: tensor<3x4xf32>, %a: tensor<3xf32>) -> tensor<3xf32> {
   } -> tensor<3xf32>
   return %r : tensor<3xf32>
 }
+
+// -----
+
+// Each head reads its partner.
+func.func @f(%x: tensor<1x2x8x16xf32>) -> tensor<1x2x8x16xf32> {
+  %e = tensor.empty() : tensor<1x2x8x16xf32>
+  // expected-error @below {{cannot differentiate 'attn.map_heads': gradients are wanted of what its region reads by 'tensor.extract' not at the position of the element}}
+  %r = attn.map_heads ins(%x : tensor<1x2x8x16xf32>) outs(%e : tensor<1x2x8x16xf32>) {
+      ^bb0(%v: f32, %square: f32, %b: index, %h: index, %i: index, %d: index):
+        %c1 = arith.constant 1 : index
+        %other = arith.xori %d, %c1 : index
+        %p = tensor.extract %x[%b, %h, %i, %other] : tensor<1x2x8x16xf32>
+        %z = arith.addf %v, %p : f32
+        attn.yield %z : f32
+      } -> tensor<1x2x8x16xf32>
+  return %r : tensor<1x2x8x16xf32>
+}
+
+// -----
+
+// The diagonal of a matrix.
+func.func @f(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %e = tensor.empty() : tensor<8x8xf32>
+  // expected-error @below {{cannot differentiate 'attn.matmul': gradients are wanted of what its region reads by 'tensor.extract' not at the position of the element}}
+  %r = attn.matmul ins(%x, %x : tensor<8x8xf32>, tensor<8x8xf32>) outs(%e : tensor<8x8xf32>)
+      epilogue {
+      ^bb0(%sum: f32, %b: index, %i: index, %j: index):
+        %a = tensor.extract %x[%i, %i] : tensor<8x8xf32>
+        %s = arith.addf %sum, %a : f32
+        attn.yield %s : f32
+      } -> tensor<8x8xf32>
+  return %r : tensor<8x8xf32>
+}
+
+// -----
+
+// A scalar from outside.
+func.func @f(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %c0 = arith.constant 0 : index
+  %a = tensor.extract %x[%c0, %c0] : tensor<8x8xf32>
+  %e = tensor.empty() : tensor<8x8xf32>
+  // expected-error @below {{cannot differentiate 'attn.matmul': gradients are wanted of what its region reads by 'arith.mulf' not at the position of the element}}
+  %r = attn.matmul ins(%x, %x : tensor<8x8xf32>, tensor<8x8xf32>) outs(%e : tensor<8x8xf32>)
+      epilogue {
+      ^bb0(%sum: f32, %b: index, %i: index, %j: index):
+        %s = arith.mulf %sum, %a : f32
+        attn.yield %s : f32
+      } -> tensor<8x8xf32>
+  return %r : tensor<8x8xf32>
+}
