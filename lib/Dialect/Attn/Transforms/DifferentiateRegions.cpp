@@ -162,11 +162,14 @@ private:
   SmallVector<std::pair<tensor::ExtractOp, AffineMap>> reads;
 };
 
+} // namespace
+
 /// Emits the gradients of `ops`, which compute the result of an operation from
 /// `sources` once more, from the gradient `result` of the last one.
-LogicalResult emitLocalGradients(OpBuilder &builder, ArrayRef<Operation *> ops,
-                                 ArrayRef<Value> sources, Value result,
-                                 GradientState &local) {
+static LogicalResult emitLocalGradients(OpBuilder &builder,
+                                        ArrayRef<Operation *> ops,
+                                        ArrayRef<Value> sources, Value result,
+                                        GradientState &local) {
   for (Value source : sources)
     local.setActive(source);
   for (Operation *op : ops)
@@ -176,6 +179,7 @@ LogicalResult emitLocalGradients(OpBuilder &builder, ArrayRef<Operation *> ops,
   return attn::emitGradients(builder, ops, local);
 }
 
+namespace {
 /// The gradients of the inputs of a product are products; that of an epilogue
 /// is taken element by element, from the sums in f32.
 struct MatmulModel
