@@ -19,6 +19,10 @@ class UnsupportedError(AttnError, NotImplementedError):
     """Arguments that make sense, but not here yet."""
 
 
+class WrongTypeError(AttnError, TypeError):
+    """An argument of another type than the one that is wanted."""
+
+
 class TraceError(AttnError, TypeError):
     """A Python function that cannot become a region of attention."""
 

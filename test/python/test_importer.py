@@ -310,6 +310,64 @@ def module_of(function):
     return holder
 
 
+def test_what_is_left_beside_what_is_found():
+    class Module(nn.Module):
+        def forward(self, q, k, v, is_left):
+            out = torch.softmax(q @ k.mT, -1) @ v
+            if is_left:
+                out = torch.softmax((out @ k.mT).sin(), -1) @ v
+            # No attention, though a softmax: nothing to warn of.
+            return torch.softmax(out, -1)
+
+    for is_left in (True, False):
+        program = torch.export.export(Module(), (*inputs(), is_left))
+        attn.errors._warned.clear()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for _ in range(2):
+                module = from_export(program)
+        assert len(calls(module)) == 1 and len(module.meta["attn_left"]) == 1 + is_left
+        texts = [str(each.message) for each in caught if each.category is attn.AttnWarning]
+        if is_left:
+            (text,) = texts
+            assert "beside 1 that is not: softmax_1: aten.sin.default is between the product and the softmax" in text
+            assert "softmax_2" not in text
+        else:
+            assert texts == []
+
+
+def test_calls_of_torch_that_are_left():
+    class Module(nn.Module):
+        def forward(self, q, k, v):
+            out = F.scaled_dot_product_attention(q, k, v)
+            return F.scaled_dot_product_attention(out.double(), k.double(), v.double())
+
+    program = torch.export.export(Module(), tuple(inputs()))
+    attn.errors._warned.clear()
+    with pytest.warns(attn.AttnWarning, match="scaled_dot_product_attention_1: there are no kernels for torch.float64"):
+        module = from_export(program)
+    assert len(calls(module)) == 1
+
+
+@pytest.mark.parametrize("program,name", [("x", "str"), (None, "NoneType"), (nn.Linear(2, 2), "Linear")])
+def test_programs_of_other_types(program, name):
+    with pytest.raises(TypeError, match=f"program is a {name}; pass what torch.export.export returns") as caught:
+        from_export(program)
+    assert isinstance(caught.value, attn.AttnError)
+
+
+def test_masks_of_a_length_that_varies():
+    def attend(q, k, v):
+        length = q.shape[2]
+        mask = torch.full((length, length), torch.finfo(q.dtype).min).triu(1)[None, None]
+        return torch.softmax(q @ k.mT / 4 + mask, -1) @ v
+
+    length = torch.export.Dim("length", min=2, max=64)
+    module = check(attend, *inputs(20, 20), dynamic_shapes=(({2: length},) * 3,))
+    q, k, v = inputs(33, 33)
+    torch.testing.assert_close(module(q, k, v), attend(q, k, v), rtol=1e-4, atol=1e-5)
+
+
 def test_no_softmax():
     program = torch.export.export(nn.Linear(4, 4), (torch.randn(2, 4),))
     attn.errors._warned.clear()

@@ -11,13 +11,13 @@ softmax, casts, and dropout after it, belong to it. All else stays.
 
 import math
 import operator
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 import torch
 from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
 
-from attn.errors import warn_once
+from attn.errors import WrongTypeError, warn_once
 from attn.torch.kernels import kernel_dtypes
 from attn.torch.sdpa import sdpa
 
@@ -38,6 +38,7 @@ _SCALES: Dict[Any, Callable[[float], float]] = {
 # Counts as impure for torch, but has no effect once its result is not used, or checks what is not there any more.
 _CHECKS = (aten._assert_tensor_metadata.default,)
 _WITHOUT_EFFECT = (aten.dropout.default, aten.native_dropout.default, *_CHECKS)
+_NUMBERS = (bool, int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
 # What is added to a score, or takes its place, to mask it; less than any score.
 _MASKED = -1e4
 
@@ -62,6 +63,12 @@ class _Attention(NamedTuple):
 
 def _shape(node: Node) -> Tuple:
     return tuple(node.meta["val"].shape)
+
+
+def _rows(node: Node) -> Any:
+    """The number of rows of a tensor; None for what is no tensor."""
+    value = node.meta.get("val")
+    return math.prod(value.shape[:-1]) if isinstance(value, Tensor) and value.dim() > 1 else None
 
 
 def _source(node: Node, passed: Tuple, same_shape: bool = False) -> Node:
@@ -129,7 +136,10 @@ class _Importer:
             seen.add(current)
             if current.op == "get_attr" and self.constant(current) is None:
                 return True
-            if current.meta.get("val") is None or current.meta["val"].is_floating_point():
+            value = current.meta.get("val")
+            # Sizes and other numbers have none, nor have tensors of integers.
+            has_none = isinstance(value, _NUMBERS) or (isinstance(value, Tensor) and not value.is_floating_point())
+            if not has_none:
                 pending += current.all_input_nodes
         return False
 
@@ -395,8 +405,30 @@ class _Importer:
         attention.output.replace_all_uses_with(node)
         return node
 
-    def run(self) -> Tuple[List[str], List[str]]:
-        found, left = [], []
+    def is_between_products(self, softmax: Node) -> bool:
+        """Whether there are products on both sides of a softmax, with nothing between
+        that makes other rows: it is some attention, then."""
+        rows = _rows(softmax)
+
+        def reaches(start: List[Node], follow: Callable[[Node], Iterable[Node]]) -> bool:
+            seen: Set[Node] = set()
+            while start:
+                node = start.pop()
+                if node in seen or node.op != "call_function":
+                    continue
+                seen.add(node)
+                if node.target in (*_PRODUCTS, aten.einsum.default, aten.baddbmm.default):
+                    return True
+                if _rows(node) == rows:
+                    start += follow(node)
+            return False
+
+        before = reaches(list(softmax.all_input_nodes), lambda node: node.all_input_nodes)
+        return before and reaches(list(softmax.users), lambda node: node.users)
+
+    def run(self) -> Tuple[List[str], List[str], List[str]]:
+        """What was found, what was left and why, and which of that is attention."""
+        found, left, missed = [], [], []
         for node in list(self.graph.nodes):
             try:
                 if node.target == aten.scaled_dot_product_attention.default:
@@ -410,8 +442,10 @@ class _Importer:
                 found.append(self.replace(self.share_heads(attention)).name)
             except _Mismatch as mismatch:
                 left.append(f"{node.name}: {mismatch}")
+                if node.target not in _SOFTMAXES or self.is_between_products(node):
+                    missed.append(left[-1])
         self.graph.eliminate_dead_code(lambda node: node.is_impure() and node.target not in _WITHOUT_EFFECT)
-        return found, left
+        return found, left, missed
 
 
 def _renamed(options: Dict[str, Any]) -> Dict[str, Any]:
@@ -424,17 +458,26 @@ def from_export(program: torch.export.ExportedProgram) -> GraphModule:
     What is found are calls of torch's ``scaled_dot_product_attention`` and
     softmaxes between two products, written out or decomposed. Everything else is
     left to torch. ``meta["attn_found"]`` of the result names the calls of ``sdpa``
-    in it, ``meta["attn_left"]`` the softmaxes that were left and why; if all were,
-    a warning says so. Kernels are compiled when they are first called.
+    in it, ``meta["attn_left"]`` the softmaxes and calls that were left and why; a
+    warning names those that are attention. Kernels are compiled when they are first
+    called.
 
     Numbers that take the place of masked scores count as minus infinity if they are
     -10000 or less: rows in which all are masked give 0.
     """
+    if not isinstance(program, torch.export.ExportedProgram):
+        raise WrongTypeError(
+            f"program is a {type(program).__name__}; pass what torch.export.export returns, as in "
+            "from_export(torch.export.export(model, (example,)))"
+        )
     module = program.module()
-    found, left = _Importer(module).run()
+    found, left, missed = _Importer(module).run()
     module.recompile()
     module.meta["attn_found"], module.meta["attn_left"] = found, left
     if not found:
         reasons = "; ".join(left) if left else "the graph has no softmax"
         warn_once(f"nothing found: {reasons}", f"no attention was found, and all is left to torch: {reasons}")
+    elif missed:
+        reasons = "; ".join(missed)
+        warn_once(f"left: {reasons}", f"attention is left to torch beside {len(found)} that is not: {reasons}")
     return module
