@@ -13,7 +13,7 @@ else is Python and is done while tracing.
 import math
 import numbers
 import struct
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple
 
 from attn.errors import TraceError
 
@@ -45,7 +45,7 @@ class Scalar:
         tracer = next(arg.tracer for arg in _flatten((args, kwargs)) if isinstance(arg, (Scalar, Row)))
         return tracer.call(getattr(func, "__name__", str(func)), args, kwargs or {})
 
-    def _refuse(self, what: str, instead: str) -> Any:
+    def _refuse(self, what: str, instead: str) -> NoReturn:
         raise TraceError(
             f"{self.tracer.function} asks for {what} of a value that depends on the position, which is not known "
             f"when it is traced; {instead}"
@@ -68,15 +68,46 @@ class Scalar:
     tolist = item
 
     def __iter__(self) -> Any:
-        return self._refuse("the elements", "it is a scalar")
+        return self._refuse("the elements", "it is a scalar, which has none")
+
+    __len__ = __getitem__ = lambda self, *_: self.__iter__()
+
+    def __hash__(self) -> int:
+        return self._refuse(
+            "the hash, as lookups in a dict or a set do,",
+            "put the values into a tensor and read it, as in tensor[h]",
+        )
+
+    def __round__(self, ndigits: Optional[int] = None) -> Any:
+        return self.tracer.call("round", (self,), {} if ndigits is None else {"decimals": ndigits})
+
+    def __divmod__(self, other: Any) -> Any:
+        return self.tracer.call("floor_divide", (self, other), {}), self.tracer.call("remainder", (self, other), {})
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return self.tracer.call("floor_divide", (other, self), {}), self.tracer.call("remainder", (other, self), {})
+
+    def __matmul__(self, other: Any) -> Any:
+        return self._refuse("a product of matrices, '@',", "it is a scalar: multiply by '*'")
+
+    __rmatmul__ = __matmul__
+
+    @property
+    def dtype(self) -> Any:
+        return self.tracer.dtype(self.kind)
+
+    @property
+    def device(self) -> Any:
+        return self.tracer.device
+
+    shape = property(lambda self: ())
+    ndim = property(lambda self: 0)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        if name in ("shape", "dtype", "device", "ndim"):
-            return self._refuse(f"the attribute '{name}'", "it is a scalar without one")
         if name not in _FUNCTIONS:
-            raise TraceError(f"{self.tracer.function} calls '{name}', which is not supported on scalars")
+            raise TraceError(f"{self.tracer.function} uses '{name}', which is not supported on scalars; {_KNOWN}")
         return lambda *args, **kwargs: self.tracer.call(name, (self, *args), kwargs)
 
 
@@ -84,6 +115,7 @@ def _add_operators() -> None:
     binary = {
         "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide",
         "mod": "remainder", "pow": "pow", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+        "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
     }  # fmt: skip
 
     def operator(name: str, is_reversed: bool) -> Callable:
@@ -97,11 +129,18 @@ def _add_operators() -> None:
         setattr(Scalar, f"__r{python}__", operator(name, True))
     for name in ("lt", "le", "gt", "ge", "eq", "ne"):
         setattr(Scalar, f"__{name}__", operator(name, False))
+
+    def refuse(self: Row, *_: Any) -> Any:
+        return self.tracer.lift(self)
+
+    for python in (*binary, "matmul", "divmod"):
+        setattr(Row, f"__{python}__", refuse)
+        setattr(Row, f"__r{python}__", refuse)
+    for python in ("lt", "le", "gt", "ge", "eq", "ne", "neg", "abs", "invert", "pos", "bool", "int", "float", "index",
+                   "len", "iter", "round", "hash"):  # fmt: skip
+        setattr(Row, f"__{python}__", refuse)
     for python, name in (("neg", "neg"), ("abs", "abs"), ("invert", "bitwise_not"), ("pos", "positive")):
         setattr(Scalar, f"__{python}__", lambda self, name=name: self.tracer.call(name, (self,), {}))
-
-
-_add_operators()
 
 
 class Row:
@@ -116,6 +155,26 @@ class Row:
 
     def __getitem__(self, index: Any) -> Any:
         return self.tracer.read(self.tensor, self.indices + (index if isinstance(index, tuple) else (index,)))
+
+    dtype = property(lambda self: self.tensor.dtype)
+    device = property(lambda self: self.tensor.device)
+    ndim = property(lambda self: self.tensor.ndim - len(self.indices))
+
+    @property
+    def shape(self) -> Tuple:
+        self.tracer.note_sizes()
+        return tuple(self.tensor.shape)[len(self.indices) :]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise TraceError(
+            f"{self.tracer.function} uses '{name}' of a part of a captured tensor of shape {_shape(self.tensor)}; index "
+            "all dimensions, or compute it for the whole tensor before, as in a variable of its own"
+        )
+
+
+_add_operators()
 
 
 def _flatten(value: Any) -> Any:
@@ -139,14 +198,31 @@ def _float_literal(value: float) -> str:
 class Tracer:
     """Writes one region. ``captures`` are shared by the regions of an operation."""
 
-    def __init__(self, function: str, captures: List[Any]):
+    def __init__(
+        self,
+        function: str,
+        captures: List[Any],
+        device: Any = None,
+        dtypes: Optional[Dict[str, Any]] = None,
+    ):
         self.function = function
         self.captures = captures
+        #: What scalars say that they are on, and of which type each kind is.
+        self.device = device
+        self._dtypes = dtypes or {}
+        #: Called where the function asks for sizes of tensors; ``read`` asks, too.
+        self.note_sizes: Callable[[], None] = lambda: None
+        self.is_reading = False
+        #: Tensors of one number that the function made, with the number.
+        self.constants: List[Tuple[Any, Any]] = []
         self._lines: List[str] = []
         self._known: Dict[str, str] = {}
 
     def argument(self, name: str, kind: str) -> Scalar:
         return Scalar(self, name, kind)
+
+    def dtype(self, kind: str) -> Any:
+        return self._dtypes.get(kind, {F32: "float32", INDEX: "int64", BOOL: "bool"}[kind])
 
     def emit(self, text: str, kind: str) -> Scalar:
         """The result of an operation, made once for equal operations."""
@@ -181,6 +257,10 @@ class Tracer:
         if isinstance(value, numbers.Real):
             return self.emit(f"arith.constant {_float_literal(float(value))} : f32", F32)
         if _is_tensor(value):
+            for tensor, number in self.constants:
+                if tensor is value:
+                    is_rounded = _dtype(tensor) in ("float16", "bfloat16")
+                    return _to(self, number, tensor.dtype) if is_rounded else self.lift(number)
             if value.ndim != 0:
                 raise TraceError(
                     f"{self.function} computes with a captured tensor of shape {_shape(value)}; read an element of it, "
@@ -211,10 +291,12 @@ class Tracer:
         return [self.cast(scalar, kind) for scalar in scalars]
 
     def float(self, value: Any) -> Scalar:
-        return self.cast(self.lift(value), F32)
+        is_number = isinstance(value, numbers.Real)
+        return self.lift(float(value)) if is_number else self.cast(self.lift(value), F32)
 
     def truth(self, value: Any) -> Scalar:
-        return self.cast(self.lift(value), BOOL)
+        is_number = isinstance(value, numbers.Real)
+        return self.lift(bool(value)) if is_number else self.cast(self.lift(value), BOOL)
 
     def compare(self, predicate: str, a: Any, b: Any) -> Scalar:
         a, b = self.promote(a, b)
@@ -235,6 +317,13 @@ class Tracer:
 
     def read(self, tensor: Any, indices: Sequence[Any]) -> Any:
         """An element of a captured tensor; a ``Row`` if indices are missing."""
+        self.is_reading = True
+        try:
+            return self._read(tensor, indices)
+        finally:
+            self.is_reading = False
+
+    def _read(self, tensor: Any, indices: Sequence[Any]) -> Any:
         if len(indices) > tensor.ndim:
             raise TraceError(
                 f"{self.function} reads a tensor of shape {_shape(tensor)} with {len(indices)} indices; give "
@@ -292,7 +381,7 @@ class Tracer:
             return self.read(args[0], args[1] if isinstance(args[1], tuple) else (args[1],))
         function = _FUNCTIONS.get(name.strip("_"))
         if function is None:
-            raise TraceError(f"{self.function} calls torch's '{name}', which is not supported on scalars")
+            raise TraceError(f"{self.function} calls torch's '{name}', which is not supported on scalars; {_KNOWN}")
         try:
             return function(self, *args, **kwargs)
         except TypeError as error:
@@ -357,7 +446,9 @@ def _unary(op: str) -> Callable:
 
 
 def _rounding(op: str) -> Callable:
-    def apply(tracer: Tracer, a: Any) -> Scalar:
+    def apply(tracer: Tracer, a: Any, *, decimals: int = 0) -> Scalar:
+        if decimals:
+            raise TraceError(f"{tracer.function} rounds to {decimals} decimals; multiply, round and divide instead")
         a = tracer.lift(a)
         return a if a.kind != F32 else tracer.emit(f"{op} {a.name} : f32", F32)
 
@@ -367,8 +458,10 @@ def _rounding(op: str) -> Callable:
 def _divide(tracer: Tracer, a: Any, b: Any, *, rounding_mode: Optional[str] = None) -> Scalar:
     if rounding_mode == "floor":
         return _floor_divide(tracer, a, b)
+    if rounding_mode == "trunc":
+        return _truncated_divide(tracer, a, b)
     if rounding_mode is not None:
-        raise TraceError(f"{tracer.function} divides with rounding_mode='{rounding_mode}'; use 'floor' or none")
+        raise TraceError(f"{tracer.function} divides with rounding_mode='{rounding_mode}'; use 'floor' or 'trunc'")
     return tracer.emit(f"arith.divf {tracer.float(a).name}, {tracer.float(b).name} : f32", F32)
 
 
@@ -390,6 +483,74 @@ def _floor_divide(tracer: Tracer, a: Any, b: Any) -> Scalar:
 def _remainder(tracer: Tracer, a: Any, b: Any) -> Scalar:
     quotient = _floor_divide(tracer, a, b)
     return tracer.call("sub", (a, tracer.call("mul", (quotient, b), {})), {})
+
+
+def _truncated_divide(tracer: Tracer, a: Any, b: Any) -> Scalar:
+    kinds = [tracer.lift(each).kind for each in (a, b)]
+    if F32 in kinds:
+        return tracer.call("trunc", (_divide(tracer, a, b),), {})
+    # Of what is not negative, so that both ways to round are one.
+    quotient = _floor_divide(tracer, _absolute(tracer, a), abs(b) if isinstance(b, int) else _absolute(tracer, b))
+    is_negative = tracer.call("bitwise_xor", (tracer.compare("lt", a, 0), tracer.compare("lt", b, 0)), {})
+    return tracer.select(is_negative, _negate(tracer, quotient), quotient)
+
+
+def _fmod(tracer: Tracer, a: Any, b: Any) -> Scalar:
+    return tracer.call("sub", (a, tracer.call("mul", (_truncated_divide(tracer, a, b), b), {})), {})
+
+
+def _shift(is_left: bool) -> Callable:
+    def apply(tracer: Tracer, a: Any, b: Any) -> Scalar:
+        if not isinstance(b, numbers.Integral) or not 0 <= b < 32 or tracer.lift(a).kind == F32:
+            raise TraceError(f"{tracer.function} shifts; only integers can be shifted, by numbers from 0 to 31")
+        # As shifts do, division rounds down.
+        return tracer.call("mul" if is_left else "floor_divide", (a, 1 << int(b)), {})
+
+    return apply
+
+
+def _lerp(tracer: Tracer, input: Any, end: Any, weight: Any) -> Scalar:
+    input = tracer.float(input)
+    distance = tracer.call("sub", (tracer.float(end), input), {})
+    return tracer.call("add", (input, tracer.call("mul", (tracer.float(weight), distance), {})), {})
+
+
+def _atan2(tracer: Tracer, y: Any, x: Any) -> Scalar:
+    """The arc tangent of the smaller by the greater magnitude, turned to where it belongs."""
+    y, x = tracer.float(y), tracer.float(x)
+    wide, high = _absolute(tracer, x), _absolute(tracer, y)
+    is_steep = tracer.compare("gt", high, wide)
+    longer, shorter = tracer.select(is_steep, high, wide), tracer.select(is_steep, wide, high)
+    # Where both are 0 so is the angle.
+    longer = tracer.select(tracer.compare("eq", longer, 0.0), 1.0, longer)
+    angle = tracer.call("atan", (_divide(tracer, shorter, longer),), {})
+    angle = tracer.select(is_steep, tracer.call("rsub", (angle, math.pi / 2), {}), angle)
+    angle = tracer.select(tracer.compare("lt", x, 0.0), tracer.call("rsub", (angle, math.pi), {}), angle)
+    return tracer.select(tracer.compare("lt", y, 0.0), _negate(tracer, angle), angle)
+
+
+def _leaky_relu(tracer: Tracer, a: Any, negative_slope: Any = 0.01, inplace: bool = False) -> Scalar:
+    a = tracer.float(a)
+    return tracer.select(tracer.compare("gt", a, 0.0), a, tracer.call("mul", (a, negative_slope), {}))
+
+
+def _gelu(tracer: Tracer, a: Any, *, approximate: str = "none") -> Scalar:
+    a = tracer.float(a)
+    call = tracer.call
+    if approximate == "none":
+        bell = call("erf", (call("mul", (a, math.sqrt(0.5)), {}),), {})
+    elif approximate == "tanh":
+        cube = call("mul", (_power(tracer, a, 3), 0.044715), {})
+        bell = call("tanh", (call("mul", (call("add", (a, cube), {}), math.sqrt(2 / math.pi)), {}),), {})
+    else:
+        raise TraceError(f"{tracer.function} calls gelu with approximate='{approximate}'; use 'none' or 'tanh'")
+    return call("mul", (call("mul", (a, 0.5), {}), call("add", (bell, 1.0), {})), {})
+
+
+def _masked_fill(tracer: Tracer, a: Any, mask: Any, value: Any) -> Scalar:
+    # What is filled keeps its type.
+    a = tracer.lift(a)
+    return tracer.select(mask, tracer.cast(tracer.lift(value), a.kind), a)
 
 
 def _power(tracer: Tracer, a: Any, b: Any) -> Scalar:
@@ -438,27 +599,70 @@ def _sigmoid(tracer: Tracer, a: Any) -> Scalar:
     return _divide(tracer, 1.0, tracer.call("add", (exponential, 1.0), {}))
 
 
-def _to(tracer: Tracer, a: Any, dtype: Any = None, **_: Any) -> Scalar:
+def _to(tracer: Tracer, a: Any, dtype: Any = None, *_: Any, **options: Any) -> Scalar:
+    dtype = options.get("dtype", options.get("other", dtype))
+    if isinstance(dtype, Scalar):
+        return tracer.cast(tracer.lift(a), dtype.kind)
+    if _is_tensor(dtype) or isinstance(dtype, Row):
+        dtype = dtype.dtype
     name = str(dtype).rpartition(".")[2]
     if name == "float32":
         return tracer.float(a)
+    if name in ("float16", "bfloat16"):
+        element = ELEMENTS[name][0]
+        a = tracer.emit(f"arith.truncf {tracer.float(a).name} : f32 to {element}", element)
+        return tracer.emit(f"arith.extf {a.name} : {element} to f32", F32)
     if name in ("int32", "int64"):
         return tracer.cast(tracer.lift(a), INDEX)
     if name == "bool":
         return tracer.truth(a)
-    raise TraceError(f"{tracer.function} converts a scalar to {dtype}; use float32, int32, int64 or bool")
+    if dtype is None or type(dtype).__name__ == "device" or dtype in ("cpu", "cuda"):
+        # To another device: scalars are where the kernel is.
+        return tracer.lift(a)
+    raise TraceError(
+        f"{tracer.function} converts a scalar to {dtype}; use float32, float16, bfloat16, int32, int64 or bool"
+    )
+
+
+def _fill(tracer: Tracer, like: Any, value: Any, dtype: Any) -> Scalar:
+    """A number of the type of ``like``, or of that which is given."""
+    if dtype is not None:
+        return _to(tracer, value, dtype)
+    if not isinstance(like, Scalar):
+        return _to(tracer, value, like.dtype)
+    return {F32: tracer.float, BOOL: tracer.truth}.get(like.kind, lambda x: tracer.cast(tracer.lift(x), INDEX))(value)
+
+
+def _check_size(tracer: Tracer, size: Any) -> None:
+    if len(size) != 0:
+        raise TraceError(
+            f"{tracer.function} makes a tensor of shape {tuple(size)}; only scalars can be made, of shape ()"
+        )
 
 
 def _new(fill: Any) -> Callable:
-    def apply(tracer: Tracer, a: Any, size: Any, fill_value: Any = fill, dtype: Any = None, **_: Any) -> Scalar:
-        if len(size) != 0:
-            raise TraceError(
-                f"{tracer.function} makes a tensor of shape {tuple(size)}; only scalars can be made, of shape ()"
-            )
-        value = tracer.lift(fill_value)
-        return value if dtype is None else _to(tracer, value, dtype)
+    def apply(tracer: Tracer, a: Any, size: Any = (), *, dtype: Any = None, **_: Any) -> Scalar:
+        _check_size(tracer, (size,) if isinstance(size, int) else size)
+        return _fill(tracer, a, fill, dtype)
 
     return apply
+
+
+def _new_full(tracer: Tracer, a: Any, size: Any, fill_value: Any, *, dtype: Any = None, **_: Any) -> Scalar:
+    _check_size(tracer, size)
+    return _fill(tracer, a, fill_value, dtype)
+
+
+def _new_tensor(tracer: Tracer, a: Any, data: Any, *, dtype: Any = None, **_: Any) -> Scalar:
+    return _fill(tracer, a, data, dtype)
+
+
+def _like(fill: Any) -> Callable:
+    return lambda tracer, a, *, dtype=None, **_: _full_like(tracer, a, fill, dtype=dtype)
+
+
+def _full_like(tracer: Tracer, a: Any, fill_value: Any, *, dtype: Any = None, **_: Any) -> Scalar:
+    return _fill(tracer, tracer.lift(a), fill_value, dtype)
 
 
 def _is(a: float) -> Callable:
@@ -479,7 +683,7 @@ _FUNCTIONS: Dict[str, Callable] = {
     "positive": lambda tracer, a: tracer.lift(a),
     "square": lambda tracer, a: _power(tracer, a, 2),
     "reciprocal": lambda tracer, a: _divide(tracer, 1.0, a),
-    "relu": lambda tracer, a: _clamp(tracer, a, min=0),
+    "relu": lambda tracer, a, inplace=False: _clamp(tracer, a, min=0),
     "sigmoid": _sigmoid,
     "minimum": _extremum("arith.minimumf", "arith.minsi"),
     "maximum": _extremum("arith.maximumf", "arith.maxsi"),
@@ -504,7 +708,23 @@ _FUNCTIONS: Dict[str, Callable] = {
     "detach": lambda tracer, a: tracer.lift(a),
     "new_ones": _new(1),
     "new_zeros": _new(0),
-    "new_full": _new(None),
+    "new_full": _new_full,
+    "new_tensor": _new_tensor,
+    "ones_like": _like(1),
+    "zeros_like": _like(0),
+    "full_like": _full_like,
+    "masked_fill": _masked_fill,
+    "fmod": _fmod,
+    "lerp": _lerp,
+    "atan2": _atan2,
+    "leaky_relu": _leaky_relu,
+    "gelu": _gelu,
+    "bitwise_left_shift": _shift(is_left=True),
+    "bitwise_right_shift": _shift(is_left=False),
+    "dim": lambda tracer, a: 0,
+    "numel": lambda tracer, a: 1,
+    "size": lambda tracer, a: (),
+    "contiguous": lambda tracer, a: tracer.lift(a),
     "floor": _rounding("math.floor"),
     "ceil": _rounding("math.ceil"),
     "trunc": _rounding("math.trunc"),
@@ -522,7 +742,8 @@ for _alias, _name in {
     "subtract": "sub", "multiply": "mul", "negative": "neg", "absolute": "abs", "clip": "clamp", "fix": "trunc",
     "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "invert": "bitwise_not", "long": "int",
     "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "not_equal": "ne", "min": "minimum",
-    "max": "maximum", "to_dtype": "to",
+    "max": "maximum", "to_dtype": "to", "type_as": "to", "arctan2": "atan2", "nelement": "numel",
+    "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
 }.items():  # fmt: skip
     _FUNCTIONS[_alias] = _FUNCTIONS[_name]
 
@@ -533,3 +754,4 @@ def _reversed(name: str) -> Callable:
 
 for _name in ("sub", "div", "pow", "floordiv", "mod", "truediv", "add", "mul", "and", "or", "xor"):
     _FUNCTIONS["r" + _name] = _reversed(_name)
+_KNOWN = "arithmetic, comparisons, torch.where and functions of single numbers are"

@@ -16,8 +16,9 @@ torch = pytest.importorskip("torch")
 import attn  # noqa: E402
 import attn.errors  # noqa: E402
 from attn.torch import flex, flex_attention, kernels, trace  # noqa: E402
-from torch.nn.attention.flex_attention import AuxRequest, and_masks, create_block_mask, or_masks  # noqa: E402
+from torch.nn.attention.flex_attention import AuxRequest, BlockMask, and_masks, create_block_mask  # noqa: E402
 from torch.nn.attention.flex_attention import flex_attention as torch_flex_attention  # noqa: E402
+from torch.nn.attention.flex_attention import noop_mask, or_masks  # noqa: E402
 
 B, H, S, D = 2, 4, 24, 16
 
@@ -88,6 +89,22 @@ SCORES = {
     "relative": lambda s, b, h, q, k: s - torch.log1p((q - k).abs().float()) / (1 + h),
     "batch": lambda s, b, h, q, k: s * (b + 1) + (b * h) // 2,
     "masked": lambda s, b, h, q, k: torch.where(q >= k, s, float("-inf")),
+    "masked_fill": lambda s, b, h, q, k: s.masked_fill(q < k, float("-inf")) + s.masked_fill(q % 2 == 0, 0.5),
+    "like": lambda s, b, h, q, k: torch.where(q >= k, s * torch.full_like(s, 0.5), torch.zeros_like(s) + torch.ones_like(q)),
+    "new": lambda s, b, h, q, k: s * s.new_full((), 2) + q.new_tensor(0.5) * b.new_ones(()) - s.new_zeros(()),
+    "made": lambda s, b, h, q, k: s * torch.full((), 0.5) + torch.tensor(3) + s * torch.zeros((), dtype=s.dtype),
+    "types": lambda s, b, h, q, k: s + (q - k).to(s.dtype) * 0.25 + (q > k).type_as(s) + (s * 4).to(q.dtype).float() * 0,
+    "attributes": lambda s, b, h, q, k: s * (1 + len(s.shape[4:])) + torch.ones((), device=s.device, dtype=s.dtype),
+    "lerp": lambda s, b, h, q, k: torch.lerp(s, 0.5 * s * s, 0.25) + torch.lerp(s, q.to(s.dtype), 0.125),
+    "fmod": lambda s, b, h, q, k: torch.fmod(s * 3, 2) + torch.fmod(q - k, 3) + torch.fmod(q - k, -4),
+    "remainder": lambda s, b, h, q, k: torch.remainder(s * 3, 2) + torch.remainder(q - k, 3),
+    "truncated": lambda s, b, h, q, k: s + torch.div(q - k, 3, rounding_mode="trunc") * 0.5,
+    "atan2": lambda s, b, h, q, k: torch.atan2(s, 0.5 - s * s) + torch.atan2(q - k + 0.5, s) * (k - 3.25).atan2(s - 5),
+    "leaky relu": lambda s, b, h, q, k: torch.nn.functional.leaky_relu(s, 0.2) + torch.nn.functional.leaky_relu(-s),
+    "gelu": lambda s, b, h, q, k: torch.nn.functional.gelu(s) - torch.nn.functional.gelu(2 * s, approximate="tanh"),
+    "relu": lambda s, b, h, q, k: torch.nn.functional.relu(s - 0.125),
+    "shifts": lambda s, b, h, q, k: s + (q << 1) * 0.125 - ((q - k) >> 2),
+    "divmod": lambda s, b, h, q, k: s + torch.div(q - k, 3, rounding_mode="floor") * 0.5 - (q - k) % 3,
 }
 MASKS = {
     "causal": lambda b, h, q, k: q >= k,
@@ -100,6 +117,8 @@ MASKS = {
     "some rows": lambda b, h, q, k: (q > 4) & (k >= 0),
     "none": lambda b, h, q, k: (k >= 0) & (q < 0),
     "odd": lambda b, h, q, k: ((q + k) & 1) ^ 1 == 1,
+    "noop": noop_mask,
+    "new": lambda b, h, q, k: (q >= k) & b.new_ones((), dtype=torch.bool),
 }
 
 
@@ -111,6 +130,60 @@ def test_scores(name):
 @pytest.mark.parametrize("name", MASKS)
 def test_masks(name):
     compare(mask_mod=MASKS[name])
+
+
+def test_python_functions_of_scalars():
+    inputs = make_inputs()
+    expected = flex_attention(*inputs, score_mod=SCORES["divmod"])
+    for mod in (
+        lambda s, b, h, q, k: s + divmod(q - k, 3)[0] * 0.5 - divmod(q - k, 3)[1],
+        lambda s, b, h, q, k: s + (q - k) // 3 * 0.5 - (q - k) % 3,
+    ):
+        assert torch.equal(flex_attention(*inputs, score_mod=mod), expected)
+    compare(lambda s, b, h, q, k: round(s) if s.ndim == 0 else s.round())
+
+
+def test_scores_are_rounded():
+    def reference_mod(dtype):
+        # Gradients pass through, rounded by torch, which the kernel leaves out.
+        return lambda s, b, h, q, k: (s * 3).to(dtype).to(s.dtype) + torch.tensor(0.1, dtype=dtype)
+
+    for dtype in (torch.bfloat16, torch.float16):
+        inputs = [tensor.detach() for tensor in make_inputs()]
+        wide = [tensor.double() for tensor in inputs]
+        out, lse = flex_attention(*inputs, score_mod=reference_mod(dtype), return_lse=True)
+        exact, exact_lse = reference(*wide, reference_mod(dtype))
+        # Scores that lie between two numbers may be rounded either way.
+        assert (out - exact).norm() < 2e-3 * exact.norm() and (lse - exact_lse).abs().max() < 5e-3
+        unrounded, _ = reference(*wide, lambda s, b, h, q, k: s * 3 + 0.1)
+        assert (out - exact).norm() < 0.1 * (out - unrounded).norm()
+
+
+def test_block_masks_without_a_function():
+    inputs = [torch.randn(1, 2, 256, D, generator=torch.Generator().manual_seed(seed)) for seed in range(3)]
+    full = create_block_mask(noop_mask, None, None, 256, 256, device="cpu")
+    plain = flex_attention(*inputs)
+    assert torch.equal(flex_attention(*inputs, block_mask=full), plain)
+    counts = torch.tensor([[[1, 2], [2, 1]]], dtype=torch.int32)
+    indices = torch.tensor([[[[0, 1], [0, 1]], [[0, 1], [1, 0]]]], dtype=torch.int32)
+    blocks = BlockMask.from_kv_blocks(counts, indices, BLOCK_SIZE=128)
+    keep = torch.tensor([[[1, 0], [1, 1]], [[1, 1], [0, 1]]]).bool()
+    exact, _ = reference(*(x.double() for x in inputs), mask_mod=lambda b, h, q, k: keep[h, q // 128, k // 128])
+    for _ in range(2):
+        out = flex_attention(*inputs, block_mask=blocks)
+        torch.testing.assert_close(out.double(), exact, rtol=1e-4, atol=1e-5)
+    compiled = torch.compile(lambda *args: flex_attention(*args, block_mask=blocks), backend="aot_eager")
+    assert torch.equal(compiled(*inputs), out)
+    assert not torch.equal(out, plain)
+
+
+def test_sizes_of_tensors_are_looked_at():
+    def scaled(t):
+        return lambda s, b, h, q, k: s * t.shape[1] + t[0, h] * t[h].shape[-1]
+
+    flex._traces.clear()
+    for size in (H, H + 1, H + 1, H):
+        compare(scaled(torch.randn(H, size)))
 
 
 def test_both_share_captures():
@@ -318,7 +391,7 @@ def _loop(s, b, h, i, j):
         (_loop, "asks for the number"),
         (lambda s, b, h, i, j: torch.erfinv(s), "calls torch's 'erfinv', which is not supported on scalars"),
         (lambda s, b, h, i, j: torch.softmax(s, 0), "calls torch's 'softmax'"),
-        (lambda s, b, h, i, j: s.cumsum(0), "calls 'cumsum'"),
+        (lambda s, b, h, i, j: s.cumsum(0), "uses 'cumsum', which is not supported on scalars"),
         (lambda s, b, h, i, j: s + PLANE[0, h], "index all dimensions"),
         (lambda s, b, h, i, j: s + SLOPES, "read an element of it"),
         (lambda s, b, h, i, j: s + SLOPES[s], "make it an integer"),
@@ -328,10 +401,23 @@ def _loop(s, b, h, i, j):
         (lambda s, b, h, i, j: s + torch.zeros(S, dtype=torch.complex64)[j], "convert it to one of"),
         (lambda s, b, h, i, j: s & 1, "compare them first"),
         (lambda s, b, h, i, j: s.to(torch.float64), "use float32"),
-        (lambda s, b, h, i, j: s.shape[0], "asks for the attribute 'shape'"),
+        (lambda s, b, h, i, j: s.shape[0], "cannot be traced: IndexError: .* scalars without dimensions"),
+        (lambda s, b, h, i, j: s + PLANE[0, h].sum(), "uses 'sum' of a part of a captured tensor .* compute it for"),
+        (lambda s, b, h, i, j: PLANE[0, h] + 1, "index all dimensions"),
+        (lambda s, b, h, i, j: -PLANE[0, h], "index all dimensions"),
+        (lambda s, b, h, i, j: s @ s, r"a product of matrices, '@', .* multiply by '\*'"),
+        (lambda s, b, h, i, j: s[0], "asks for the elements"),
+        (lambda s, b, h, i, j: s * len(s), "asks for the elements"),
+        (lambda s, b, h, i, j: s + {0: 1}[h], r"the hash, .* put the values into a tensor and read it, as in tensor\[h\]"),
+        (lambda s, b, h, i, j: s + (i << j), "only integers can be shifted, by numbers from 0 to 31"),
+        (lambda s, b, h, i, j: s << 1, "only integers can be shifted"),
+        (lambda s, b, h, i, j: round(s, 2), "rounds to 2 decimals"),
+        (lambda s, b, h, i, j: s.new_zeros((2,)), "only scalars can be made"),
+        (lambda s, b, h, i, j: torch.nn.functional.gelu(s, approximate="erf"), "use 'none' or 'tanh'"),
+        (lambda s, b, h, i, j: s + None, "computes with a NoneType"),
         (lambda s, b, h, i, j: "score", "computes with a str"),
         (lambda s, b, h, i, j: s.clamp(lower=1), "in a way that is not supported"),
-        (lambda s, b, h, i, j: torch.div(s, 2, rounding_mode="trunc"), "use 'floor' or none"),
+        (lambda s, b, h, i, j: torch.div(s, 2, rounding_mode="nearest"), "use 'floor' or 'trunc'"),
     ],
 )
 def test_what_cannot_be_traced(mod, text):
@@ -374,11 +460,15 @@ def test_compile_and_export_keep_the_operator():
     torch.testing.assert_close(whole(q, k, v), run(q, k, v))
     with pytest.raises(attn.AttnError, match="block_mask must be None"):
         flex_attention(q, k, v, traced, MASKS["causal"])
+    with pytest.raises(Exception, match=r"traced = attn\.torch\.trace\(score_mod, mask_mod\)"):
+        torch.compile(lambda *args: run(*args), backend="aot_eager", fullgraph=True)(q, k, v)
 
     class Module(torch.nn.Module):
         def forward(self, q, k, v):
             return run(q, k, v)
 
+    with pytest.raises(Exception, match="strict=False"):
+        torch.export.export(Module(), (q, k, v), strict=True)
     with torch.no_grad():
         program = torch.export.export(Module(), (q, k, v), strict=False)
         assert "attn.attention" in program.graph_module.code

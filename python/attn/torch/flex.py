@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tup
 
 import torch
 from torch import Tensor
-from torch.nn.attention.flex_attention import AuxOutput, AuxRequest, BlockMask
+from torch.nn.attention.flex_attention import AuxOutput, AuxRequest, BlockMask, noop_mask
 from torch.overrides import TorchFunctionMode
 
 from attn.errors import AttnError, TraceError, UnsupportedError, warn_once
@@ -28,20 +28,50 @@ _CONSTANT_MODULES = ("attn", "builtins", "math", "torch")
 _POSITION = ("%b", "%h", "%i", "%j")
 
 
+def _constant(name: str, args: Tuple, kwargs: Dict[str, Any]) -> Optional[Union[bool, int, float]]:
+    """The number of a tensor without dimensions that torch's function makes of it."""
+    if name == "ones" or name == "zeros":
+        size = kwargs.get("size", args[0] if len(args) == 1 else args)
+        number = 1.0 if name == "ones" else 0.0
+    elif name == "full":
+        size, number = (*args, *(kwargs[key] for key in ("size", "fill_value") if key in kwargs))[:2]
+    elif name in ("tensor", "scalar_tensor", "as_tensor"):
+        size, number = (), args[0] if args else None
+    else:
+        return None
+    is_number = isinstance(size, (tuple, list)) and len(size) == 0 and isinstance(number, (bool, int, float))
+    return cast(Union[bool, int, float], number) if is_number else None
+
+
 class _Reads(TorchFunctionMode):
     """Has reads of tensors traced, and notes what else is done with tensors."""
 
     def __init__(self, tracer: Tracer):
         self.tracer = tracer
         self.computes = False
+        #: Whether sizes of tensors have a part in the result.
+        self.sizes = False
+        tracer.note_sizes = self._note_sizes
+
+    def _note_sizes(self) -> None:
+        self.sizes |= not self.tracer.is_reading
 
     def __torch_function__(self, func: Any, types: Any, args: Tuple = (), kwargs: Optional[Dict] = None) -> Any:
         name = getattr(func, "__name__", "")
         values = args[1] if name == "__getitem__" and isinstance(args[1], tuple) else args
         if name == "__getitem__" and any(isinstance(value, (Scalar, Row)) for value in (*values, *args)):
             return self.tracer.call(name, args, kwargs or {})
-        if not any(isinstance(value, (Scalar, Row)) for value in args) and name != "__get__":
-            self.computes = True
+        if not any(isinstance(value, (Scalar, Row)) for value in args):
+            number = _constant(name, args, kwargs or {})
+            if number is not None:
+                made = func(*args, **(kwargs or {}))
+                kind = float if made.dtype.is_floating_point else bool if made.dtype == torch.bool else int
+                self.tracer.constants.append((made, kind(number)))
+                return made
+            if name != "__get__":
+                self.computes = True
+            elif getattr(getattr(func, "__self__", None), "__name__", "") == "shape":
+                self._note_sizes()
         return func(*args, **(kwargs or {}))
 
 
@@ -61,21 +91,33 @@ def _check_parameters(function: Callable, role: str, name: str, arguments: List[
         ) from None
 
 
-def _run(function: Callable, captures: List[Tensor], kind: str) -> Tuple[str, bool]:
-    """The body of the region for a function, and whether it computed tensors."""
+_DTYPES = {F32: torch.float32, INDEX: torch.int64, BOOL: torch.bool}
+
+
+def _run(function: Callable, captures: List[Tensor], kind: str, device: torch.device) -> Tuple[str, bool, bool]:
+    """The body of the region for a function, whether it computed tensors, and
+    whether it asked for sizes of some."""
     role = "score_mod" if kind == F32 else "mask_mod"
     if not callable(function):
         raise AttnError(f"{role} is a {type(function).__name__}; pass a function")
     name = getattr(function, "__name__", type(function).__name__)
-    tracer = Tracer(f"{role} ({name})", captures)
+    tracer = Tracer(f"{role} ({name})", captures, device, _DTYPES)
     position = [tracer.argument(name, INDEX) for name in _POSITION]
     arguments = [tracer.argument("%s", F32), *position] if kind == F32 else position
     _check_parameters(function, role, name, arguments)
     with _Reads(tracer) as reads:
-        result = function(*arguments)
+        try:
+            result = function(*arguments)
+        except (TypeError, AttributeError, LookupError) as error:
+            if isinstance(error, AttnError):
+                raise
+            raise TraceError(
+                f"{tracer.function} cannot be traced: {type(error).__name__}: {error}. Its arguments are scalars without "
+                "dimensions; use operators, functions of torch and reads of tensors, as in tensor[h, q]"
+            ) from error
         body = tracer.finish(result, kind)
     is_nothing = body in ("attn.yield %s : f32", "%t0 = arith.constant true\nattn.yield %t0 : i1")
-    return "" if is_nothing else body, reads.computes
+    return "" if is_nothing else body, reads.computes, reads.sizes
 
 
 class _Trace(NamedTuple):
@@ -83,6 +125,8 @@ class _Trace(NamedTuple):
     keep: str
     #: Numbers of the captured tensors among those that the functions refer to.
     captures: Tuple[int, ...]
+    #: The sizes of the tensors that they refer to, if they ask for some.
+    sizes: Optional[Tuple[Any, ...]]
 
 
 _traces: Dict[Tuple, _Trace] = {}
@@ -157,8 +201,14 @@ class _References:
 class _Recent:
     """The trace of two functions, as long as they refer to the same objects."""
 
-    def __init__(self, functions: Tuple, references: _References, result: Tuple[str, str, List[Tensor]]):
-        name = tuple([id(function) for function in functions])
+    def __init__(
+        self,
+        functions: Tuple,
+        device: torch.device,
+        references: _References,
+        result: Tuple[str, str, List[Tensor]],
+    ):
+        name = (*[id(function) for function in functions], device)
         # What functions refer to is to be freed with them.
         forget = functools.partial(_recent.pop, name, None)
         self._functions = [weakref.ref(function, lambda _: forget()) for function in functions if function is not None]
@@ -179,26 +229,50 @@ class _Recent:
 _recent: Dict[Tuple, _Recent] = {}
 
 
-def _trace(score_mod: Optional[ScoreMod], mask_mod: Optional[MaskMod]) -> Tuple[str, str, List[Tensor]]:
+_blocks: "weakref.WeakKeyDictionary[BlockMask, Optional[MaskMod]]" = weakref.WeakKeyDictionary()
+
+
+def _blocks_alone(block_mask: BlockMask) -> Optional[MaskMod]:
+    """The function of a mask. One without a function, as ``BlockMask.from_kv_blocks``
+    makes it, keeps whole blocks of pairs, which it reads."""
+    if block_mask.mask_mod is not noop_mask:
+        return block_mask.mask_mod
+    if block_mask not in _blocks:
+        rows, columns = block_mask.BLOCK_SIZE
+        dense = block_mask.to_dense().bool()
+        batch, heads = ([size > 1 for size in dense.shape[:2]])
+
+        def mask_mod(b: Any, h: Any, q: Any, k: Any) -> Any:
+            return dense[b if batch else 0, h if heads else 0, q // rows, k // columns]
+
+        _blocks[block_mask] = None if bool(dense.all()) else mask_mod
+    return _blocks[block_mask]
+
+
+def _trace(
+    score_mod: Optional[ScoreMod], block_mask: Union[BlockMask, MaskMod, None], device: torch.device
+) -> Tuple[str, str, List[Tensor]]:
     """Bodies of both regions, and the tensors that they read."""
-    recent = _recent.get((id(score_mod), id(mask_mod)))
+    mask_mod = _blocks_alone(block_mask) if isinstance(block_mask, BlockMask) else block_mask
+    recent = _recent.get((id(score_mod), id(mask_mod), device))
     if recent is not None and recent.is_valid():
         return recent.result
     references = _References()
-    key = (references.key(score_mod, "score_mod"), references.key(mask_mod, "mask_mod"))
+    key = (references.key(score_mod, "score_mod"), references.key(mask_mod, "mask_mod"), device)
     trace = _traces.get(key) if references.unknown is None else None
-    if trace is not None:
+    shapes = tuple([tuple(tensor.shape) for tensor in references.tensors])
+    if trace is not None and trace.sizes in (None, shapes):
         result = (trace.score, trace.keep, [references.tensors[number] for number in trace.captures])
-        _Recent((score_mod, mask_mod), references, result)
+        _Recent((score_mod, mask_mod), device, references, result)
         return result
     captures: List[Tensor] = []
     score = keep = ""
-    computes = False
+    computes = sizes = False
     if score_mod is not None:
-        score, computes = _run(score_mod, captures, F32)
+        score, computes, sizes = _run(score_mod, captures, F32, device)
     if mask_mod is not None:
-        keep, mask_computes = _run(mask_mod, captures, BOOL)
-        computes |= mask_computes
+        keep, mask_computes, mask_sizes = _run(mask_mod, captures, BOOL, device)
+        computes, sizes = computes or mask_computes, sizes or mask_sizes
     numbers = []
     for capture in captures:
         numbers += [number for number, tensor in enumerate(references.tensors) if tensor is capture]
@@ -215,12 +289,17 @@ def _trace(score_mod: Optional[ScoreMod], mask_mod: Optional[MaskMod]) -> Tuple[
             "them again, at each call. Compute them before",
         )
     else:
-        _traces[key] = _Trace(score, keep, tuple(numbers))
+        _traces[key] = _Trace(score, keep, tuple(numbers), shapes if sizes else None)
     return score, keep, captures
 
 
 # Python that runs as it is: compilers of torch see the operator alone.
 _trace._torchdynamo_disable = True  # type: ignore[attr-defined]
+_trace._torchdynamo_disable_msg = (  # type: ignore[attr-defined]
+    "score_mod and block_mask are traced in Python. For fullgraph=True trace them before, as in "
+    "traced = attn.torch.trace(score_mod, mask_mod), and call flex_attention(query, key, value, traced); "
+    "torch.export.export does it by itself with strict=False"
+)
 
 
 class Traced(NamedTuple):
@@ -242,23 +321,22 @@ def trace(score_mod: Optional[ScoreMod] = None, mask_mod: Optional[MaskMod] = No
 
     ``flex_attention(query, key, value, traced)`` compiles with ``fullgraph=True``.
     """
-    return Traced(*_trace(score_mod, mask_mod))
+    return Traced(*_trace(score_mod, mask_mod, torch.get_default_device()))
 
 
-def _find_mask(block_mask: Union[BlockMask, MaskMod, None], query: Tensor, key: Tensor) -> Optional[MaskMod]:
+def _check_block_mask(block_mask: Union[BlockMask, MaskMod, None], query: Tensor, key: Tensor) -> None:
     if block_mask is None:
-        return None
+        return
     if not isinstance(block_mask, BlockMask):
         if not callable(block_mask):
             raise AttnError(f"block_mask is a {type(block_mask).__name__}; pass a BlockMask or a mask_mod")
-        return block_mask
+        return
     lengths = (query.shape[2], key.shape[2])
     if tuple(block_mask.seq_lengths) != lengths:
         raise AttnError(
             f"block_mask was made for {block_mask.seq_lengths[0]} queries and {block_mask.seq_lengths[1]} keys, and "
             f"there are {lengths[0]} and {lengths[1]}; make it again for these"
         )
-    return block_mask.mask_mod
 
 
 def _prepare(
@@ -289,12 +367,13 @@ def _prepare(
         return key, value, captures, Kind(score=score, keep=keep, scale=scale, dropout_p=dropout_p)
     mask: str = ""
     reads: Tuple[Tensor, ...] = ()
-    mask_mod = None
+    functions = None
     if isinstance(block_mask, Mask):
         mask, reads = read_mask(block_mask, "block_mask")
     else:
-        mask_mod = _find_mask(block_mask, query, key)
-    score, keep, captures = _trace(score_mod, mask_mod)
+        _check_block_mask(block_mask, query, key)
+        functions = block_mask
+    score, keep, captures = _trace(score_mod, functions, query.device)
     return key, value, [*reads, *captures], Kind(mask, score, keep, scale, dropout_p, len(reads))
 
 
@@ -340,7 +419,7 @@ def flex_attention(
     into the kernel, reads of captured tensors included. In the place of both,
     ``score_mod`` may be what ``trace`` made of them. ``block_mask`` may be a
     ``mask_mod`` itself, or one of ``attn.masks``; of a ``BlockMask`` only the ``mask_mod`` is used, since the
-    compiler finds out which blocks it leaves out. Dropout, which torch's function
+    compiler finds out which blocks it leaves out. If that is torch's ``noop_mask``, the blocks are the mask. Dropout, which torch's function
     does not have, is that of ``sdpa``.
 
     If data decides which blocks these are, each call finds them out first. Calls with
