@@ -169,8 +169,8 @@ class Row:
         if name.startswith("__"):
             raise AttributeError(name)
         raise TraceError(
-            f"{self.tracer.function} uses '{name}' of a part of a captured tensor of shape {_shape(self.tensor)}; index "
-            "all dimensions, or compute it for the whole tensor before, as in a variable of its own"
+            f"{self.tracer.function} uses '{name}' of a part of a captured tensor of shape {_shape(self.tensor)}; "
+            "index all dimensions, or compute it for the whole tensor before, as in a variable of its own"
         )
 
 
@@ -191,7 +191,7 @@ def _is_tensor(value: Any) -> bool:
     return hasattr(value, "data_ptr") and hasattr(value, "stride")
 
 
-def _float_literal(value: float) -> str:
+def float_literal(value: float) -> str:
     return f"0x{struct.unpack('<I', struct.pack('<f', value))[0]:08X}"
 
 
@@ -255,7 +255,7 @@ class Tracer:
                 raise TraceError(f"{self.function} computes with {value}; integers have 64 bits")
             return self.emit(f"arith.constant {int(value)} : index", INDEX)
         if isinstance(value, numbers.Real):
-            return self.emit(f"arith.constant {_float_literal(float(value))} : f32", F32)
+            return self.emit(f"arith.constant {float_literal(float(value))} : f32", F32)
         if _is_tensor(value):
             for tensor, number in self.constants:
                 if tensor is value:

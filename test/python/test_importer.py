@@ -267,24 +267,164 @@ def test_gradients_and_compile():
             torch.testing.assert_close(actual, wanted, rtol=1e-4, atol=1e-4)
 
 
+def softmax_by_hand(scores, least=lambda x: x.amax(-1, keepdim=True)):
+    powers = torch.exp(scores - least(scores))
+    return powers / powers.sum(-1, keepdim=True)
+
+
+def softmax_of_tensorflow(scores):
+    mask = torch.ones(scores.shape[-2:]).tril(3)
+    return (scores * mask - 1e9 * (1 - mask)).softmax(-1)
+
+
+def softmax_masked_by_numbers(scores):
+    kept = (torch.arange(scores.shape[-1]) != 2).float()[None, None, None]
+    return (scores * kept + (1.0 - kept) * -1e9).softmax(-1)
+
+
+FORMS = {
+    "einsum": lambda q, k, v: torch.einsum(
+        "bhij,bhjd->bhid", (torch.einsum("bhid,bhjd->bhij", q, k) * 0.3).softmax(-1), v
+    ),
+    "einsum of keys first": lambda q, k, v: torch.einsum(
+        "b h j d, b h i j -> b h i d", v, torch.einsum("bhjd,bhid->bhij", k, q).softmax(-1)
+    ),
+    "einsum of positions first": lambda q, k, v: torch.einsum(
+        "bhij,bjhd->bihd",
+        torch.einsum("bihd,bjhd->bhij", q.transpose(1, 2) * 0.3, k.transpose(1, 2)).softmax(-1),
+        v.transpose(1, 2),
+    ),
+    "einsum and product": lambda q, k, v: torch.einsum("bhid,bhjd->bhij", q, k).softmax(-1) @ v,
+    "product and einsum": lambda q, k, v: torch.einsum("nhst,nhtd->nshd", (q @ k.mT).softmax(-1), v),
+    "cap": lambda q, k, v: (3.0 * torch.tanh((q @ k.mT) * 0.3 / 3.0)).softmax(-1) @ v,
+    "cap and masks": lambda q, k, v: (
+        (torch.tanh((q @ k.mT) / 2.0) * -2.0).masked_fill(torch.ones(12, 20).tril(4) == 0, -math.inf)
+        + torch.arange(20) * 0.1
+    ).softmax(-1) @ v,
+    "by hand": lambda q, k, v: softmax_by_hand(q @ k.mT) @ v,
+    "by hand, with max": lambda q, k, v: softmax_by_hand(q @ k.mT, lambda x: x.max(-1, keepdim=True)[0].detach()) @ v,
+    "by hand, without": lambda q, k, v: (lambda e: e / e.sum(-1, keepdim=True))(torch.exp(q @ k.mT * 0.3)) @ v,
+    "log_softmax": lambda q, k, v: (q @ k.mT * 0.3).log_softmax(-1).exp() @ v,
+    "baddbmm": lambda q, k, v: torch.bmm(
+        torch.baddbmm(
+            torch.zeros(6, 12, 20), q.flatten(0, 1), k.flatten(0, 1).mT, beta=0, alpha=0.3
+        ).softmax(-1),
+        v.flatten(0, 1),
+    ),
+    "baddbmm of a bias": lambda q, k, v: torch.baddbmm(
+        torch.arange(20).expand(6, 1, 20) * 0.1, q.flatten(0, 1), k.flatten(0, 1).mT, alpha=0.3
+    ).view(2, 3, 12, 20).softmax(-1)
+    @ v,
+    "nan_to_num": lambda q, k, v: torch.nan_to_num((q @ k.mT).softmax(-1)) @ v,
+    "tensorflow": lambda q, k, v: softmax_of_tensorflow(q @ k.mT) @ v,
+    "tensorflow, added": lambda q, k, v: softmax_masked_by_numbers(q @ k.mT) @ v,
+    "difference": lambda q, k, v: ((q @ k.mT) - torch.arange(20) * 0.1).softmax(-1) @ v,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_forms(name):
+    q, k, v = (tensor.requires_grad_() for tensor in inputs())
+
+    class Module(nn.Module):
+        def forward(self, q, k, v):
+            return FORMS[name](q, k, v)
+
+    wide = [tensor.detach().double().requires_grad_() for tensor in (q, k, v)]
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        expected = FORMS[name](*wide)
+    finally:
+        torch.set_default_dtype(default)
+    program = torch.export.export(Module(), (q, k, v))
+    for decompose in (False, True):
+        module = from_export(program.run_decompositions() if decompose else program)
+        assert len(calls(module)) == 1 and module.meta["attn_left"] == []
+        assert not any(word in str(node.target) for node in module.graph.nodes for word in ("softmax", "exp.", "mm."))
+        out = module(q, k, v)
+        torch.testing.assert_close(out.double(), expected, rtol=1e-4, atol=1e-5)
+        pairs = ((out, (q, k, v)), (expected, wide))
+        both = [torch.autograd.grad(x.square().sum(), tensors, retain_graph=True) for x, tensors in pairs]
+        for actual, wanted in zip(*both):
+            torch.testing.assert_close(actual.double(), wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_rows_that_are_masked_altogether():
+    def attend(q, k, v, mask):
+        return torch.nan_to_num((q @ k.mT).masked_fill(mask, -math.inf).softmax(-1)) @ v
+
+    mask = torch.zeros(12, 20, dtype=torch.bool)
+    mask[3] = True
+    module = check(attend, *inputs(), mask)
+    assert (module(*inputs(), mask)[:, :, 3] == 0).all()
+
+
+def test_masks_of_booleans_as_numbers():
+    def attend(q, k, v, mask):
+        kept = mask[:, None, None].to(q.dtype)
+        return ((q @ k.mT) * kept - 1e9 * (1 - kept)).softmax(-1) @ v
+
+    (call,) = calls(check(attend, *inputs(), torch.arange(20)[None] != torch.tensor([[3], [4]])))
+    assert call.args[3].meta["val"].dtype == torch.bool
+
+
+def test_many_keys_and_the_least_numbers_as_masks():
+    # A multiple of the least number is infinite, in tiles where all scores are that.
+    def attend(q, k, v, mask):
+        return (q @ k.mT + (1.0 - mask[:, None, None].float()) * torch.finfo(q.dtype).min).softmax(-1) @ v
+
+    check(attend, *inputs(40, 200), torch.arange(200)[None] < torch.tensor([[5], [150]]))
+
+
 class WithBias(nn.Module):
-    def __init__(self):
+    """A learned table of distances, as T5 has it."""
+
+    def __init__(self, calls_torch, dtype=torch.float32):
         super().__init__()
-        self.bias = nn.Parameter(torch.randn(12, 20))
+        torch.manual_seed(0)
+        self.table = nn.Embedding(9, 3).to(dtype)
+        self.calls_torch = calls_torch
 
     def forward(self, q, k, v):
-        return torch.softmax(q @ k.mT + self.bias, -1) @ v
+        distance = torch.arange(20)[None] - torch.arange(12)[:, None]
+        bias = self.table(distance.clamp(-4, 4) + 4).permute(2, 0, 1)[None]
+        bias = bias.masked_fill(distance > 3, torch.finfo(bias.dtype).min)
+        if self.calls_torch:
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+        return torch.softmax(q @ k.mT / 4 + bias, -1) @ v
+
+
+@pytest.mark.parametrize("calls_torch", [False, True])
+@pytest.mark.parametrize("decomposed", [False, True])
+def test_learned_biases(calls_torch, decomposed):
+    program = torch.export.export(WithBias(calls_torch), tuple(inputs()))
+    module = from_export(program.run_decompositions() if decomposed else program)
+    assert len(calls(module)) == 1 and module.meta["attn_left"] == []
+    wide = WithBias(calls_torch, torch.float64)
+    with torch.no_grad():
+        wide.table.weight.copy_(module.table.weight)
+    out, expected = module(*inputs()), wide(*[tensor.double() for tensor in inputs()])
+    torch.testing.assert_close(out.double(), expected, rtol=1e-4, atol=1e-5)
+    (actual,) = torch.autograd.grad(out.square().sum(), [module.table.weight])
+    (wanted,) = torch.autograd.grad(expected.square().sum(), [wide.table.weight])
+    torch.testing.assert_close(actual.double(), wanted, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("function,reason", [
     (lambda q, k, v: torch.softmax(q, -1), "not that of a product"),
     (lambda q, k, v: torch.softmax(q @ k.mT, 1) @ v, "not over the last dimension"),
-    (lambda q, k, v: torch.softmax((q @ k.mT).tanh(), -1) @ v, "tanh.default is between the product and the softmax"),
+    (lambda q, k, v: torch.softmax((q @ k.mT).sin(), -1) @ v, "sin.default is between the product and the softmax"),
+    (lambda q, k, v: torch.softmax((q @ k.mT).sin() + q[..., :1], -1) @ v, "sin.default is between the product"),
+    (lambda q, k, v: torch.softmax((q @ k.mT + q[..., :1]).tanh(), -1) @ v, "between the product and the cap"),
+    (lambda q, k, v: torch.softmax((q @ k.mT).tanh().tanh(), -1) @ v, "between the product and the cap"),
+    (lambda q, k, v: torch.softmax((q @ k.mT) * (q[..., :1] > 0) - 1e9 * (q[..., :1] < 1), -1) @ v, "mul.Tensor is"),
+    (lambda q, k, v: torch.einsum("bhid,bhjd->bhij", q, k).softmax(-1).sum(1), "between the softmax and the"),
+    (lambda q, k, v: torch.nan_to_num(torch.softmax(q @ k.mT, -1), 1.0) @ v, "is between the softmax and the product"),
     (lambda q, k, v: torch.softmax(q @ k.mT, -1).square() @ v, "is between the softmax and the product"),
     (lambda q, k, v: (lambda w: (w @ v, w))(torch.softmax(q @ k.mT, -1)), "weights are used more than once"),
     (lambda q, k, v: torch.softmax((q @ k.mT + q[..., :1]) * 2, -1) @ v, "scaled after something is added"),
     (lambda q, k, v: torch.softmax(q.double() @ k.double().mT, -1) @ v.double(), "no kernels for torch.float64 on cpu"),
-    (WithBias(), "what is added to scores has a gradient"),
 ])  # fmt: skip
 def test_what_is_left_and_why(function, reason):
     class Module(nn.Module):

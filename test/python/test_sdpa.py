@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import attn  # noqa: E402
+from attn import masks  # noqa: E402
 from attn.torch import sdpa  # noqa: E402
 from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
 
@@ -257,3 +258,52 @@ def test_bad_numbers_of_heads():
     q, k, v = good()
     with pytest.raises(attn.AttnError, match="must divide that of query"):
         sdpa(q.repeat(1, 2, 1, 1)[:, :3], k, v, enable_gqa=True)
+
+
+@pytest.mark.parametrize("mask", [None, "causal", "keep", "bias", "named"])
+def test_soft_caps(mask):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 3, length, 16, requires_grad=True) for length in (20, 40, 40))
+    wide = [tensor.detach().double().requires_grad_() for tensor in (q, k, v)]
+    keep, bias = torch.rand(2, 1, 20, 40) > 0.4, torch.randn(3, 20, 40)
+    causal = torch.ones(20, 40, dtype=torch.bool).tril()
+    options = {
+        "causal": {"is_causal": True},
+        "keep": {"attn_mask": keep},
+        "bias": {"attn_mask": bias},
+        "named": {"attn_mask": masks.causal("top_left")},
+    }.get(mask, {})
+    scores = 2.0 * torch.tanh(0.5 * wide[0] @ wide[1].mT / 2.0)
+    if mask == "bias":
+        scores = scores + bias
+    elif mask is not None:
+        scores = scores.masked_fill(~(keep if mask == "keep" else causal), float("-inf"))
+    expected = scores.softmax(-1) @ wide[2]
+    for _ in range(2):
+        out = sdpa(q, k, v, scale=0.5, soft_cap=2.0, **options)
+        torch.testing.assert_close(out.double(), expected, rtol=1e-4, atol=1e-5)
+    # Other caps, and none, are other calls.
+    assert not torch.allclose(sdpa(q, k, v, scale=0.5, soft_cap=3.0, **options), out, atol=1e-3)
+    assert not torch.allclose(sdpa(q, k, v, scale=0.5, **options), out, atol=1e-3)
+    both = [torch.autograd.grad(x.square().sum(), t) for x, t in ((out, (q, k, v)), (expected, wide))]
+    for actual, wanted in zip(*both):
+        torch.testing.assert_close(actual.double(), wanted, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("soft_cap", [0.0, -1.0, float("inf"), float("nan")])
+def test_soft_caps_that_are_none(soft_cap):
+    q = torch.randn(1, 1, 4, 16)
+    with pytest.raises(attn.AttnError, match="soft_cap is .*; it must be a finite number above 0"):
+        sdpa(q, q, q, soft_cap=soft_cap)
+
+
+@pytest.mark.parametrize("dims", [2, 3, 4])
+def test_masks_of_few_dimensions_in_later_calls(dims):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 3, 12, 16, requires_grad=True) for _ in range(3))
+    bias = torch.randn(*(1, 3, 12, 12)[4 - dims :])
+    wide = [tensor.detach().double().requires_grad_() for tensor in (q, k, v)]
+    expected = torch.autograd.grad(scaled_dot_product_attention(*wide, bias.double()).square().sum(), wide)
+    for _ in range(3):
+        for actual, wanted in zip(torch.autograd.grad(sdpa(q, k, v, bias).square().sum(), (q, k, v)), expected):
+            torch.testing.assert_close(actual.double(), wanted, rtol=1e-3, atol=1e-4)

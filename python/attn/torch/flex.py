@@ -112,8 +112,8 @@ def _run(function: Callable, captures: List[Tensor], kind: str, device: torch.de
             if isinstance(error, AttnError):
                 raise
             raise TraceError(
-                f"{tracer.function} cannot be traced: {type(error).__name__}: {error}. Its arguments are scalars without "
-                "dimensions; use operators, functions of torch and reads of tensors, as in tensor[h, q]"
+                f"{tracer.function} cannot be traced: {type(error).__name__}: {error}. Its arguments are scalars "
+                "without dimensions; use operators, functions of torch and reads of tensors, as in tensor[h, q]"
             ) from error
         body = tracer.finish(result, kind)
     is_nothing = body in ("attn.yield %s : f32", "%t0 = arith.constant true\nattn.yield %t0 : i1")
@@ -419,8 +419,8 @@ def flex_attention(
     into the kernel, reads of captured tensors included. In the place of both,
     ``score_mod`` may be what ``trace`` made of them. ``block_mask`` may be a
     ``mask_mod`` itself, or one of ``attn.masks``; of a ``BlockMask`` only the ``mask_mod`` is used, since the
-    compiler finds out which blocks it leaves out. If that is torch's ``noop_mask``, the blocks are the mask. Dropout, which torch's function
-    does not have, is that of ``sdpa``.
+    compiler finds out which blocks it leaves out. If that is torch's ``noop_mask``, the
+    blocks are the mask. Dropout, which torch's function does not have, is that of ``sdpa``.
 
     If data decides which blocks these are, each call finds them out first. Calls with
     one ``BlockMask`` do so once, as long as torch changes none of the tensors that it

@@ -4,14 +4,14 @@
 """Attention in graphs of ``torch.export``.
 
 Attention is found as a call of torch's ``scaled_dot_product_attention``, or as a
-softmax between two products of matrices, before and after
-``run_decompositions``. Scales, masks and biases between the first product and the
-softmax, casts, and dropout after it, belong to it. All else stays.
+softmax between two products of matrices or sums of ``einsum``, before and after
+``run_decompositions``. Scales, caps, masks and biases between the first product and
+the softmax, casts, and dropout after it, belong to it. All else stays.
 """
 
 import math
 import operator
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple, cast
 
 import torch
 from torch import Tensor
@@ -27,20 +27,42 @@ _SOFTMAXES = (aten.softmax.int, aten._softmax.default)
 _PRODUCTS = (aten.matmul.default, aten.bmm.default)
 _CASTS = (aten.to.dtype, aten._to_copy.default, aten.type_as.default, aten.to.dtype_layout)
 _COPIES = (aten.clone.default, aten.contiguous.default, aten.detach.default, aten.alias.default)
-_VIEWS = (aten.view.default, aten._unsafe_view.default, aten.reshape.default)
+_VIEWS = (
+    aten.view.default,
+    aten._unsafe_view.default,
+    aten.reshape.default,
+    aten.flatten.using_ints,
+    aten.unflatten.int,
+)
 _EXPANDS = (aten.expand.default,)
+_SQUEEZES = (aten.unsqueeze.default, aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims)
+_PERMUTATIONS = (
+    aten.permute.default,
+    aten.transpose.int,
+    aten.mT.default,
+    aten.numpy_T.default,
+    aten.t.default,
+)
 _SCALES: Dict[Any, Callable[[float], float]] = {
     aten.mul.Tensor: lambda x: x,
     aten.mul.Scalar: lambda x: x,
     aten.div.Tensor: lambda x: 1 / x,
     aten.div.Scalar: lambda x: 1 / x,
 }
+_SUMS = (aten.add.Tensor, aten.sub.Tensor)
+_FILLS = (aten.masked_fill.Scalar, aten.masked_fill.Tensor)
+#: What may be between the product and the softmax, with scores as its first argument.
+_PASSED = (
+    *(_CASTS + _COPIES + _VIEWS + _EXPANDS + _SQUEEZES + _PERMUTATIONS),
+    *(*_SCALES, *_SUMS, *_FILLS, aten.tanh.default),
+)
 # Counts as impure for torch, but has no effect once its result is not used, or checks what is not there any more.
 _CHECKS = (aten._assert_tensor_metadata.default,)
 _WITHOUT_EFFECT = (aten.dropout.default, aten.native_dropout.default, *_CHECKS)
-_NUMBERS = (bool, int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
 # What is added to a score, or takes its place, to mask it; less than any score.
 _MASKED = -1e4
+# What is added and is less than this is minus infinity: a multiple of it would be.
+_LOWEST = -1e30
 
 
 class _Mismatch(Exception):
@@ -59,6 +81,9 @@ class _Attention(NamedTuple):
     is_causal: bool = False
     scale: Optional[float] = None
     enable_gqa: bool = False
+    soft_cap: Optional[float] = None
+    #: How the dimensions of the result are permuted to those of ``output``.
+    order: Optional[Tuple[int, ...]] = None
 
 
 def _shape(node: Node) -> Tuple:
@@ -85,6 +110,96 @@ def _only_user(node: Node, what: str) -> Node:
     if len(users) != 1:
         raise _Mismatch(f"{what} are used more than once")
     return users[0]
+
+
+#: For each dimension of a tensor the names of what is in it, the outermost first.
+#: Names of size 1 are in none.
+Groups = List[List[str]]
+
+
+class _Names:
+    """The dimensions of scores by name, followed through operations that move them."""
+
+    def __init__(self, shape: Tuple):
+        self.batch = [f"b{number}" for number in range(len(shape) - 2)]
+        self.sizes: Dict[str, Any] = {}
+        self.scores = self.add([*self.batch, "i", "j"], shape)
+
+    def add(self, names: Iterable[str], shape: Tuple) -> Groups:
+        groups: Groups = []
+        for name, size in zip(names, shape):
+            if size != 1:
+                self.sizes[name] = size
+            groups.append([name] if size != 1 else [])
+        return groups
+
+    def fit(self, groups: Groups, node: Node) -> bool:
+        shape = _shape(node)
+        return len(shape) == len(groups) and all(
+            math.prod(self.sizes[name] for name in group) == size for group, size in zip(groups, shape)
+        )
+
+    def _regroup(self, groups: Groups, shape: Tuple) -> Optional[Groups]:
+        """The same in the same order, in dimensions of other sizes."""
+        pending = [name for group in groups for name in group]
+        result: Groups = []
+        for size in shape:
+            group: List[str] = []
+            while math.prod(self.sizes[name] for name in group) != size:
+                if not pending:
+                    return None
+                group.append(pending.pop(0))
+            result.append(group)
+        return None if pending else result
+
+    def move(self, node: Node, groups: Groups, is_forward: bool) -> Optional[Groups]:
+        """What is where in ``node``, of what is where in its first argument, or the
+        other way."""
+        if node.op != "call_function" or not node.args or not isinstance(node.args[0], Node):
+            return None
+        shape, source = _shape(node), _shape(node.args[0])
+        if node.target in _PERMUTATIONS:
+            rank = len(shape)
+            order = list(range(rank))
+            if node.target == aten.permute.default:
+                order = [dim % rank for dim in node.args[1]]
+            else:
+                a, b = node.args[1:3] if node.target == aten.transpose.int else (-2, -1)
+                order[a], order[b] = order[b], order[a]
+            return [groups[dim] for dim in order] if is_forward else [groups[order.index(dim)] for dim in range(rank)]
+        if node.target in (*_VIEWS, *_SQUEEZES):
+            return self._regroup(groups, shape if is_forward else source)
+        is_same = node.target in _COPIES or (node.target in _EXPANDS and shape == source)
+        return groups if is_same else None
+
+    def order(self, groups: Groups, names: List[str]) -> Optional[List[int]]:
+        """Which dimension each of the names is, if each is one."""
+        if len(groups) != len(names) or any(len(group) > 1 for group in groups):
+            return None
+        empty = [dim for dim, group in enumerate(groups) if not group]
+        order = []
+        for name in names:
+            if name not in self.sizes:
+                if not empty:
+                    return None
+                order.append(empty.pop(0))
+            elif [name] in groups:
+                order.append(groups.index([name]))
+            else:
+                return None
+        return order
+
+
+def _parse_einsum(node: Node) -> Optional[Tuple[str, str, str]]:
+    """The letters of both operands and of the result."""
+    equation = str(node.args[0]).replace(" ", "")
+    if len(node.args[1]) != 2 or "->" not in equation or "." in equation:
+        return None
+    operands, result = equation.split("->")
+    left, right = operands.split(",")
+    is_plain = all(len(set(letters)) == len(letters) for letters in (left, right, result))
+    # What is in one operand alone is in the result: nothing else is summed.
+    return (left, right, result) if is_plain and set(left) ^ set(right) <= set(result) else None
 
 
 class _Importer:
@@ -124,24 +239,6 @@ class _Importer:
         if isinstance(value, Tensor):
             value = value.item() if value.numel() == 1 else None
         return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-    def has_gradient(self, node: Node) -> bool:
-        """Whether parameters have an influence on it."""
-        seen: Set[Node] = set()
-        pending = [node]
-        while pending:
-            current = pending.pop()
-            if current in seen:
-                continue
-            seen.add(current)
-            if current.op == "get_attr" and self.constant(current) is None:
-                return True
-            value = current.meta.get("val")
-            # Sizes and other numbers have none, nor have tensors of integers.
-            has_none = isinstance(value, _NUMBERS) or (isinstance(value, Tensor) and not value.is_floating_point())
-            if not has_none:
-                pending += current.all_input_nodes
-        return False
 
     # Masks
 
@@ -192,7 +289,7 @@ class _Importer:
             source, times = repeated.args[:2]
             if repeated.args[2:] in ((1,), (-3,)) or repeated.kwargs.get("dim") in (1, -3):
                 return source, times
-        if len(shape) != 4 or repeated.target not in (*_VIEWS, aten.flatten.using_ints):
+        if len(shape) != 4 or repeated.target not in _VIEWS:
             return node, 1
         expanded = _source(repeated.args[0], _COPIES)
         wide = _shape(expanded)
@@ -234,24 +331,118 @@ class _Importer:
             key.meta["val"] = node.meta["val"].transpose(-2, -1)
         return key, scale
 
-    def match_scores(self, softmax: Node) -> Tuple[Node, Node, float, List[Tuple[Node, bool]]]:
-        """Query, key, scale, and masks: with whether ones in them are kept."""
-        node = softmax.args[0]
+    def insert(self, after: Node, target: Any, *args: Any) -> Node:
+        with self.graph.inserting_after(after):
+            node = self.graph.call_function(target, args)
+        node.meta["val"] = target(*[arg.meta["val"] if isinstance(arg, Node) else arg for arg in args])
+        return node
+
+    def arrange(self, node: Node, groups: Groups, names: _Names, wanted: List[str]) -> Tuple[Node, float]:
+        """A tensor whose dimensions are the ``wanted`` ones, of that from which
+        ``node`` was moved, and its scale."""
+        found: Optional[Tuple[Node, List[int], float]] = None
         scale = 1.0
+        current: Optional[Groups] = groups
+        while current is not None:
+            order = names.order(current, wanted)
+            if order is not None and (found is None or found[1] != sorted(found[1]) or order == sorted(order)):
+                found = (node, order, scale)
+            if node.op == "call_function" and node.target in _SCALES and self.number(node.args[1]) is not None:
+                scale *= _SCALES[node.target](cast(float, self.number(node.args[1])))
+            else:
+                current = names.move(node, current, is_forward=False)
+            if current is not None:
+                node = node.args[0]
+        if found is None:
+            raise _Mismatch("an operand of its products has other dimensions than batch, heads, positions and channels")
+        node, order, scale = found
+        return (node if order == sorted(order) else self.insert(node, aten.permute.default, node, order)), scale
+
+    def match_moved_product(self, node: Node, shape: Tuple) -> Optional[Tuple[Node, Node, float]]:
+        """Query, key and scale if ``node`` is a product whose dimensions were moved, or
+        an ``einsum``, and None if it is a plain product or none."""
+        names = _Names(shape)
+        groups: Optional[Groups] = names.scores
+        scale, is_moved = 1.0, False
+        while node.op == "call_function" and node.target not in (*_PRODUCTS, aten.einsum.default):
+            if node.target in _SCALES and self.number(node.args[1]) is not None:
+                scale *= _SCALES[node.target](cast(float, self.number(node.args[1])))
+            else:
+                is_moved |= node.target in (*_PERMUTATIONS, *_SQUEEZES)
+                groups = names.move(node, cast(Groups, groups), is_forward=False)
+            if groups is None or not isinstance(node.args[0], Node):
+                return None
+            node = node.args[0]
+        if node.op != "call_function" or groups is None:
+            return None
+        if node.target == aten.einsum.default:
+            letters = _parse_einsum(node)
+            if letters is None:
+                return None
+            (left, right, result), operands = letters, node.args[1]
+            places = dict(zip(result, groups))
+            channels = [letter for letter in left if letter not in places]
+            if len(channels) != 1 or set(right) - set(places) != set(channels):
+                return None
+            places[channels[0]] = names.add(["d"], (_shape(operands[0])[left.index(channels[0])],))[0]
+            sides = [[places[letter] for letter in side] for side in (left, right)]
+        elif is_moved:
+            operands = node.args[:2]
+            channels_group = names.add(["d"], _shape(operands[0])[-1:])[0]
+            sides = [[*groups[:-1], channels_group], [*groups[:-2], channels_group, groups[-1]]]
+        else:
+            return None
+        if any(not names.fit(side, operand) for side, operand in zip(sides, operands)):
+            return None
+        has = [{name for group in side for name in group} for side in sides]
+        if "j" in has[0] or "i" in has[1]:
+            operands, sides, has = operands[::-1], sides[::-1], has[::-1]
+        if "j" in has[0] or "i" in has[1] or has[0] - {"i"} != has[1] - {"j"}:
+            return None
+        query, query_scale = self.arrange(operands[0], sides[0], names, [*names.batch, "i", "d"])
+        key, key_scale = self.arrange(operands[1], sides[1], names, [*names.batch, "j", "d"])
+        return query, key, scale * query_scale * key_scale
+
+    def match_scores(self, softmax: Node) -> Tuple[Node, Node, float, Optional[float], List[Tuple[Node, bool]]]:
+        """Query, key, scale, cap, and masks: with whether ones in them are kept."""
+        node = softmax.args[0]
+        shape = _shape(softmax)
+        scale, cap = 1.0, None
         masks: List[Tuple[Node, bool]] = []
         while node.target not in _PRODUCTS:
             if node.op != "call_function":
                 raise _Mismatch("it is not that of a product of matrices")
+            if node.target in (*_PERMUTATIONS, *_SQUEEZES, *_VIEWS, aten.einsum.default) and _shape(node) == shape:
+                moved = self.match_moved_product(node, shape)
+                if moved is not None:
+                    query, key, more = moved
+                    return query, key, *self._capped(scale * more, cap), self._fitting(masks, shape)
             if node.target in _CASTS + _COPIES + _VIEWS + _EXPANDS:
                 node = node.args[0]
             elif node.target in _SCALES and self.number(node.args[1]) is not None:
                 scale *= _SCALES[node.target](self.number(node.args[1]))
                 node = node.args[0]
-            elif node.target == aten.add.Tensor and not node.kwargs:
+            elif node.target == aten.tanh.default and cap is None:
+                if scale == 0.0:
+                    raise _Mismatch("scores are capped at 0")
+                scale, cap = 1.0, scale
+                node = node.args[0]
+            elif cap is not None:
+                raise _Mismatch(f"{node.target} is between the product and the cap of its scores")
+            elif node.target == aten.baddbmm.default:
+                beta, alpha = node.kwargs.get("beta", 1), node.kwargs.get("alpha", 1)
+                if beta not in (0, 1) or (beta == 1 and scale != 1.0):
+                    raise _Mismatch("scores are scaled after something is added to them")
+                if beta == 1:
+                    masks.append((node.args[0], True))
+                return self._operands(node.args[1:], shape, scale * alpha, cap, masks)
+            elif node.target in _SUMS and self._take_product_with_mask(node, masks):
+                node = self._scores_beside_mask(node.args[0])[0]
+            elif node.target in _SUMS and not node.kwargs:
                 if scale != 1.0:
                     raise _Mismatch("scores are scaled after something is added to them")
                 node = self._take_bias(node, masks)
-            elif node.target in (aten.masked_fill.Scalar, aten.masked_fill.Tensor) and self._masks(node.args[2]):
+            elif node.target in _FILLS and self._masks(node.args[2]):
                 masks.append((node.args[1], False))
                 node = node.args[0]
             elif node.target in (aten.where.self, aten.where.ScalarOther) and self._masks(node.args[2]):
@@ -262,10 +453,35 @@ class _Importer:
                 node = node.args[2]
             else:
                 raise _Mismatch(f"{node.target} is between the product and the softmax")
-        rank = len(_shape(softmax))
-        query, query_scale = self.operand(node.args[0], rank)
-        key, key_scale = self.transposed(node.args[1], rank)
-        return query, key, scale * query_scale * key_scale, masks
+        return self._operands(node.args, shape, scale, cap, masks)
+
+    def _operands(
+        self, operands: Tuple, shape: Tuple, scale: float, cap: Optional[float], masks: List[Tuple[Node, bool]]
+    ) -> Tuple[Node, Node, float, Optional[float], List[Tuple[Node, bool]]]:
+        query, query_scale = self.operand(operands[0], len(shape))
+        key, key_scale = self.transposed(operands[1], len(shape))
+        return query, key, *self._capped(scale * query_scale * key_scale, cap), self._fitting(masks, shape)
+
+    @staticmethod
+    def _capped(scale: float, cap: Optional[float]) -> Tuple[float, Optional[float]]:
+        """Scale and cap of ``cap * tanh(scale * score)`` as ``sdpa`` has them."""
+        return (scale, None) if cap is None else (scale * cap, abs(cap))
+
+    def _fitting(self, masks: List[Tuple[Node, bool]], shape: Tuple) -> List[Tuple[Node, bool]]:
+        """The masks as what can be broadcast to scores, whose batch and heads may
+        be one dimension of theirs."""
+        result = []
+        for mask, is_kept in masks:
+            sizes = _shape(mask)
+            is_broadcast = len(sizes) <= len(shape) and all(
+                size == 1 or size == expected for size, expected in zip(reversed(sizes), reversed(shape))
+            )
+            if not is_broadcast:
+                if len(sizes) != 3 or len(shape) != 4 or sizes[0] != shape[0] * shape[1]:
+                    raise _Mismatch(f"a mask of the shape {sizes} is not of the scores' shape {shape}")
+                mask = self.insert(mask, aten.reshape.default, mask, [*shape[:2], *sizes[1:]])
+            result.append((mask, is_kept))
+        return result
 
     def _masks(self, node: Any) -> bool:
         number = self.number(node)
@@ -274,26 +490,126 @@ class _Importer:
     def _take_bias(self, node: Node, masks: List[Tuple[Node, bool]]) -> Node:
         """Notes what is added, and returns what it is added to."""
         sides = [(node.args[0], node.args[1]), (node.args[1], node.args[0])]
-        for scores, bias in sides:
+        is_sum = node.target == aten.add.Tensor
+        for scores, bias in sides if is_sum else sides[:1]:
             if isinstance(scores, Node) and isinstance(bias, Node) and self._leads_to_product(scores):
-                masks.append((bias, True))
+                masks.append((bias if is_sum else self.insert(bias, aten.neg.default, bias), True))
                 return scores
+        between = node.args[0]
+        while isinstance(between, Node) and between.op == "call_function" and between.target in _PASSED:
+            between = between.args[0]
+        if isinstance(between, Node) and not self._leads_to_product(between):
+            raise _Mismatch(f"{between.target} is between the product and the softmax")
         raise _Mismatch("something other than a tensor is added to scores")
 
-    def _leads_to_product(self, node: Node) -> bool:
-        passed = _CASTS + _COPIES + _VIEWS + _EXPANDS + tuple(_SCALES) + (aten.add.Tensor, aten.masked_fill.Scalar)
-        while node.op == "call_function" and node.target in passed:
+    def _leads_to_product(self, node: Any) -> bool:
+        while isinstance(node, Node) and node.op == "call_function" and node.target in _PASSED:
             node = node.args[0]
-        return node.op == "call_function" and node.target in (*_PRODUCTS, aten.where.self)
+        if not isinstance(node, Node) or node.op != "call_function":
+            return False
+        if node.target in (aten.where.self, aten.where.ScalarOther, aten.where.ScalarSelf):
+            return any(self._leads_to_product(arg) for arg in node.args[1:])
+        return node.target in (*_PRODUCTS, aten.einsum.default, aten.baddbmm.default)
 
-    def match_weights(self, softmax: Node) -> Tuple[Node, Node, float]:
-        """The output, the values and the probability of dropout."""
+    def _scores_beside_mask(self, node: Any) -> Tuple[Any, Any]:
+        """Both factors of a product with a mask, that of the scores first."""
+        if not isinstance(node, Node) or node.target != aten.mul.Tensor or not isinstance(node.args[1], Node):
+            return None, None
+        first, second = node.args
+        return (first, second) if self._leads_to_product(first) else (second, first)
+
+    def _take_product_with_mask(self, node: Node, masks: List[Tuple[Node, bool]]) -> bool:
+        """Notes a mask of ones and zeros as in ``scores * mask - 1e9 * (1 - mask)``."""
+        scores, mask = self._scores_beside_mask(node.args[0])
+        bias = node.args[1]
+        if node.kwargs or not isinstance(mask, Node) or not isinstance(bias, Node):
+            return False
+        if not self._leads_to_product(scores):
+            return False
+        ones, added = self.constant(mask), self.constant(bias)
+        sign = 1.0 if node.target == aten.add.Tensor else -1.0
+        if isinstance(ones, Tensor) and isinstance(added, Tensor):
+            ones, added = torch.broadcast_tensors(ones, added * sign)
+            is_mask = ((ones == 1) & (added == 0)) | ((ones == 0) & (added <= _MASKED))
+            if not bool(is_mask.all()):
+                return False
+        else:
+            # Ones and zeros are those of booleans, and one minus them is what is subtracted.
+            source = _source(mask, _CASTS + _COPIES)
+            factor = self.number(bias.args[1]) if bias.target in (aten.mul.Tensor, aten.mul.Scalar) else None
+            rest = bias.args[0] if factor is not None else None
+            is_rest = isinstance(rest, Node) and (
+                (rest.target == aten.rsub.Scalar and rest.args == (mask, 1))
+                or (rest.target == aten.sub.Tensor and rest.args == (1, mask))
+            )
+            if source.meta["val"].dtype != torch.bool or not is_rest or sign * cast(float, factor) > _MASKED:
+                return False
+            mask = source
+        masks.append((self.insert(mask, aten.ne.Scalar, mask, 0), True))
+        return True
+
+    def match_moved_output(self, node: Node, shape: Tuple) -> Tuple[Node, Node, Tuple[int, ...]]:
+        """The output, the values, and how the output's dimensions were permuted, if
+        weights are moved before a product, or are an operand of an ``einsum``."""
+        unknown = _Mismatch("its weights are moved in a way that is not known")
+        names = _Names(shape)
+        groups: Optional[Groups] = names.scores
+        user = _only_user(node, "weights")
+        while user.target not in (*_PRODUCTS, aten.einsum.default):
+            groups = names.move(user, cast(Groups, groups), is_forward=True)
+            if groups is None:
+                raise _Mismatch(f"{user.target} is between the softmax and the product")
+            node, user = user, _only_user(user, "weights")
+        if user.target == aten.einsum.default:
+            letters = _parse_einsum(user)
+            if letters is None:
+                raise unknown
+            position = user.args[1].index(node)
+            weights, values, result = letters[position], letters[1 - position], letters[2]
+            value = user.args[1][1 - position]
+            places = dict(zip(weights, groups))
+            channels = [letter for letter in values if letter not in places]
+            if len(channels) != 1:
+                raise unknown
+            places[channels[0]] = names.add(["d"], (_shape(value)[values.index(channels[0])],))[0]
+            sides = [[places[letter] for letter in side] for side in (values, result)]
+        else:
+            value = user.args[1]
+            if user.args[0] is not node or groups[-1] != (["j"] if "j" in names.sizes else []):
+                raise unknown
+            channels_group = names.add(["d"], _shape(value)[-1:])[0]
+            sides = [[*groups[:-2], groups[-1], channels_group], [*groups[:-1], channels_group]]
+        if not names.fit(sides[0], value) or not names.fit(sides[1], user):
+            raise unknown
+        has = [{name for group in side for name in group} for side in sides]
+        if "i" in has[0] or "j" in has[1] or has[0] - {"j"} != has[1] - {"i"}:
+            raise unknown
+        value, scale = self.arrange(value, sides[0], names, [*names.batch, "j", "d"])
+        if scale != 1.0:
+            value = self.insert(value, aten.mul.Tensor, value, scale)
+        output, after = user, sides[1]
+        while True:
+            order = names.order(after, [*names.batch, "i", "d"])
+            if order is not None:
+                return output, value, tuple(order.index(dim) for dim in range(len(order)))
+            output = _only_user(output, "products")
+            moved = names.move(output, after, is_forward=True)
+            if moved is None:
+                raise _Mismatch("the result has another shape")
+            after = moved
+
+    def match_weights(self, softmax: Node) -> Tuple[Node, Node, float, Optional[Tuple[int, ...]]]:
+        """The output, the values, the probability of dropout, and how the output's
+        dimensions were permuted, if so."""
         node, dropout = softmax, 0.0
         guard = self._find_guard(softmax)
         if guard is not None:
             node = guard
         while True:
             user = _only_user(node, "weights")
+            if user.target in (*_PERMUTATIONS, *_SQUEEZES, aten.einsum.default) and _shape(node) == _shape(softmax):
+                output, value, order = self.match_moved_output(node, _shape(softmax))
+                return output, value, float(dropout), order
             if user.target in _CASTS + _COPIES + _VIEWS + _EXPANDS and user.args[0] is node:
                 node = user
             elif user.target == aten.dropout.default:
@@ -304,6 +620,8 @@ class _Importer:
                 if {use.args[1] for use in user.users} != {0}:
                     raise _Mismatch("the mask of dropout is used")
                 node = _only_user(user, "weights")
+            elif user.target == aten.nan_to_num.default and user.args[1:2] in ((), (None,), (0.0,)):
+                node = user
             elif user.target in _PRODUCTS and user.args[0] is node:
                 break
             else:
@@ -317,11 +635,28 @@ class _Importer:
             output = _only_user(output, "products")
             if output.target not in _VIEWS or _shape(output) != shape:
                 raise _Mismatch("the result has another shape")
-        return output, value, float(dropout)
+        return output, value, float(dropout), None
 
-    @staticmethod
-    def _find_guard(softmax: Node) -> Optional[Node]:
-        """What makes rows zero whose scores are all masked, as torch's own function does."""
+    def _find_guard(self, softmax: Node) -> Optional[Node]:
+        """What makes rows zero whose scores are all masked, as torch's own function does,
+        or numbers that are none."""
+        zero = None
+        parts: Set[Node] = set()
+        for user in softmax.users:
+            if user.target == aten.isnan.default and len(user.users) == 1:
+                zero = next(iter(user.users))
+                parts |= {user, zero}
+        is_where = zero is not None and zero.target == aten.where.self and zero.args[2] is softmax
+        if zero is not None and is_where and self.number(zero.args[1]) == 0.0:
+            # As nan_to_num goes on: weights are never infinite.
+            for user in softmax.users:
+                following = next(iter(zero.users)) if len(zero.users) == 1 else None
+                is_infinite = user.target == aten.eq.Scalar and math.isinf(user.args[1])
+                if is_infinite and following is not None and following.args[::2] == (user, zero):
+                    parts.add(user)
+                    zero = following
+            if set(softmax.users) <= parts:
+                return zero
         for user in softmax.users:
             if user.target == aten.where.self and user.args[2] is softmax:
                 condition = user.args[0]
@@ -339,8 +674,8 @@ class _Importer:
         rank = len(_shape(softmax))
         if softmax.args[1] % rank != rank - 1:
             raise _Mismatch("it is not over the last dimension")
-        query, key, scale, masks = self.match_scores(softmax)
-        output, value, dropout = self.match_weights(softmax)
+        query, key, scale, cap, masks = self.match_scores(softmax)
+        output, value, dropout, order = self.match_weights(softmax)
         for tensor in (query, key, value):
             if len(_shape(tensor)) != len(_shape(output)):
                 raise _Mismatch("its operands have another number of dimensions than the result")
@@ -354,10 +689,8 @@ class _Importer:
         if is_causal and kept:
             # One mask says it all: the others are joined with the causal one.
             is_causal, kept = False, masks
-        if any(self.has_gradient(mask) for mask, _ in kept):
-            raise _Mismatch("what is added to scores has a gradient")
         joined = self._join(kept, query, output)
-        return _Attention(output, query, key, value, joined, dropout, is_causal, scale)
+        return _Attention(output, query, key, value, joined, dropout, is_causal, scale, soft_cap=cap, order=order)
 
     def _join(self, masks: List[Tuple[Node, bool]], query: Node, output: Node) -> Optional[Node]:
         """One mask for ``sdpa``: of booleans that keep, or what is added."""
@@ -377,7 +710,11 @@ class _Importer:
                 if value.dtype == torch.bool:
                     booleans.append(mask if is_kept else call(aten.logical_not.default, mask))
                 else:
-                    biases.append(mask if value.dtype == dtype else call(aten.to.dtype, mask, dtype))
+                    bias = mask if value.dtype == dtype else call(aten.to.dtype, mask, dtype)
+                    known = self.constant(mask)
+                    if not isinstance(known, Tensor) or bool(((known < _LOWEST) & (known != -math.inf)).any()):
+                        bias = call(aten.masked_fill.Scalar, bias, call(aten.lt.Scalar, bias, _LOWEST), -math.inf)
+                    biases.append(bias)
             keep = booleans[0] if booleans else None
             for other in booleans[1:]:
                 keep = call(aten.logical_and.default, keep, other)
@@ -394,16 +731,64 @@ class _Importer:
         value = attention.query.meta["val"]
         if value.dtype not in kernel_dtypes(value.device):
             raise _Mismatch(f"there are no kernels for {value.dtype} on {value.device.type}")
-        if attention.mask is not None and self.has_gradient(attention.mask):
-            raise _Mismatch("its mask has a gradient")
 
     def replace(self, attention: _Attention) -> Node:
-        with self.graph.inserting_before(attention.output):
-            _, *arguments = attention
-            node = self.graph.call_function(sdpa, tuple(arguments))
-        node.meta["val"] = attention.output.meta["val"]
-        attention.output.replace_all_uses_with(node)
+        output, *arguments, order = attention
+        with self.graph.inserting_before(output):
+            for number, tensor in enumerate(arguments):
+                value = tensor.meta["val"] if isinstance(tensor, Node) else None
+                # Kernels read rows whose elements follow one another.
+                if value is not None and value.dim() and value.shape[-1] != 1 and value.stride(-1) != 1:
+                    arguments[number] = self.graph.call_function(aten.contiguous.default, (tensor,))
+                    arguments[number].meta["val"] = value.contiguous()
+            node = result = self.graph.call_function(sdpa, tuple(arguments))
+            node.meta["val"] = output.meta["val"]
+            if order is not None and order != tuple(sorted(order)):
+                node.meta["val"] = node.meta["val"].permute([order.index(dim) for dim in range(len(order))])
+                result = self.graph.call_function(aten.permute.default, (node, list(order)))
+                result.meta["val"] = output.meta["val"]
+        output.replace_all_uses_with(result)
         return node
+
+    def find_softmax(self, node: Node) -> Optional[Node]:
+        """A softmax in the place of one that is written out as other functions."""
+        scores = None
+        if node.target == aten.exp.default:
+            (log,) = node.args
+            if log.target in (aten.log_softmax.int, aten._log_softmax.default):
+                scores, dim = log.args[:2]
+        elif node.target == aten.div.Tensor and isinstance(node.args[1], Node):
+            powers = node.args[0]
+            is_power = isinstance(powers, Node) and powers.target == aten.exp.default
+            if not is_power or not self._is_over_last(node.args[1], powers, (aten.sum.dim_IntList,)):
+                return None
+            (scores,), dim = powers.args, -1
+            if scores.target == aten.sub.Tensor and self._is_over_last(
+                scores.args[1], scores.args[0], (aten.amax.default, aten.max.dim)
+            ):
+                scores = scores.args[0]
+        if scores is None:
+            return None
+        with self.graph.inserting_before(node):
+            softmax = self.graph.call_function(aten.softmax.int, (scores, dim))
+        softmax.meta["val"] = node.meta["val"]
+        node.replace_all_uses_with(softmax)
+        return softmax
+
+    @staticmethod
+    def _is_over_last(node: Any, source: Node, functions: Tuple) -> bool:
+        """Whether it is one of these functions of the last dimension of ``source``,
+        which it keeps."""
+        if not isinstance(node, Node):
+            return False
+        node = _source(node, _COPIES + _EXPANDS)
+        if node.target == operator.getitem and node.args[1] == 0:
+            node = node.args[0]
+        if node.target not in functions or node.args[0] is not source or node.args[2:3] != (True,):
+            return False
+        dims = node.args[1] if isinstance(node.args[1], (list, tuple)) else [node.args[1]]
+        rank = len(_shape(source))
+        return [dim % rank for dim in dims] == [rank - 1]
 
     def is_between_products(self, softmax: Node) -> bool:
         """Whether there are products on both sides of a softmax, with nothing between
@@ -430,20 +815,23 @@ class _Importer:
         """What was found, what was left and why, and which of that is attention."""
         found, left, missed = [], [], []
         for node in list(self.graph.nodes):
+            softmax = node if node.target in _SOFTMAXES else self.find_softmax(node)
             try:
                 if node.target == aten.scaled_dot_product_attention.default:
                     names = ("query", "key", "value", "mask", "dropout_p", "is_causal")
                     attention = _Attention(node, **dict(zip(names, node.args)), **_renamed(node.kwargs))
-                elif node.target in _SOFTMAXES:
-                    attention = self.match(node)
+                elif softmax is not None:
+                    attention = self.match(softmax)
                 else:
                     continue
                 self.check(attention)
                 found.append(self.replace(self.share_heads(attention)).name)
             except _Mismatch as mismatch:
                 left.append(f"{node.name}: {mismatch}")
-                if node.target not in _SOFTMAXES or self.is_between_products(node):
+                if softmax is None or self.is_between_products(softmax):
                     missed.append(left[-1])
+                if softmax is not None and softmax is not node:
+                    softmax.replace_all_uses_with(node)
         self.graph.eliminate_dead_code(lambda node: node.is_impure() and node.target not in _WITHOUT_EFFECT)
         return found, left, missed
 

@@ -4,6 +4,7 @@
 """``scaled_dot_product_attention``."""
 
 import functools
+import math
 from typing import Optional, Tuple, Union
 
 import torch
@@ -14,7 +15,7 @@ from attn.masks import Mask
 from attn.torch.checks import autocast_dtype, check_arguments
 from attn.torch.kernels import Kind, Mode, call_plans, describe, get_plan, read_mask
 from attn.torch.ops import attend, draw_state, is_plain, run_plan
-from attn.trace import capture_type
+from attn.trace import capture_type, float_literal
 
 #: Torch aligns causal masks to the first query and key.
 CAUSAL = "#attn.causal<alignment = top_left>"
@@ -22,20 +23,38 @@ _is_autocast_enabled = torch._C._is_any_autocast_enabled
 
 
 @functools.lru_cache(maxsize=None)
-def _make_kind(mask_type: Optional[str], is_causal: bool, scale: Optional[float], dropout_p: float) -> Kind:
+def _make_kind(
+    mask_type: Optional[str],
+    is_causal: bool,
+    scale: Optional[float],
+    dropout_p: float,
+    soft_cap: Optional[float] = None,
+) -> Kind:
     """What is computed with a mask of this type, each of whose four dimensions
     may be 1."""
     mask = CAUSAL if is_causal else ""
+    cap = "" if soft_cap is None else _write_cap(soft_cap)
+    capped = "%capped" if cap else "%s"
+    score = f"{cap}attn.yield %capped : f32" if cap else ""
     if mask_type is None:
-        return Kind(mask=mask, scale=scale, dropout_p=dropout_p)
+        return Kind(mask=mask, score=score, scale=scale, dropout_p=dropout_p)
     *sizes, element = mask_type[len("tensor<") : -1].split("x")
     indices = ["%first" if size == "1" else name for size, name in zip(sizes, ("%b", "%h", "%i", "%j"))]
     read = "%first = arith.constant 0 : index\n" f"%m = tensor.extract %c0[{', '.join(indices)}] : {mask_type}\n"
     if element == "i1":
-        return Kind(mask=mask, keep=read + "attn.yield %m : i1", scale=scale, dropout_p=dropout_p)
+        return Kind(mask=mask, score=score, keep=read + "attn.yield %m : i1", scale=scale, dropout_p=dropout_p)
     widen = "" if element == "f32" else f"%w = arith.extf %m : {element} to f32\n"
-    add = f"%r = arith.addf %s, {'%w' if widen else '%m'} : f32\nattn.yield %r : f32"
-    return Kind(mask=mask, score=read + widen + add, scale=scale, dropout_p=dropout_p)
+    add = f"%r = arith.addf {capped}, {'%w' if widen else '%m'} : f32\nattn.yield %r : f32"
+    return Kind(mask=mask, score=read + widen + cap + add, scale=scale, dropout_p=dropout_p)
+
+
+def _write_cap(soft_cap: float) -> str:
+    return (
+        f"%cap = arith.constant {float_literal(soft_cap)} : f32\n"
+        "%part = arith.divf %s, %cap : f32\n"
+        "%bent = math.tanh %part : f32\n"
+        "%capped = arith.mulf %bent, %cap : f32\n"
+    )
 
 
 def _four_dimensions(tensor: Tensor, name: str) -> Tensor:
@@ -114,12 +133,16 @@ def sdpa(
     is_causal: bool = False,
     scale: Optional[float] = None,
     enable_gqa: bool = False,
+    soft_cap: Optional[float] = None,
 ) -> Tensor:
     """Computes what ``torch.nn.functional.scaled_dot_product_attention`` does.
 
     Rows with nothing to attend are 0. Tensors must have a last dimension with a
     stride of 1, ``attn_mask`` included. As in torch's function dropout applies
     whenever ``dropout_p`` is not 0, in training and evaluation alike.
+
+    ``soft_cap``, which torch's function does not have, keeps scaled scores below a
+    number: each becomes ``soft_cap * tanh(score / soft_cap)`` before the mask.
 
     ``attn_mask`` may be one of ``attn.masks``, for which there is no tensor of pairs:
     kernels leave out the tiles that it masks. Those are aligned to the last query and
@@ -143,13 +166,18 @@ def sdpa(
     ):
         needs_gradient = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)
         tensors = (query, key, value, *captures)
-        call = (is_causal, scale, enable_gqa, dropout_p, needs_gradient, named, *map(describe, tensors))
+        call = (is_causal, scale, enable_gqa, dropout_p, soft_cap, needs_gradient, named, *map(describe, tensors))
         plan = call_plans.get(call)
         if plan is not None:
+            if needs_gradient and attn_mask is not None and attn_mask.dim() < 4:
+                # What is kept for the gradient is told by its dimensions.
+                tensors = (query, key, value, attn_mask[(None,) * (4 - attn_mask.dim())])
             if dropout_p:
                 tensors += (draw_state(query.device),)
             return run_plan(plan, tensors, needs_gradient)
     check_arguments(scale, dropout_p, query=query, key=key, value=value)
+    if soft_cap is not None and not 0.0 < soft_cap < math.inf:
+        raise AttnError(f"soft_cap is {soft_cap}; it must be a finite number above 0, or None")
     if is_causal and (attn_mask is not None or named):
         part = 'combine the mask with masks.causal("top_left")' if named else "put the causal part into the mask"
         raise AttnError(f"is_causal and attn_mask exclude each other; {part}")
@@ -181,7 +209,8 @@ def sdpa(
     if not (query.shape[0] == key.shape[0] == value.shape[0] and query.shape[1] == key.shape[1] == value.shape[1]):
         query, key, value = _broadcast(query, key, value, enable_gqa)
     if named:
-        kind = Kind(mask=named, scale=scale, dropout_p=dropout_p, reads=len(captures))
+        score = "" if soft_cap is None else _write_cap(soft_cap) + "attn.yield %capped : f32"
+        kind = Kind(mask=named, score=score, scale=scale, dropout_p=dropout_p, reads=len(captures))
     else:
         if attn_mask is not None:
             attn_mask = _check_mask(attn_mask, query, key)
@@ -189,7 +218,7 @@ def sdpa(
         mask_type = None if attn_mask is None else capture_type(attn_mask)
         # Compilers of torch do not follow caches.
         make_kind = _make_kind.__wrapped__ if torch.compiler.is_compiling() else _make_kind
-        kind = make_kind(mask_type, is_causal, scale, dropout_p)
+        kind = make_kind(mask_type, is_causal, scale, dropout_p, soft_cap)
     out, _ = attend(query, key, value, captures, kind, False)
     if call is not None and shapes == (query.shape, key.shape, value.shape):
         # Kernels read these tensors where they are: the next call need not look at them again.
