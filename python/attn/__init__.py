@@ -14,7 +14,7 @@ from attn.artifact import Artifact
 from attn.builder import Attention
 from attn.compiler import compile, explain
 from attn.draw import draw
-from attn.errors import AttnError, AttnWarning, CompileError, TraceError, UnsupportedError
+from attn.errors import AttnError, AttnWarning, CompileError, TraceError, UnsupportedError, WrongTypeError
 from attn.version import __version__
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "CompileError",
     "TraceError",
     "UnsupportedError",
+    "WrongTypeError",
     "__version__",
     "compile",
     "draw",

@@ -851,7 +851,8 @@ def from_export(program: torch.export.ExportedProgram) -> GraphModule:
     called.
 
     Numbers that take the place of masked scores count as minus infinity if they are
-    -10000 or less: rows in which all are masked give 0.
+    -10000 or less, and those that are added to scores if they are less than -1e30: rows
+    in which all are masked give 0.
     """
     if not isinstance(program, torch.export.ExportedProgram):
         raise WrongTypeError(
