@@ -90,7 +90,9 @@ SCORES = {
     "batch": lambda s, b, h, q, k: s * (b + 1) + (b * h) // 2,
     "masked": lambda s, b, h, q, k: torch.where(q >= k, s, float("-inf")),
     "masked_fill": lambda s, b, h, q, k: s.masked_fill(q < k, float("-inf")) + s.masked_fill(q % 2 == 0, 0.5),
-    "like": lambda s, b, h, q, k: s * torch.full_like(s, 2) + torch.where(q >= k, torch.ones_like(q), torch.zeros_like(s)),
+    "like": lambda s, b, h, q, k: (
+        s * torch.full_like(s, 2) + torch.where(q >= k, torch.ones_like(q), torch.zeros_like(s))
+    ),
     "new": lambda s, b, h, q, k: s * s.new_full((), 2) + q.new_tensor(0.5) * b.new_ones(()) - s.new_zeros(()),
     "made": lambda s, b, h, q, k: s * torch.full((), 0.5) + torch.tensor(3) + s * torch.zeros((), dtype=s.dtype),
     "types": lambda s, b, h, q, k: s + (q - k).to(s.dtype) * 0.25 + (q > k).type_as(s) + q.to(torch.bool).type(s.dtype),
