@@ -207,6 +207,7 @@ class _Importer:
         self.module = module
         self.graph: Graph = module.graph
         self.values: Dict[Node, Optional[Tensor]] = {}
+        self.infinite: Dict[Node, Node] = {}
 
     # Constants
 
@@ -710,11 +711,8 @@ class _Importer:
                 if value.dtype == torch.bool:
                     booleans.append(mask if is_kept else call(aten.logical_not.default, mask))
                 else:
-                    bias = mask if value.dtype == dtype else call(aten.to.dtype, mask, dtype)
-                    known = self.constant(mask)
-                    if not isinstance(known, Tensor) or bool(((known < _LOWEST) & (known != -math.inf)).any()):
-                        bias = call(aten.masked_fill.Scalar, bias, call(aten.lt.Scalar, bias, _LOWEST), -math.inf)
-                    biases.append(bias)
+                    bias = self.with_infinity(mask)
+                    biases.append(bias if value.dtype == dtype else call(aten.to.dtype, bias, dtype))
             keep = booleans[0] if booleans else None
             for other in booleans[1:]:
                 keep = call(aten.logical_and.default, keep, other)
@@ -724,6 +722,21 @@ class _Importer:
             for other in biases[1:]:
                 bias = call(aten.add.Tensor, bias, other)
             return bias if keep is None else call(aten.where.ScalarOther, keep, bias, -math.inf)
+
+    def with_infinity(self, bias: Node) -> Node:
+        """What is added to scores, with minus infinity for the lowest numbers; made
+        once for all layers that add it."""
+        if bias not in self.infinite:
+            known = self.constant(bias)
+            is_low = not isinstance(known, Tensor) or bool(((known < _LOWEST) & (known != -math.inf)).any())
+            self.infinite[bias] = bias
+            if is_low:
+                # Inputs stay together.
+                inputs = [node for node in self.graph.nodes if node.op == "placeholder"]
+                after = inputs[-1] if bias.op == "placeholder" else bias
+                lowest = self.insert(after, aten.lt.Scalar, bias, _LOWEST)
+                self.infinite[bias] = self.insert(lowest, aten.masked_fill.Scalar, bias, lowest, -math.inf)
+        return self.infinite[bias]
 
     # Replacement
 
@@ -820,6 +833,8 @@ class _Importer:
                 if node.target == aten.scaled_dot_product_attention.default:
                     names = ("query", "key", "value", "mask", "dropout_p", "is_causal")
                     attention = _Attention(node, **dict(zip(names, node.args)), **_renamed(node.kwargs))
+                    if attention.mask is not None and attention.mask.meta["val"].is_floating_point():
+                        attention = attention._replace(mask=self.with_infinity(attention.mask))
                 elif softmax is not None:
                     attention = self.match(softmax)
                 else:
