@@ -4,6 +4,7 @@
 """attn.torch.sdpa against torch's scaled_dot_product_attention in f64."""
 
 import io
+import math
 
 import pytest
 
@@ -307,3 +308,24 @@ def test_masks_of_few_dimensions_in_later_calls(dims):
     for _ in range(3):
         for actual, wanted in zip(torch.autograd.grad(sdpa(q, k, v, bias).square().sum(), (q, k, v)), expected):
             torch.testing.assert_close(actual.double(), wanted, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("length", [20, 33, 200])
+def test_masks_of_the_lowest_number(length):
+    torch.manual_seed(0)
+    query, key, value = (torch.randn(2, 3, length, 16, requires_grad=True) for _ in range(3))
+    lowest = torch.finfo(torch.float32).min
+    mask = torch.full((length, length), lowest).triu(1)
+    mask[0] = lowest
+    tensors = (query, key, value)
+    out = sdpa(query, key, value, mask)
+    # A row of nothing else attends nothing.
+    assert out[:, :, 0].abs().max() == 0
+    infinite = mask.masked_fill(mask == lowest, -math.inf)
+    expected = scaled_dot_product_attention(*(x.double() for x in tensors), infinite.double())
+    torch.testing.assert_close(out[:, :, 1:].double(), expected[:, :, 1:], rtol=1e-5, atol=1e-5)
+    dout = torch.randn_like(out)
+    dout[:, :, 0] = 0
+    actual = torch.autograd.grad(out, tensors, dout)
+    for gradient, other in zip(actual, torch.autograd.grad(expected, tensors, dout.double())):
+        torch.testing.assert_close(gradient, other, rtol=1e-4, atol=1e-4)

@@ -457,12 +457,18 @@ KernelWriter::State KernelWriter::writeStep(const WorkItem &item,
   }
 
   // A row with nothing attended so far has a maximum of -inf; its exponents
-  // are taken relative to 0 instead, so that no inf - inf arises.
-  Value lowest =
-      b.splat(queryTileSize, -std::numeric_limits<double>::infinity());
+  // are taken relative to 0 instead, so that no inf - inf arises. So are those
+  // of a maximum that scaling makes -inf, as the lowest number is that masks
+  // add.
+  double bound = -std::numeric_limits<double>::infinity();
+  auto isEmpty = arith::CmpFPredicate::OEQ;
+  if (exponentScale > 1) {
+    bound = -double(std::numeric_limits<float>::max()) / exponentScale;
+    isEmpty = arith::CmpFPredicate::OLT;
+  }
   Value factor = b.splat(queryTileSize, exponentScale);
   Value empty =
-      arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, rowMax, lowest);
+      arith::CmpFOp::create(b, isEmpty, rowMax, b.splat(queryTileSize, bound));
   Value finiteMax =
       arith::SelectOp::create(b, empty, b.splat(queryTileSize, 0), rowMax);
   Value scaledMax = arith::MulFOp::create(b, finiteMax, factor);

@@ -61,8 +61,6 @@ _CHECKS = (aten._assert_tensor_metadata.default,)
 _WITHOUT_EFFECT = (aten.dropout.default, aten.native_dropout.default, *_CHECKS)
 # What is added to a score, or takes its place, to mask it; less than any score.
 _MASKED = -1e4
-# What is added and is less than this is minus infinity: a multiple of it would be.
-_LOWEST = -1e30
 
 
 class _Mismatch(Exception):
@@ -207,7 +205,6 @@ class _Importer:
         self.module = module
         self.graph: Graph = module.graph
         self.values: Dict[Node, Optional[Tensor]] = {}
-        self.infinite: Dict[Node, Node] = {}
 
     # Constants
 
@@ -711,8 +708,7 @@ class _Importer:
                 if value.dtype == torch.bool:
                     booleans.append(mask if is_kept else call(aten.logical_not.default, mask))
                 else:
-                    bias = self.with_infinity(mask)
-                    biases.append(bias if value.dtype == dtype else call(aten.to.dtype, bias, dtype))
+                    biases.append(mask if value.dtype == dtype else call(aten.to.dtype, mask, dtype))
             keep = booleans[0] if booleans else None
             for other in booleans[1:]:
                 keep = call(aten.logical_and.default, keep, other)
@@ -722,21 +718,6 @@ class _Importer:
             for other in biases[1:]:
                 bias = call(aten.add.Tensor, bias, other)
             return bias if keep is None else call(aten.where.ScalarOther, keep, bias, -math.inf)
-
-    def with_infinity(self, bias: Node) -> Node:
-        """What is added to scores, with minus infinity for the lowest numbers; made
-        once for all layers that add it."""
-        if bias not in self.infinite:
-            known = self.constant(bias)
-            is_low = not isinstance(known, Tensor) or bool(((known < _LOWEST) & (known != -math.inf)).any())
-            self.infinite[bias] = bias
-            if is_low:
-                # Inputs stay together.
-                inputs = [node for node in self.graph.nodes if node.op == "placeholder"]
-                after = inputs[-1] if bias.op == "placeholder" else bias
-                lowest = self.insert(after, aten.lt.Scalar, bias, _LOWEST)
-                self.infinite[bias] = self.insert(lowest, aten.masked_fill.Scalar, bias, lowest, -math.inf)
-        return self.infinite[bias]
 
     # Replacement
 
@@ -833,8 +814,6 @@ class _Importer:
                 if node.target == aten.scaled_dot_product_attention.default:
                     names = ("query", "key", "value", "mask", "dropout_p", "is_causal")
                     attention = _Attention(node, **dict(zip(names, node.args)), **_renamed(node.kwargs))
-                    if attention.mask is not None and attention.mask.meta["val"].is_floating_point():
-                        attention = attention._replace(mask=self.with_infinity(attention.mask))
                 elif softmax is not None:
                     attention = self.match(softmax)
                 else:
