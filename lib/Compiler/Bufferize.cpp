@@ -87,14 +87,33 @@ static bool leavesBlock(Value buffer, Block *block) {
   return false;
 }
 
-/// Moves `alloc` out of the operation around it, if what it needs is there.
+/// Adds to `moved` what `op` needs of the block that it is in, itself last.
+/// Fails if some of that is no computation without effects.
+static LogicalResult collectNeeded(Operation *op,
+                                   SetVector<Operation *> &moved) {
+  Region *region = op->getParentRegion();
+  for (Value operand : op->getOperands()) {
+    if (!region->isAncestor(operand.getParentRegion()))
+      continue;
+    Operation *definition = operand.getDefiningOp();
+    if (!definition || definition->getNumRegions() != 0 ||
+        !isMemoryEffectFree(definition) ||
+        failed(collectNeeded(definition, moved)))
+      return failure();
+  }
+  moved.insert(op);
+  return success();
+}
+
+/// Moves `alloc` out of the operation around it, with the sizes that it needs
+/// if these can be computed there.
 static bool moveOut(memref::AllocOp alloc) {
-  Region *region = alloc->getParentRegion();
-  if (llvm::any_of(alloc->getOperands(), [&](Value operand) {
-        return region->isAncestor(operand.getParentRegion());
-      }))
+  SetVector<Operation *> moved;
+  if (failed(collectNeeded(alloc, moved)))
     return false;
-  alloc->moveBefore(alloc->getParentOp());
+  Operation *parent = alloc->getParentOp();
+  for (Operation *op : moved)
+    op->moveBefore(parent);
   return true;
 }
 

@@ -138,3 +138,27 @@ func.func @branch(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>, %t: tensor<i1>) -> t
   %r = linalg.matmul ins(%x, %a : tensor<4x4xf32>, tensor<4x4xf32>) outs(%b : tensor<4x4xf32>) -> tensor<4x4xf32>
   return %r : tensor<4x4xf32>
 }
+
+// With the size that it computes.
+
+// CHECK-LABEL: func.func @branch_of_dynamic_size(
+// CHECK-SAME:    %[[A:[^ ]+]]: memref<?xf32
+// CHECK:         %[[N:.*]] = memref.dim %[[A]], %{{.*}}
+// CHECK:         %[[X:.*]] = memref.alloc(%[[N]])
+// CHECK:         scf.if
+// CHECK:           linalg.exp {{.*}} outs(%[[X]] :
+// CHECK:         memref.dealloc %[[X]]
+func.func @branch_of_dynamic_size(%a: tensor<?xf32>, %b: tensor<?xf32>, %t: tensor<i1>) -> tensor<?xf32> {
+  %c = tensor.extract %t[] : tensor<i1>
+  %x = scf.if %c -> tensor<?xf32> {
+    %c0 = arith.constant 0 : index
+    %n = tensor.dim %a, %c0 : tensor<?xf32>
+    %e = tensor.empty(%n) : tensor<?xf32>
+    %0 = linalg.exp ins(%a : tensor<?xf32>) outs(%e : tensor<?xf32>) -> tensor<?xf32>
+    scf.yield %0 : tensor<?xf32>
+  } else {
+    scf.yield %a : tensor<?xf32>
+  }
+  %r = linalg.log ins(%x : tensor<?xf32>) outs(%b : tensor<?xf32>) -> tensor<?xf32>
+  return %r : tensor<?xf32>
+}

@@ -463,7 +463,9 @@ KernelWriter::State KernelWriter::writeStep(const WorkItem &item,
   double bound = -std::numeric_limits<double>::infinity();
   auto isEmpty = arith::CmpFPredicate::OEQ;
   if (exponentScale > 1) {
-    bound = -double(std::numeric_limits<float>::max()) / exponentScale;
+    // Rounded to f32, times the scale, it must not be -inf either.
+    auto least = float(-std::numeric_limits<float>::max() / exponentScale);
+    bound = std::nextafter(least, 0.0f);
     isEmpty = arith::CmpFPredicate::OLT;
   }
   Value factor = b.splat(queryTileSize, exponentScale);

@@ -108,8 +108,8 @@ static LogicalResult checkReads(AttentionOpInterface op, Region &region,
   return result;
 }
 
-/// Checks that the operations of the regions of `op` have one meaning.
-static LogicalResult checkMeaning(AttentionOpInterface op) {
+/// Checks that operations within `op` have one meaning.
+static LogicalResult checkMeaning(Operation *op) {
   WalkResult walk = op->walk([](math::ClampFOp clamp) {
     clamp.emitOpError("is refused, as MLIR defines and lowers it with its "
                       "bounds in either order; use arith.maximumf of the value "
@@ -125,12 +125,13 @@ struct AttnCheckRegionsPass
   using Base::Base;
 
   void runOnOperation() override {
+    if (failed(checkMeaning(getOperation())))
+      return signalPassFailure();
     getOperation()->walk([&](AttentionOpInterface op) {
       if (op->hasAttr(AttnDialect::getStaticTilesAttrName()) &&
           failed(checkStaticTiles(op)))
         signalPassFailure();
-      if (failed(checkMeaning(op)) ||
-          failed(checkReads(op, op.getScoreRegion(), /*isKeep=*/false)) ||
+      if (failed(checkReads(op, op.getScoreRegion(), /*isKeep=*/false)) ||
           failed(checkReads(op, op.getKeepRegion(), /*isKeep=*/true)))
         signalPassFailure();
     });

@@ -61,7 +61,9 @@ public:
           return op->emitError("cannot differentiate '")
                  << op->getName()
                  << "': gradients are wanted of what its region reads by '"
-                 << user->getName() << "' not at the position of the element";
+                 << user->getName()
+                 << "' not at the position of the element, or from a tensor "
+                    "of another size";
         reads.emplace_back(extract, *map);
       }
     }
@@ -130,6 +132,9 @@ private:
   /// The indexing map of the elements that `extract` reads.
   std::optional<AffineMap> getMap(tensor::ExtractOp extract) const {
     MLIRContext *context = op->getContext();
+    ArrayRef<int64_t> loopSizes =
+        cast<RankedTensorType>(op->getResult(0).getType()).getShape();
+    RankedTensorType type = extract.getTensor().getType();
     SmallVector<AffineExpr> exprs;
     for (auto [dim, index] : llvm::enumerate(extract.getIndices())) {
       auto argument = dyn_cast<BlockArgument>(index);
@@ -138,9 +143,10 @@ private:
         loop = loops[argument.getArgNumber() - numFloats];
       bool isZero = (argument && argument.getOwner() == &block && !loop) ||
                     matchPattern(index, m_Zero());
-      if (loop)
+      if (loop && succeeded(verifyCompatibleShape({type.getDimSize(dim)},
+                                                  {loopSizes[*loop]})))
         exprs.push_back(getAffineDimExpr(*loop, context));
-      else if (isZero && extract.getTensor().getType().getDimSize(dim) == 1)
+      else if (isZero && type.getDimSize(dim) == 1)
         exprs.push_back(getAffineConstantExpr(0, context));
       else
         return std::nullopt;

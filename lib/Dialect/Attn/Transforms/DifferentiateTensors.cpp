@@ -40,7 +40,12 @@ Value attn::emitZeros(OpBuilder &builder, Location loc, Value like,
 /// Whether the loops of `op` write each element of `init` once, so that its
 /// body sees the element that was there before.
 static bool isWrittenOnce(linalg::LinalgOp op, OpOperand &init) {
-  return op.getMatchingIndexingMap(&init).isPermutation();
+  AffineMap map = op.getMatchingIndexingMap(&init);
+  auto type = cast<RankedTensorType>(init.get().getType());
+  for (auto [dim, expr] : llvm::enumerate(map.getResults()))
+    if (isa<AffineConstantExpr>(expr) && type.getDimSize(dim) != 1)
+      return false;
+  return map.dropZeroResults().isPermutation();
 }
 
 /// Whether the result of `op` is `term`, in whatever type, plus something that

@@ -203,3 +203,15 @@ func.func @clamp(%q: memref<1x2x64x16xf32>, %low: f32, %high: f32) {
     }
   return
 }
+
+// -----
+
+func.func @clamp_sums(%x: tensor<64x64xf32>, %low: f32, %high: f32) -> tensor<64x64xf32> {
+  %r = attn.matmul ins(%x, %x : tensor<64x64xf32>, tensor<64x64xf32>) outs(%x : tensor<64x64xf32>) epilogue {
+  ^bb0(%s: f32, %batch: index, %row: index, %col: index):
+    // expected-error @below {{'math.clampf' op is refused}}
+    %y = math.clampf %s to [%low, %high] : f32
+    attn.yield %y : f32
+  } -> tensor<64x64xf32>
+  return %r : tensor<64x64xf32>
+}

@@ -346,7 +346,7 @@ func.func @f(%x: tensor<3x4xf32>, %a: tensor<3xf32>) -> tensor<3xf32> {
 // Each head reads its partner.
 func.func @f(%x: tensor<1x2x8x16xf32>) -> tensor<1x2x8x16xf32> {
   %e = tensor.empty() : tensor<1x2x8x16xf32>
-  // expected-error @below {{cannot differentiate 'attn.map_heads': gradients are wanted of what its region reads by 'tensor.extract' not at the position of the element}}
+  // expected-error @below {{cannot differentiate 'attn.map_heads': gradients are wanted of what its region reads by 'tensor.extract' not at the position of the element, or from a tensor of another size}}
   %r = attn.map_heads ins(%x : tensor<1x2x8x16xf32>) outs(%e : tensor<1x2x8x16xf32>) {
       ^bb0(%v: f32, %square: f32, %b: index, %h: index, %i: index, %d: index):
         %c1 = arith.constant 1 : index
@@ -363,7 +363,7 @@ func.func @f(%x: tensor<1x2x8x16xf32>) -> tensor<1x2x8x16xf32> {
 // The diagonal of a matrix.
 func.func @f(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %e = tensor.empty() : tensor<8x8xf32>
-  // expected-error @below {{cannot differentiate 'attn.matmul': gradients are wanted of what its region reads by 'tensor.extract' not at the position of the element}}
+  // expected-error @below {{cannot differentiate 'attn.matmul': gradients are wanted of what its region reads by 'tensor.extract' not at the position of the element, or from a tensor of another size}}
   %r = attn.matmul ins(%x, %x : tensor<8x8xf32>, tensor<8x8xf32>) outs(%e : tensor<8x8xf32>)
       epilogue {
       ^bb0(%sum: f32, %b: index, %i: index, %j: index):
@@ -381,7 +381,7 @@ func.func @f(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %c0 = arith.constant 0 : index
   %a = tensor.extract %x[%c0, %c0] : tensor<8x8xf32>
   %e = tensor.empty() : tensor<8x8xf32>
-  // expected-error @below {{cannot differentiate 'attn.matmul': gradients are wanted of what its region reads by 'arith.mulf' not at the position of the element}}
+  // expected-error @below {{cannot differentiate 'attn.matmul': gradients are wanted of what its region reads by 'arith.mulf' not at the position of the element, or from a tensor of another size}}
   %r = attn.matmul ins(%x, %x : tensor<8x8xf32>, tensor<8x8xf32>) outs(%e : tensor<8x8xf32>)
       epilogue {
       ^bb0(%sum: f32, %b: index, %i: index, %j: index):
@@ -389,4 +389,18 @@ func.func @f(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
         attn.yield %s : f32
       } -> tensor<8x8xf32>
   return %r : tensor<8x8xf32>
+}
+
+// -----
+
+func.func @f(%bias: tensor<16xf32>, %a: tensor<8x4xf32>, %b: tensor<4x6xf32>) -> tensor<8x6xf32> {
+  %e = tensor.empty() : tensor<8x6xf32>
+  // expected-error @below {{cannot differentiate 'attn.matmul': gradients are wanted of what its region reads by 'tensor.extract' not at the position of the element, or from a tensor of another size}}
+  %r = attn.matmul ins(%a, %b : tensor<8x4xf32>, tensor<4x6xf32>) outs(%e : tensor<8x6xf32>) epilogue {
+  ^bb0(%s: f32, %batch: index, %row: index, %col: index):
+    %x = tensor.extract %bias[%col] : tensor<16xf32>
+    %t = arith.addf %s, %x : f32
+    attn.yield %t : f32
+  } -> tensor<8x6xf32>
+  return %r : tensor<8x6xf32>
 }

@@ -139,3 +139,22 @@ func.func @narrow_sum(%x: tensor<3x4xbf16>, %a: tensor<3xbf16>) -> tensor<3xbf16
   } -> tensor<3xbf16>
   return %r : tensor<3xbf16>
 }
+
+// Each element is written once where a dimension has one element.
+
+// CHECK-LABEL: func.func @column_grad(
+// CHECK:         linalg.generic {{.*}} iterator_types = ["parallel"]
+// CHECK:           math.exp
+// CHECK:         linalg.generic {{.*}} iterator_types = ["parallel"]
+// CHECK:           arith.mulf
+func.func @column(%x: tensor<4xf32>) -> tensor<4x1xf32> {
+  %e = tensor.empty() : tensor<4x1xf32>
+  %r = linalg.generic {
+      indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i, 0)>],
+      iterator_types = ["parallel"]} ins(%x : tensor<4xf32>) outs(%e : tensor<4x1xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %b = math.exp %a : f32
+    linalg.yield %b : f32
+  } -> tensor<4x1xf32>
+  return %r : tensor<4x1xf32>
+}
