@@ -83,6 +83,12 @@ LogicalResult LinalgKernelWriter::analyze() {
   op.getParallelDims(parallel);
   op.getReductionDims(reduced);
   sizes.resize(op.getNumLoops());
+  for (auto [number, map] : llvm::enumerate(op.getIndexingMapsArray()))
+    for (unsigned loop : reduced)
+      if (int64_t(number) >= op.getNumDpsInputs() && map.isFunctionOfDim(loop))
+        return op.emitOpError("has no kernel, as its output #")
+               << number - op.getNumDpsInputs()
+               << " has elements for single steps of a reduction";
   for (OpOperand &operand : op->getOpOperands()) {
     if (!matchPattern(operand.get(), m_Constant()))
       operands.insert(operand.get());

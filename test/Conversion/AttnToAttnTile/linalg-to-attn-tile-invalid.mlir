@@ -15,3 +15,18 @@ func.func @bits(%x: memref<4xi1>) {
   linalg.fill ins(%no : i1) outs(%x : memref<4xi1>)
   return
 }
+
+// -----
+
+func.func @running_sums(%x: memref<3x4xf32>, %y: memref<3x4xf32>, %sums: memref<3xf32>) {
+  // expected-error @below {{'linalg.generic' op has no kernel, as its output #0 has elements for single steps of a reduction}}
+  linalg.generic {
+      indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>],
+      iterator_types = ["parallel", "reduction"]}
+      ins(%x : memref<3x4xf32>) outs(%y, %sums : memref<3x4xf32>, memref<3xf32>) {
+  ^bb0(%v: f32, %o: f32, %p: f32):
+    %s = arith.addf %p, %v : f32
+    linalg.yield %s, %s : f32, f32
+  }
+  return
+}
