@@ -88,7 +88,7 @@ static bool leavesBlock(Value buffer, Block *block) {
 }
 
 /// Adds to `moved` what `op` needs of the block that it is in, itself last.
-/// Fails if some of that is no computation without effects.
+/// Fails if some of that is no computation that may run at any time.
 static LogicalResult collectNeeded(Operation *op,
                                    SetVector<Operation *> &moved) {
   Region *region = op->getParentRegion();
@@ -97,8 +97,7 @@ static LogicalResult collectNeeded(Operation *op,
       continue;
     Operation *definition = operand.getDefiningOp();
     if (!definition || definition->getNumRegions() != 0 ||
-        !isMemoryEffectFree(definition) ||
-        failed(collectNeeded(definition, moved)))
+        !isPure(definition) || failed(collectNeeded(definition, moved)))
       return failure();
   }
   moved.insert(op);
