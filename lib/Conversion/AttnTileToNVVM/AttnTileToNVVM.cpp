@@ -415,9 +415,7 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
   // more than a group is launched with, and the others have given back, waits
   // for ever.
   auto getLaunched = [&](int64_t groups) -> int64_t {
-    return llvm::alignDown(target.getRegisters() /
-                               (groups * context.numThreads),
-                           /*unit of a thread=*/8) *
+    return getLaunchedRegisters(context.numThreads, groups) *
            context.numThreads;
   };
   if (registers)

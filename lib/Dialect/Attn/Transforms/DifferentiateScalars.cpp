@@ -567,8 +567,7 @@ private:
       if (gradient)
         gradient = convertFloat(builder, loc, gradient, element);
       else if (isa<TensorType>(value.getType()))
-        gradient =
-            emitFilled(builder, loc, value, builder.getFloatAttr(element, 0));
+        gradient = emitZeros(builder, loc, value, element);
       else
         gradient = arith::ConstantOp::create(
             builder, loc, builder.getZeroAttr(value.getType()));
