@@ -293,8 +293,8 @@ def compile_artifacts(options):
         with open(path + ".mlir", "w") as file:
             file.write(text)
         print(name, file=sys.stderr)
-        subprocess.run([options.compile, path + ".mlir", "-o", path + ".so", "--target=sm_90a", "--mask-budget=40000000000",
-                        *extra, *options.compile_options.split()], check=True)
+        subprocess.run([options.compile, path + ".mlir", "-o", path + ".so", "--target=sm_90a", *extra,
+                        *options.compile_options.split()], check=True)
 
 
 def measure(torch, functions, rounds):
