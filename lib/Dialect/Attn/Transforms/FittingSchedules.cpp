@@ -542,22 +542,34 @@ std::optional<FittingSchedule> WarpSpecializedSchedules::getForBlocks() {
                          /*preloadsQueries=*/false, "blocks of the mask"};
 }
 
-/// Reads in both regions need registers for their addresses.
+/// Whether the generator of dropout has more keys than stay in registers beside
+/// large tiles: one belongs to each wide multiplication. `philox` with 10
+/// rounds spills 324 bytes with three consumers, and 132 with key tile 176.
+static bool hasManyRngKeys(AttentionOp op) {
+  constexpr int64_t most = 14;
+  DropoutAttr dropout = op.getDropoutAttr();
+  return dropout && dropout.getRng().countBlock().wideMultiply > most;
+}
+
+/// Reads in both regions need registers for their addresses, and so do the keys
+/// of a generator.
 int64_t WarpSpecializedSchedules::getMaxKeyTile() {
-  constexpr int64_t maxKeyTileReads = 80;
+  constexpr int64_t maxKeyTileReads = 80, maxKeyTileRngKeys = 128;
+  if (hasManyRngKeys(op))
+    return maxKeyTileRngKeys;
   return readsKeep && readsElements(op) ? maxKeyTileReads : maxKeyTileMma;
 }
 
 /// Three have too few registers for a walk over a list of tiles, for a score
 /// change that reads beside decisions of dropout, a keep region or an output of
-/// many channels (6 % slower with 128, docs/Schedules.md), and, under a mask,
-/// for decisions that are read.
+/// many channels (6 % slower with 128, docs/Schedules.md), under a mask for
+/// decisions that are read, and for those of generators with many keys.
 bool WarpSpecializedSchedules::canHaveThreeConsumers() {
   constexpr int64_t maxValueHeadDimReads = 64;
   bool isCrowded = op.hasDropout() || !op.getKeepRegion().empty() ||
                    op.getValueHeadDim() > maxValueHeadDimReads;
   return !readsKeep && !(readsElements(op) && isCrowded) &&
-         !(isMasked && op.getDropoutMask());
+         !(isMasked && op.getDropoutMask()) && !hasManyRngKeys(op);
 }
 
 /// Work items with tiles of `queryTile` queries; none if that is not known.
