@@ -263,13 +263,17 @@ func.func private @scalar() attributes {s = #attn_tile.scalar}
 // CHECK-LABEL: func private @key_stationary() attributes {
 // CHECK-SAME:    s0 = #attn_tile.key_stationary<query_tile = 80, key_tile = 128, stages = 2, consumers = 2>,
 // CHECK-SAME:    s1 = #attn_tile.key_stationary<query_tile = 64, key_tile = 64, stages = 1, consumers = 1, traversal = paired, interleave = 2, pipelined = true, query_parts = 2>,
-// CHECK-SAME:    s2 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ring_items = 264>}
+// CHECK-SAME:    s2 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ring_items = 264>,
+// CHECK-SAME:    s3 = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, query_parts = 2, lhs_registers = true>}
 func.func private @key_stationary() attributes {
   s0 = #attn_tile.key_stationary<query_tile = 80, key_tile = 128, stages = 2, consumers = 2,
       traversal = persistent>,
   s1 = #attn_tile.key_stationary<query_tile = 64, key_tile = 64, stages = 1, consumers = 1,
       traversal = paired, interleave = 2, pipelined = true, query_parts = 2>,
-  s2 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ring_items = 264>
+  s2 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ring_items = 264,
+      lhs_registers = false>,
+  s3 = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, query_parts = 2,
+      lhs_registers = true>
 }
 
 // -----

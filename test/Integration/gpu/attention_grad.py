@@ -235,7 +235,7 @@ RING = """#attn_tile.gradient<
 RING_IN_PARTS = """#attn_tile.gradient<
     rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
     keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = {traversal},
-        pipelined = true, query_parts = 2, ring_items = 1>>"""
+        pipelined = true, query_parts = 2, ring_items = 1, lhs_registers = true>>"""
 
 
 @dataclass

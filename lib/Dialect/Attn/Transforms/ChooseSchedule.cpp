@@ -218,11 +218,13 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
     interleave = readsKeep ? listedKeyHeads : maskedKeyHeads;
   MLIRContext *context = op.getContext();
   auto makeKeys = [&](int64_t queryTile, bool pipelined = false,
-                      int64_t queryParts = 1, int64_t ringItems = 0) {
+                      int64_t queryParts = 1, int64_t ringItems = 0,
+                      bool lhsRegisters = false) {
     return cast<ScheduleAttrInterface>(
         Attribute(attn_tile::KeyStationaryAttr::get(
             context, queryTile, rows, gradStages * queryParts, gradConsumers,
-            keysTraversal, interleave, pipelined, queryParts, ringItems)));
+            keysTraversal, interleave, pipelined, queryParts, ringItems,
+            lhsRegisters)));
   };
   bool isPaired = keysTraversal == attn_tile::TraversalKind::Paired;
   auto ofRows = cast<ScheduleAttrInterface>(
@@ -279,9 +281,15 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
     bool pipelined =
         op.getScoreRegion().empty() &&
         (!op.hasDropout() || (parts > 1 && op.getKeepRegion().empty()));
+    // Where half as many channels leave registers for the values, these stay in
+    // them: beside decisions, masks and warps that round, too, but not beside
+    // what leaves none for the next step. With as many channels as there are
+    // keys they spill.
+    bool lhsRegisters = parts > 1 && pipelined;
     auto makeSums = [&](int64_t ringItems) {
       return attn_tile::GradientAttr::get(
-          context, ofRows, makeKeys(tile, pipelined, parts, ringItems),
+          context, ofRows,
+          makeKeys(tile, pipelined, parts, ringItems, lhsRegisters),
           /*queries=*/nullptr, /*values=*/nullptr);
     };
     std::string reason = ("tiles of " + Twine(tile) +
@@ -387,7 +395,7 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
             context, queryTile, rows, gradStages, gradConsumers,
             isMasked ? attn_tile::TraversalKind::Grid : traversal,
             isMasked ? maskedKeyHeads : 1, pipelined, /*query_parts=*/1,
-            /*ring_items=*/0)));
+            /*ring_items=*/0, /*lhs_registers=*/false)));
   };
   Attribute withAdditions = attn_tile::GradientAttr::get(
       context, ofRows, makePart(tile, /*pipelined=*/true), /*queries=*/nullptr,

@@ -210,12 +210,11 @@ LogicalResult WarpSpecializedAttr::verify(
   return success();
 }
 
-LogicalResult KeyStationaryAttr::verify(EmitErrorFn emitError,
-                                        int64_t queryTile, int64_t keyTile,
-                                        int64_t stages, int64_t consumers,
-                                        TraversalKind traversal,
-                                        int64_t interleave, bool,
-                                        int64_t queryParts, int64_t ringItems) {
+LogicalResult
+KeyStationaryAttr::verify(EmitErrorFn emitError, int64_t queryTile,
+                          int64_t keyTile, int64_t stages, int64_t consumers,
+                          TraversalKind traversal, int64_t interleave, bool,
+                          int64_t queryParts, int64_t ringItems, bool) {
   if (failed(verifyPositive(emitError, "consumers", consumers)) ||
       failed(verifyPositive(emitError, "stages", stages)) ||
       failed(verifyPositive(emitError, "query_parts", queryParts)) ||

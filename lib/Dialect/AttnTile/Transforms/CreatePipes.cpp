@@ -488,6 +488,29 @@ static void releaseRead(OpBuilder &builder, ReadOp read) {
   ReleaseOp::create(builder, read.getLoc(), read.getBuffer());
 }
 
+/// Whether all that read the tile of `load` are products whose left-hand side
+/// it is as it is, neither transposed nor in parts.
+static bool isPlainLhs(LoadOp load) {
+  return llvm::all_of(load.getResult().getUses(), [](OpOperand &use) {
+    auto product = dyn_cast<vector::ContractionOp>(use.getOwner());
+    return product && use.getOperandNumber() == 0 &&
+           !getForm(product)->transposeLhs;
+  });
+}
+
+/// Reads the whole stage of `wait`, as it is for products, to registers.
+static Value readStage(WaitOp wait) {
+  Operation *ready = wait;
+  while (isa<ClearOp>(ready->getNextNode()))
+    ready = ready->getNextNode();
+  OpBuilder builder(wait->getContext());
+  builder.setInsertionPointAfter(ready);
+  BufferType type = wait.getBuffer().getType();
+  return ReadOp::create(builder, wait.getLoc(),
+                        VectorType::get(type.getShape(), type.getElementType()),
+                        wait.getBuffer());
+}
+
 /// Puts `load`, of a tile that threads read, through `pipe`.
 static void stageRead(LoadOp load, Value pipe) {
   Location loc = load.getLoc();
@@ -612,6 +635,9 @@ void AttnTileCreatePipesPass::runOnOperation() {
     WaitOp wait = stageLoad(load, pipes[load.getResult()]);
     waitsOfLoads[load.getResult()] = wait;
     buffers[load.getResult()] = wait.getBuffer();
+    if (lhsRegisters && isConstantIntValue(load.getLength(), 1) &&
+        isPlainLhs(load))
+      buffers[load.getResult()] = readStage(wait);
   }
   // Where the sums of a step are too large for workgroup memory, it has no room
   // for two stages of what is shared either.

@@ -55,6 +55,9 @@ private:
     SmallVector<MmaStartOp> ofWeights, ofGrads, ofShared;
     SmallVector<ShareOp> shares;
     SmallVector<Operation *> exponentials;
+    /// The waits for rows that gradients of scores alone read, where gradients
+    /// of weights have their left-hand side in registers.
+    SmallVector<WaitOp> rowWaits;
     /// With dropout: the decisions, what drops weights by them, and products of
     /// the weights that the gradients of scores add.
     SmallVector<Operation *> decisions, drops, addends;
@@ -65,6 +68,8 @@ private:
   LogicalResult findParts(StringRef &reason);
   /// Moves the beginning of the first part to the step before.
   void beginEarly();
+  /// Finds the waits for rows of `part` that keep exponentials before them.
+  void findRowWaits(Part &part);
   /// Calls `fn` on each operation of the step whose result `op` uses.
   void forEachDef(Operation *op, function_ref<void(Operation *)> fn) const;
   /// What depends on the result of `op` within the step, `op` included.
@@ -240,8 +245,27 @@ LogicalResult StepSchedule::findParts(StringRef &reason) {
         part.ofWeights.push_back(start);
       }
     }
+    findRowWaits(part);
   }
   return success();
+}
+
+void StepSchedule::findRowWaits(Part &part) {
+  if (!isa<VectorType>(part.grads.getLhs().getType()))
+    return;
+  for (auto read : body->getOps<ReadOp>()) {
+    auto wait = read.getBuffer().getDefiningOp<WaitOp>();
+    if (!wait || wait->getBlock() != body)
+      continue;
+    DenseSet<Operation *> users = collectUsers(read);
+    auto isUsed = [&](Operation *op) { return users.contains(op); };
+    auto isLhsUsed = [&](MmaStartOp start) {
+      return isUsed(start.getLhs().getDefiningOp());
+    };
+    if (llvm::none_of(part.exponentials, isUsed) &&
+        llvm::any_of(part.ofGrads, isLhsUsed))
+      part.rowWaits.push_back(wait);
+  }
 }
 
 bool StepSchedule::addsRegisters(const Part &part) const {
@@ -259,6 +283,8 @@ void StepSchedule::beginEarly() {
   for (Operation *op :
        llvm::concat<Operation *const>(part.exponentials, part.decisions))
     collectSlice(op, body, slice, inputs);
+  for (WaitOp wait : part.rowWaits)
+    collectSlice(wait, body, slice, inputs);
   for (auto clear : body->getOps<ClearOp>())
     if (slice.contains(clear.getBuffer().getDefiningOp()))
       collectSlice(clear, body, slice, inputs);
@@ -340,6 +366,13 @@ LogicalResult StepSchedule::build(StringRef &reason) {
     issue(getWait(next.scores));
     for (Operation *exponential : next.exponentials)
       issue(exponential);
+    // A wait for a stage polls, and assemblers move nothing across that. So the
+    // exponentials are computed here, while products are in flight, and not
+    // behind the waits for these. Where gradients of weights have their
+    // left-hand side in workgroup memory that is no faster for 64 channels, and
+    // slower for 128 (docs/Schedules.md, "What stays in registers").
+    for (WaitOp wait : next.rowWaits)
+      issue(wait);
     for (MmaStartOp start : part.ofGrads)
       issueWait(start);
   }

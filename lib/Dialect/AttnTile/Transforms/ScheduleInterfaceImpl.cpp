@@ -352,6 +352,7 @@ struct KeyStationarySchedule
     // What the first product of a step alone reads is free again early.
     if (schedule.getPipelined())
       pipes.readOnceStages = 1;
+    pipes.lhsRegisters = schedule.getLhsRegisters();
     pm.addNestedPass<KernelOp>(createAttnTileCreatePipesPass(pipes));
     AttnTileSplitRolesPassOptions roles;
     roles.consumers = schedule.getConsumers();

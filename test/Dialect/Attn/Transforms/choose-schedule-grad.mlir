@@ -23,13 +23,14 @@ func.func @d128(%q: memref<?x8x?x128xbf16>, %lse: memref<?x8x?xf32>) {
 
 // -----
 
-// With half as many channels, two tiles of queries add to one tile of sums. A
-// score region leaves no registers to begin the next step early.
+// With half as many channels, two tiles of queries add to one tile of sums, and
+// values stay in registers. A score region leaves no registers for them, nor to
+// begin the next step early.
 
 // CHECK-LABEL: func @d64
 // CHECK:         schedule(#attn.by_query_length<bound = 1536,
-// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2, ring_items = 528>>,
-// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2>>>)
+// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2, ring_items = 528, lhs_registers = true>>,
+// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2, lhs_registers = true>>>)
 // CHECK:         schedule(#attn.by_query_length<bound = 6144,
 // CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, query_parts = 2, ring_items = 264>>,
 // CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, query_parts = 2>>>)
@@ -60,7 +61,7 @@ func.func @d64(%q: memref<?x8x?x64xbf16>, %lse: memref<?x8x?xf32>) {
 
 // CHECK-LABEL: func @dropout
 // CHECK:         keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>>>)
-// CHECK:         keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, pipelined = true, query_parts = 2>>>)
+// CHECK:         keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, pipelined = true, query_parts = 2, lhs_registers = true>>>)
 func.func @dropout(%q: memref<?x8x?x128xbf16>, %k: memref<?x8x?x64xbf16>, %lse: memref<?x8x?xf32>, %seed: i64) {
   attn.attention_grad
       ins(%q, %q, %q, %q, %lse, %q : memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>,
@@ -81,9 +82,9 @@ func.func @dropout(%q: memref<?x8x?x128xbf16>, %k: memref<?x8x?x64xbf16>, %lse: 
 
 // CHECK-LABEL: func @static
 // CHECK:         schedule(#attn_tile.gradient<
-// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2, ring_items = 528>>)
+// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2, ring_items = 528, lhs_registers = true>>)
 // CHECK:         schedule(#attn_tile.gradient<
-// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2>>)
+// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2, lhs_registers = true>>)
 func.func @static(%q: memref<64x16x1024x64xbf16>, %lse: memref<64x16x1024xf32>, %seed: i64,
                   %long: memref<1x16x1536x64xbf16>, %longlse: memref<1x16x1536xf32>) {
   attn.attention_grad

@@ -5,6 +5,8 @@
 // RUN:   | FileCheck %s --check-prefix=SCARCE
 // RUN: attn-opt %s -attn-tile-create-pipes='score-stages=1' -split-input-file \
 // RUN:   | FileCheck %s --check-prefix=SCORES
+// RUN: attn-opt %s -attn-tile-create-pipes='lhs-registers' -split-input-file \
+// RUN:   | FileCheck %s --check-prefix=HELD
 // RUN: attn-opt %s -attn-tile-create-pipes -split-input-file \
 // RUN:   --remarks-filter='attn-tile.*' --remark-format=emitRemark 2>&1 >/dev/null \
 // RUN:   | FileCheck %s --check-prefix=REMARK
@@ -449,6 +451,72 @@ attn_tile.kernel @mapped(%q: vector<64x32xbf16>, %key: memref<?x32xbf16>, %bias:
     %m = attn_tile.mask %r at(%c0, %c0, %c0, %t) lengths(%n, %n) : vector<64x16xf32>
     %max = vector.multi_reduction <maxnumf>, %m, %least [1] : vector<64x16xf32> to vector<64xf32>
     attn_tile.store %max, %maxima[%t] : vector<64xf32>, memref<?xf32>
+  }
+  attn_tile.return
+}
+
+// -----
+
+#rows = affine_map<(m, n, k) -> (m, k)>
+#columns = affine_map<(m, n, k) -> (k, m)>
+#values = affine_map<(m, n, k) -> (k, n)>
+#keys = affine_map<(m, n, k) -> (n, k)>
+#result = affine_map<(m, n, k) -> (m, n)>
+
+// A left-hand side that stays for all steps may be read to registers once, when
+// rows that are not of the sequence have been cleared. It may not where a product
+// has it transposed, nor is one of a step, which would be read in each.
+
+// CHECK-LABEL: attn_tile.kernel @held
+// CHECK-NOT:     attn_tile.read
+// HELD-LABEL:  attn_tile.kernel @held
+// HELD-SAME:     %[[I:[a-z0-9]+]]: index, %[[N:[a-z0-9]+]]: index
+// HELD:          %[[KP:.*]] = attn_tile.create_pipe : <64x128xf16, stages = 1>
+// HELD:          %[[VP:.*]] = attn_tile.create_pipe : <64x128xf16, stages = 1>
+// HELD-NOT:      attn_tile.read
+// HELD:          %[[K:.*]] = attn_tile.wait %[[KP]]
+// HELD-NEXT:     %[[V:.*]] = attn_tile.wait %[[VP]]
+// HELD-NEXT:     attn_tile.clear %[[V]] within(%[[I]] of %[[N]])
+// HELD-NEXT:     %[[TILE:.*]] = attn_tile.read %[[V]] : <64x128xf16> -> vector<64x128xf16>
+// HELD-NEXT:     scf.for
+// HELD:            %[[Q:.*]] = attn_tile.wait
+// HELD-NEXT:       attn_tile.mma_start %[[K]], %[[Q]] transpose_rhs : !attn_tile.buffer<64x128xf16>
+// HELD-NEXT:       attn_tile.mma_start %[[TILE]], %[[Q]] transpose_rhs : vector<64x128xf16>
+// HELD-NOT:        attn_tile.read
+// HELD:            attn_tile.mma_start %[[K]], %{{.*}} transpose_lhs : !attn_tile.buffer<64x128xf16>
+// HELD:            attn_tile.mma_start %{{.*}}, %[[Q]] transpose_rhs : !attn_tile.buffer<64x128xf16>
+// HELD:          }
+// HELD-NEXT:     attn_tile.release %[[V]]
+// HELD-NEXT:     attn_tile.release %[[K]]
+// HELD-NOT:      attn_tile.read
+// HELD:          attn_tile.return
+attn_tile.kernel @held(%key: memref<?x128xf16>, %value: memref<?x128xf16>, %query: memref<?x128xf16>,
+                       %step: memref<?x128xf16>, %out: memref<?x16xf32>, %i: index, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %zero = arith.constant dense<0.0> : vector<64x16xf32>
+  %zero1 = arith.constant dense<0.0> : vector<128x16xf32>
+  %k = attn_tile.load %key[%c0, %c0] stream(%c0 of %c1) : memref<?x128xf16> -> vector<64x128xf16>
+  %v = attn_tile.load %value[%c0, %c0] within(%i of %n) stream(%c0 of %c1) : memref<?x128xf16> -> vector<64x128xf16>
+  scf.for %t = %c0 to %n step %c1 {
+    %q = attn_tile.load %query[%t, %c0] stream(%t of %n) : memref<?x128xf16> -> vector<16x128xf16>
+    %x = attn_tile.load %step[%t, %c0] stream(%t of %n) : memref<?x128xf16> -> vector<64x128xf16>
+    %s = vector.contract {indexing_maps = [#rows, #keys, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %k, %q, %zero : vector<64x128xf16>, vector<16x128xf16> into vector<64x16xf32>
+    %d = vector.contract {indexing_maps = [#rows, #keys, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %v, %q, %zero : vector<64x128xf16>, vector<16x128xf16> into vector<64x16xf32>
+    %y = arith.mulf %s, %d : vector<64x16xf32>
+    %p = arith.truncf %y : vector<64x16xf32> to vector<64x16xf16>
+    %o = vector.contract {indexing_maps = [#columns, #values, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %k, %p, %zero1 : vector<64x128xf16>, vector<64x16xf16> into vector<128x16xf32>
+    attn_tile.store %o, %out[%t, %c0] : vector<128x16xf32>, memref<?x16xf32>
+    %z = vector.contract {indexing_maps = [#rows, #keys, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %x, %q, %zero : vector<64x128xf16>, vector<16x128xf16> into vector<64x16xf32>
+    attn_tile.store %z, %out[%t, %c0] : vector<64x16xf32>, memref<?x16xf32>
   }
   attn_tile.return
 }

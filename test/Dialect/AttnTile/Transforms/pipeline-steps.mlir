@@ -186,6 +186,149 @@ attn_tile.kernel @registers(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums
 
 // -----
 
+// The wait for a row that only gradients of scores read follows the one for the
+// own product, where the left-hand side of the gradients of weights is in memory.
+
+// REMARK:        Function=row | Remark="begins the next step early"
+
+// CHECK-LABEL: attn_tile.kernel @row(
+// CHECK:         attn_tile.create_pipe : <1x64xf32, stages = 2>
+// CHECK-NEXT:    %[[DP:.*]] = attn_tile.create_pipe : <1x64xf32, stages = 2>
+// CHECK:         math.exp2
+// CHECK-NOT:     attn_tile.wait
+// CHECK:         scf.for
+// CHECK-NEXT:      attn_tile.mma_wait
+// CHECK:           attn_tile.wait %[[DP]]
+// CHECK:           %[[DK:.*]] = attn_tile.mma_start %{{.*}} acc
+// CHECK:           math.exp2
+// CHECK-NEXT:      attn_tile.mma_wait %[[DK]]
+// CHECK-NOT:       attn_tile.wait
+// CHECK:           scf.yield
+attn_tile.kernel @row(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %v: !attn_tile.buffer<128x64xbf16>, %c: vector<128x64xf32>,
+                       %out: memref<128x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %zero = arith.constant dense<0.0> : vector<128x64xf32>
+  %qp = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
+  %op = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
+  %ep = attn_tile.create_pipe : !attn_tile.pipe<1x64xf32, stages = 2>
+  %dp = attn_tile.create_pipe : !attn_tile.pipe<1x64xf32, stages = 2>
+  %r:2 = scf.for %t = %c0 to %n step %c1 iter_args(%dk = %zero, %dv = %zero)
+      -> (vector<128x64xf32>, vector<128x64xf32>) {
+    %q = attn_tile.wait %qp[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+    %s0 = attn_tile.mma_start %k, %q transpose_rhs
+        : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %o = attn_tile.wait %op[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+    %g0 = attn_tile.mma_start %v, %o transpose_rhs
+        : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %s = attn_tile.mma_wait %s0 : !attn_tile.pending<vector<128x64xf32>>
+    %eb = attn_tile.wait %ep[%t] : !attn_tile.pipe<1x64xf32, stages = 2>
+    %e = attn_tile.read %eb : !attn_tile.buffer<1x64xf32> -> vector<1x64xf32>
+    %e1 = vector.broadcast %e : vector<1x64xf32> to vector<128x64xf32>
+    %x = math.fma %s, %c, %e1 : vector<128x64xf32>
+    %p = math.exp2 %x : vector<128x64xf32>
+    %pt = arith.truncf %p : vector<128x64xf32> to vector<128x64xbf16>
+    %dv0 = attn_tile.mma_start %pt, %o acc %dv
+        : vector<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    attn_tile.release %eb : !attn_tile.buffer<1x64xf32>
+    %g = attn_tile.mma_wait %g0 : !attn_tile.pending<vector<128x64xf32>>
+    %db = attn_tile.wait %dp[%t] : !attn_tile.pipe<1x64xf32, stages = 2>
+    %d = attn_tile.read %db : !attn_tile.buffer<1x64xf32> -> vector<1x64xf32>
+    %d1 = vector.broadcast %d : vector<1x64xf32> to vector<128x64xf32>
+    %moved = arith.subf %g, %d1 : vector<128x64xf32>
+    %ds = arith.mulf %p, %moved : vector<128x64xf32>
+    %dst = arith.truncf %ds : vector<128x64xf32> to vector<128x64xbf16>
+    %dk0 = attn_tile.mma_start %dst, %q acc %dk
+        : vector<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    attn_tile.release %db : !attn_tile.buffer<1x64xf32>
+    %dv1 = attn_tile.mma_wait %dv0 : !attn_tile.pending<vector<128x64xf32>>
+    attn_tile.release %o : !attn_tile.buffer<64x64xbf16>
+    %dk1 = attn_tile.mma_wait %dk0 : !attn_tile.pending<vector<128x64xf32>>
+    attn_tile.release %q : !attn_tile.buffer<64x64xbf16>
+    scf.yield %dk1, %dv1 : vector<128x64xf32>, vector<128x64xf32>
+  }
+  attn_tile.store %r#0, %out[%c0, %c0] : vector<128x64xf32>, memref<128x64xf32>
+  attn_tile.store %r#1, %out[%c0, %c0] : vector<128x64xf32>, memref<128x64xf32>
+  attn_tile.return
+}
+
+// -----
+
+// It precedes that wait where the left-hand side is in registers, so that the next
+// exponentials are computed while the own product is in flight. The first row is
+// waited for before the steps; each of them reads the one that it was given.
+
+// REMARK:        Function=row_held | Remark="begins the next step early"
+
+// CHECK-LABEL: attn_tile.kernel @row_held(
+// CHECK-SAME:    %[[V:[a-z0-9]+]]: vector<128x64xbf16>
+// CHECK:         attn_tile.create_pipe : <1x64xf32, stages = 2>
+// CHECK-NEXT:    %[[DP:.*]] = attn_tile.create_pipe : <1x64xf32, stages = 2>
+// CHECK:         attn_tile.mma_start %[[V]], %{{.*}} transpose_rhs
+// CHECK:         math.exp2
+// CHECK:         %[[FIRST:.*]] = attn_tile.wait %[[DP]]
+// CHECK:         scf.for {{.*}} %[[ROW:[^ ]+]] = %[[FIRST]]
+// CHECK-NEXT:      attn_tile.mma_wait
+// CHECK-NOT:       attn_tile.wait
+// CHECK:           attn_tile.read %[[ROW]]
+// CHECK:           %[[DK:.*]] = attn_tile.mma_start %{{.*}} acc
+// CHECK:           attn_tile.mma_start %[[V]], %{{.*}} transpose_rhs
+// CHECK:           math.exp2
+// CHECK-NEXT:      %[[NEXT:.*]] = attn_tile.wait %[[DP]]
+// CHECK-NEXT:      attn_tile.mma_wait %[[DK]]
+// CHECK:           scf.yield {{.*}}%[[NEXT]]
+// CHECK-NOT:     attn_tile.wait
+// CHECK:         attn_tile.read
+attn_tile.kernel @row_held(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %v: vector<128x64xbf16>, %c: vector<128x64xf32>,
+                       %out: memref<128x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %zero = arith.constant dense<0.0> : vector<128x64xf32>
+  %qp = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
+  %op = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
+  %ep = attn_tile.create_pipe : !attn_tile.pipe<1x64xf32, stages = 2>
+  %dp = attn_tile.create_pipe : !attn_tile.pipe<1x64xf32, stages = 2>
+  %r:2 = scf.for %t = %c0 to %n step %c1 iter_args(%dk = %zero, %dv = %zero)
+      -> (vector<128x64xf32>, vector<128x64xf32>) {
+    %q = attn_tile.wait %qp[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+    %s0 = attn_tile.mma_start %k, %q transpose_rhs
+        : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %o = attn_tile.wait %op[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+    %g0 = attn_tile.mma_start %v, %o transpose_rhs
+        : vector<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %s = attn_tile.mma_wait %s0 : !attn_tile.pending<vector<128x64xf32>>
+    %eb = attn_tile.wait %ep[%t] : !attn_tile.pipe<1x64xf32, stages = 2>
+    %e = attn_tile.read %eb : !attn_tile.buffer<1x64xf32> -> vector<1x64xf32>
+    %e1 = vector.broadcast %e : vector<1x64xf32> to vector<128x64xf32>
+    %x = math.fma %s, %c, %e1 : vector<128x64xf32>
+    %p = math.exp2 %x : vector<128x64xf32>
+    %pt = arith.truncf %p : vector<128x64xf32> to vector<128x64xbf16>
+    %dv0 = attn_tile.mma_start %pt, %o acc %dv
+        : vector<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    attn_tile.release %eb : !attn_tile.buffer<1x64xf32>
+    %g = attn_tile.mma_wait %g0 : !attn_tile.pending<vector<128x64xf32>>
+    %db = attn_tile.wait %dp[%t] : !attn_tile.pipe<1x64xf32, stages = 2>
+    %d = attn_tile.read %db : !attn_tile.buffer<1x64xf32> -> vector<1x64xf32>
+    %d1 = vector.broadcast %d : vector<1x64xf32> to vector<128x64xf32>
+    %moved = arith.subf %g, %d1 : vector<128x64xf32>
+    %ds = arith.mulf %p, %moved : vector<128x64xf32>
+    %dst = arith.truncf %ds : vector<128x64xf32> to vector<128x64xbf16>
+    %dk0 = attn_tile.mma_start %dst, %q acc %dk
+        : vector<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    attn_tile.release %db : !attn_tile.buffer<1x64xf32>
+    %dv1 = attn_tile.mma_wait %dv0 : !attn_tile.pending<vector<128x64xf32>>
+    attn_tile.release %o : !attn_tile.buffer<64x64xbf16>
+    %dk1 = attn_tile.mma_wait %dk0 : !attn_tile.pending<vector<128x64xf32>>
+    attn_tile.release %q : !attn_tile.buffer<64x64xbf16>
+    scf.yield %dk1, %dv1 : vector<128x64xf32>, vector<128x64xf32>
+  }
+  attn_tile.store %r#0, %out[%c0, %c0] : vector<128x64xf32>, memref<128x64xf32>
+  attn_tile.store %r#1, %out[%c0, %c0] : vector<128x64xf32>, memref<128x64xf32>
+  attn_tile.return
+}
+
+// -----
+
 // With dropout weights are dropped before the gradients of weights are waited for.
 // The next decisions are made between the next products, when sums have left
 // their registers.

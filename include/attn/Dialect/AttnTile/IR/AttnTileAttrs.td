@@ -170,9 +170,16 @@ def AttnTile_KeyStationaryAttr : AttnTile_Attr<"KeyStationary",
     tiles have been added. That takes groups that walk over one head after the
     other.
 
+    With `lhs_registers`, consumers read tiles of an item that are left-hand
+    sides of products, as they are, to registers once. Those are the values where
+    the gradients of queries are added up, whose product has the keys transposed,
+    and keys and values where they are not.
+
     ```mlir
     #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2,
         consumers = 2, traversal = paired, ring_items = 264>
+    #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4,
+        consumers = 2, pipelined = true, query_parts = 2, lhs_registers = true>
     ```
   }];
   let parameters = (ins "int64_t":$query_tile, "int64_t":$key_tile,
@@ -182,7 +189,8 @@ def AttnTile_KeyStationaryAttr : AttnTile_Attr<"KeyStationary",
                         DefaultValuedParameter<"int64_t", "1">:$interleave,
                         DefaultValuedParameter<"bool", "false">:$pipelined,
                         DefaultValuedParameter<"int64_t", "1">:$query_parts,
-                        DefaultValuedParameter<"int64_t", "0">:$ring_items);
+                        DefaultValuedParameter<"int64_t", "0">:$ring_items,
+                        DefaultValuedParameter<"bool", "false">:$lhs_registers);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

@@ -265,6 +265,9 @@ def AttnTileCreatePipesPass
     streams beside the tiles are staged as well, and read by `attn_tile.read`. With
     `score-stages`, so are tiles of streams that `attn_tile.map` alone reads, before
     the wait for the product that it changes.
+    With `lhs-registers`, so are left-hand sides of streams of one tile that all their
+    products read as they are, neither transposed nor in parts: once, before the steps,
+    for products of registers read half as much of workgroup memory in each.
     Tiles that are added to packed ones go through a pipe of one stage, unless they
     are too large for that: then operands that are shared have one stage instead of
     two, too. A product that starts from a zero accumulator gets none.
@@ -320,6 +323,9 @@ def AttnTileCreatePipesPass
            "Bytes of tiles of one step that are added through pipes, at most">,
     Option<"scoreStages", "score-stages", "int64_t", /*default=*/"0",
            "Stages of the pipes of tiles that maps read (0: they have none)">,
+    Option<"lhsRegisters", "lhs-registers", "bool", /*default=*/"false",
+           "Whether left-hand sides that stay for a whole work item are read to "
+           "registers">,
   ];
   let statistics = [
     Statistic<"numPipes", "num-pipes", "Number of pipes created">,
@@ -433,7 +439,10 @@ def AttnTilePipelineStepsPass
     | own product of `t`, gradients of weights of `t + 1` | exponentials of `t + 1` |
 
     A product whose left-hand side is in registers holds up its warp until those
-    before it are done, so it comes last of those that are started together. The
+    before it are done, so it comes last of those that are started together. Where
+    that of the gradients of weights is, rows that gradients of scores alone read are
+    waited for directly behind the next exponentials: assemblers move none of these
+    across a wait for a stage, so they stay before the wait for the own product. The
     loop carries the gradients of weights in flight; they are waited for before
     anything else. A step of several tiles of queries is pipelined from tile to
     tile. Sums that are added from registers leave none for the next scores, which
