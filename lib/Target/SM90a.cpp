@@ -96,7 +96,15 @@ public:
   void emitAtomicAdd(OpBuilder &builder, Location loc, Value address,
                      ValueRange values) const override;
   LogicalResult emitPack(OpBuilder &builder, Location loc, Value stage,
-                         Value lane, ValueRange values) const override;
+                         Value lane, ValueRange values,
+                         const TurnStage *turns) const override;
+  void emitInitTurns(OpBuilder &builder, Location loc, Value barriers,
+                     int64_t warps) const override;
+  void emitPublish(OpBuilder &builder, Location loc, const TurnStage &stage,
+                   Value lane) const override;
+  void emitAddInTurn(OpBuilder &builder, Location loc, const TurnStage &stage,
+                     Value address, Value counter, Value number,
+                     int64_t firstWarp, int64_t bytes) const override;
   void emitBulkAdd(OpBuilder &builder, Location loc, Value address, Value stage,
                    Value lane, int64_t registers) const override;
   void emitBulkDone(OpBuilder &builder, Location loc) const override;
@@ -695,12 +703,38 @@ void SM90aTarget::emitAtomicAdd(OpBuilder &builder, Location loc, Value address,
             "l,f,f,f,f,~{memory}", operands);
 }
 
+/// The barrier of a tile that is full; that of the stage that is empty follows.
+static Value emitTurnBarrier(OpBuilder &builder, Location loc,
+                             const TurnStage &stage, Value position) {
+  static_assert(TurnStage::numThreads == 2, "threads take turns");
+  Value thread = arith::AndIOp::create(builder, loc, position,
+                                       ptx::constant(builder, loc, 1));
+  Value offset = arith::ShLIOp::create(builder, loc, thread,
+                                       ptx::constant(builder, loc, 4));
+  return arith::AddIOp::create(builder, loc, stage.barriers, offset);
+}
+
 LogicalResult SM90aTarget::emitPack(OpBuilder &builder, Location loc,
-                                    Value stage, Value lane,
-                                    ValueRange values) const {
-  ptx::emit(builder, loc,
-            "cp.async.bulk.wait_group.read 0;\nbar.warp.sync 0xffffffff;",
-            "~{memory}");
+                                    Value stage, Value lane, ValueRange values,
+                                    const TurnStage *turns) const {
+  if (turns) {
+    // The tile before. Before the first one, a fresh barrier lets pass who
+    // waits for the phase before its first one.
+    Value before = arith::SubIOp::create(builder, loc, turns->position,
+                                         ptx::constant(builder, loc, 1));
+    Value empty = arith::AddIOp::create(
+        builder, loc, emitTurnBarrier(builder, loc, *turns, before),
+        ptx::constant(builder, loc, getBarrierBytes() / 2));
+    Value round = arith::ShRUIOp::create(builder, loc, before,
+                                         ptx::constant(builder, loc, 1));
+    emitBarrierWait(builder, loc, empty,
+                    arith::AndIOp::create(builder, loc, round,
+                                          ptx::constant(builder, loc, 1)));
+  } else {
+    ptx::emit(builder, loc,
+              "cp.async.bulk.wait_group.read 0;\nbar.warp.sync 0xffffffff;",
+              "~{memory}");
+  }
   Value mine = arith::AddIOp::create(
       builder, loc, stage,
       arith::ShLIOp::create(builder, loc, lane, ptx::constant(builder, loc, 4))
@@ -734,6 +768,81 @@ void SM90aTarget::emitBulkAdd(OpBuilder &builder, Location loc, Value address,
                 "@first cp.async.bulk.commit_group;\n"
                 "}",
             "l,r,r,~{memory}", {address, stage, lane});
+}
+
+void SM90aTarget::emitInitTurns(OpBuilder &builder, Location loc,
+                                Value barriers, int64_t warps) const {
+  StringRef code = "mbarrier.init.shared::cta.b64 [$0], $1;\n"
+                   "mbarrier.init.shared::cta.b64 [$0 + 8], 1;\n"
+                   "mbarrier.init.shared::cta.b64 [$0 + 16], $1;\n"
+                   "mbarrier.init.shared::cta.b64 [$0 + 24], 1;";
+  ptx::emit(builder, loc, code, "r,r",
+            {barriers, ptx::constant(builder, loc, warps)});
+}
+
+void SM90aTarget::emitPublish(OpBuilder &builder, Location loc,
+                              const TurnStage &stage, Value lane) const {
+  ptx::emit(builder, loc,
+            "{\n"
+            ".reg .pred first;\n"
+            "fence.proxy.async.shared::cta;\n"
+            "bar.warp.sync 0xffffffff;\n"
+            "setp.eq.s32 first, $1, 0;\n"
+            "@first mbarrier.arrive.shared::cta.b64 _, [$0];\n"
+            "}",
+            "r,r,~{memory}",
+            {emitTurnBarrier(builder, loc, stage, stage.position), lane});
+}
+
+void SM90aTarget::emitAddInTurn(OpBuilder &builder, Location loc,
+                                const TurnStage &stage, Value address,
+                                Value counter, Value number, int64_t firstWarp,
+                                int64_t bytes) const {
+  // Registers are few: what depends on the thread is found out here each time.
+  // The turn is waited for first, so that the addition begins as soon as the
+  // tile is there. Additions of a stage are of another proxy than the counter;
+  // they are complete before the next turn begins.
+  std::string code =
+      "{\n"
+      ".reg .pred skips, done;\n"
+      ".reg .b32 warp, barrier, found;\n"
+      "mov.u32 warp, %tid.x;\n"
+      "and.b32 found, warp, 31;\n"
+      "shr.u32 warp, warp, 5;\n"
+      "sub.u32 warp, warp, " +
+      std::to_string(firstWarp) +
+      ";\n"
+      "and.b32 barrier, $3, 1;\n"
+      "setp.ne.u32 skips, warp, barrier;\n"
+      "setp.ne.or.u32 skips, found, 0, skips;\n"
+      "@skips bra skip_${:uid};\n"
+      "again_${:uid}:\n"
+      "ld.acquire.gpu.global.s32 found, [$4];\n"
+      "setp.eq.s32 done, found, $5;\n"
+      "@done bra due_${:uid};\n"
+      "nanosleep.u32 20;\n"
+      "bra again_${:uid};\n"
+      "due_${:uid}:\n"
+      "fence.proxy.async;\n"
+      "mad.lo.u32 barrier, warp, 16, $2;\n"
+      "bfe.u32 found, $3, 1, 1;\n"
+      "full_${:uid}:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [barrier], found;\n"
+      "@!done bra full_${:uid};\n"
+      "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [$0], "
+      "[$1], " +
+      std::to_string(bytes) +
+      ";\n"
+      "cp.async.bulk.commit_group;\n"
+      "cp.async.bulk.wait_group.read 0;\n"
+      "mbarrier.arrive.shared::cta.b64 _, [barrier + 8];\n"
+      "cp.async.bulk.wait_group 0;\n"
+      "red.release.gpu.global.add.s32 [$4], 1;\n"
+      "skip_${:uid}:\n"
+      "}";
+  ptx::emit(builder, loc, code, "l,r,r,r,l,r,~{memory}",
+            {address, stage.address, stage.barriers, stage.position, counter,
+             number});
 }
 
 void SM90aTarget::emitBulkDone(OpBuilder &builder, Location loc) const {

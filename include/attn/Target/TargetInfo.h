@@ -32,6 +32,19 @@ struct StagedTile {
   Value empty;
 };
 
+/// A stage that consumers pack, and that two threads of idle warps add in turn:
+/// each every other tile, as it takes longer than a step until an addition is
+/// complete and has been counted.
+struct TurnStage {
+  static constexpr int64_t numThreads = 2;
+
+  /// First byte of the stage, and of the barriers of the first thread. Those of
+  /// the second one follow.
+  Value address, barriers;
+  /// The number of the tile.
+  Value position;
+};
+
 /// How many threads fill the stages of a kernel, and how many read them. Where
 /// there are no roles, all threads do both.
 struct StageThreads {
@@ -166,11 +179,27 @@ public:
                              ValueRange values) const;
   /// Writes the values of a warp to its part of a stage, once earlier
   /// `emitBulkAdd` have read it: first those of all lanes for the first four
-  /// values, then for the next four. Returns failure if the target cannot.
+  /// values, then for the next four. If `turns` are given, it waits instead
+  /// until `emitAddInTurn` has read what was there before. Returns failure if
+  /// the target cannot.
   virtual LogicalResult emitPack(OpBuilder &, Location, Value stage, Value lane,
-                                 ValueRange values) const {
+                                 ValueRange values,
+                                 const TurnStage *turns) const {
     return failure();
   }
+  /// Initialises the barriers of a stage which `warps` warps pack.
+  virtual void emitInitTurns(OpBuilder &, Location, Value barriers,
+                             int64_t warps) const {}
+  /// Tells that what the warp has packed is there.
+  virtual void emitPublish(OpBuilder &, Location, const TurnStage &,
+                           Value lane) const {}
+  /// What idle warps, of which `firstWarp` is the first one, do: one thread
+  /// waits until it is the turn of the tile, that is until the counter in
+  /// global memory is `number`, and until the tile is there, adds it, which has
+  /// `bytes`, to what lies from `address` on, gives the stage back and counts.
+  virtual void emitAddInTurn(OpBuilder &, Location, const TurnStage &,
+                             Value address, Value counter, Value number,
+                             int64_t firstWarp, int64_t bytes) const {}
   /// Starts to add what `emitPack` has written, `registers` values of each
   /// lane, to consecutive ones in global memory, from `address` on.
   virtual void emitBulkAdd(OpBuilder &, Location, Value address, Value stage,

@@ -29,6 +29,9 @@ using attn_tile::KernelOp;
 
 /// Bytes of the barriers and of the stages of a pipe.
 static int64_t getBarrierBytes(CreatePipeOp pipe, const TargetInfo &target) {
+  // So has each of the threads that add in turn.
+  if (llvm::any_of(pipe->getUsers(), llvm::IsaPred<attn_tile::AddInTurnOp>))
+    return TurnStage::numThreads * target.getBarrierBytes();
   return pipe.getPipe().getType().getStages() * target.getBarrierBytes();
 }
 
@@ -37,7 +40,7 @@ static int64_t getBarrierBytes(CreatePipeOp pipe, const TargetInfo &target) {
 static bool holdsPackedTiles(CreatePipeOp pipe) {
   return !pipe->use_empty() &&
          llvm::all_of(pipe->getUsers(), [](Operation *user) {
-           return isa<attn_tile::PackOp>(user);
+           return isa<attn_tile::PackOp, attn_tile::AddInTurnOp>(user);
          });
 }
 

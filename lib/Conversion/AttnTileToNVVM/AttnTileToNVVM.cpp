@@ -439,6 +439,8 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
       context.newerProducts[op] = countNewerProducts(op, wait.getPending());
     else if (auto wait = dyn_cast<MmaWaitBeforeOp>(op))
       context.newerProducts[op] = countNewerProducts(op, wait.getPending());
+    if (auto add = dyn_cast<AddInTurnOp>(op))
+      context.addedInTurn.insert(add.getPipe().getDefiningOp());
     auto read = dyn_cast<ReadOp>(op);
     if (Operation *pipe = read ? getPipe(read.getBuffer()) : nullptr)
       context.readByThreads.insert(pipe);

@@ -68,6 +68,8 @@ struct KernelContext {
   /// Pipes whose tiles threads read themselves, by `attn_tile.read`, and where
   /// their stages are released.
   DenseSet<Operation *> readByThreads;
+  /// Pipes of packed tiles that idle warps add in turns.
+  DenseSet<Operation *> addedInTurn;
 
   /// Whether a register holds two neighbours of a row: an `i32` whose lower
   /// half is the first of them.

@@ -580,13 +580,63 @@ struct PackLowering : public KernelPattern<PackOp> {
     ValueRange pipe = adaptor.getPipe();
     Value stage =
         emitPackedStage(rewriter, loc, position, pipe[0], values.size());
-    if (failed(context.target.emitPack(
-            rewriter, loc, stage, emitLane(rewriter, loc, position), values)))
+    std::optional<TurnStage> turns;
+    if (op.getPosition())
+      turns = TurnStage{pipe[0], pipe[1], adaptor.getPosition().front()};
+    if (failed(context.target.emitPack(rewriter, loc, stage,
+                                       emitLane(rewriter, loc, position),
+                                       values, turns ? &*turns : nullptr)))
       return op.emitOpError("cannot go through workgroup memory on ")
              << context.target.getName();
     // Nothing waits for the barriers of the stage.
     rewriter.replaceOpWithMultiple(
         op, SmallVector<SmallVector<Value>>{{pipe[0], pipe[1], pipe[1]}});
+    return success();
+  }
+};
+
+struct PublishLowering : public KernelPattern<PublishOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(PublishOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    ThreadPosition position = context.getPosition(rewriter, op);
+    ValueRange pipe = adaptor.getPipe();
+    context.target.emitPublish(
+        rewriter, loc, {pipe[0], pipe[1], adaptor.getPosition().front()},
+        emitLane(rewriter, loc, position));
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct AddInTurnLowering : public KernelPattern<AddInTurnOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(AddInTurnOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    if (!context.target.hasCounters())
+      return op.emitOpError("cannot be on ") << context.target.getName();
+    Location loc = op.getLoc();
+    PipeType type = op.getPipe().getType();
+    constexpr int64_t elementBytes = 4;
+    int64_t bytes = type.getShape()[0] * type.getShape()[1] * elementBytes;
+    ValueRange pipe = adaptor.getPipe();
+    auto emitAddress = [&](Value memref, ValueRange parts, ValueRange indices) {
+      return LoweredMemRef(cast<MemRefType>(memref.getType()), parts)
+          .emitAddress(rewriter, loc, SmallVector<Value>(indices));
+    };
+    context.target.emitAddInTurn(
+        rewriter, loc, {pipe[0], pipe[1], adaptor.getPosition().front()},
+        emitAddress(op.getDest(), adaptor.getDest(),
+                    getSingleValues(adaptor.getIndices())),
+        emitAddress(op.getTurns(), adaptor.getTurns(),
+                    getSingleValues(adaptor.getTurnIndices())),
+        adaptor.getTurn().front(), context.firstIdleWarp, bytes);
+    rewriter.eraseOp(op);
     return success();
   }
 };
@@ -598,6 +648,9 @@ struct AddPackedLowering : public KernelPattern<AddPackedOp> {
   matchAndRewrite(AddPackedOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Location loc = op.getLoc();
+    if (op.getTurn())
+      return op.emitOpError("with a turn needs roles, of which "
+                            "attn-tile-split-roles makes idle warps add");
     VectorType type = op.getTileType();
     int64_t registers = context.getRows(type) * context.getColumns(type);
     if (registers % 4 != 0)
@@ -689,6 +742,7 @@ void attn::populateMemoryPatterns(RewritePatternSet &patterns,
                                   const KernelContext &context) {
   patterns.add<DimLowering, ElementLoadLowering, ElementStoreLowering,
                LoadLowering, UnalignedLoadLowering, PackLowering,
-               AddPackedLowering, StorePackedLowering, LoadPackedLowering>(
+               PublishLowering, AddInTurnLowering, AddPackedLowering,
+               StorePackedLowering, LoadPackedLowering>(
       converter, patterns.getContext(), context);
 }

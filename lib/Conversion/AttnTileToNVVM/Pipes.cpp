@@ -33,6 +33,9 @@ struct CreatePipeLowering : public KernelPattern<CreatePipeOp> {
                               context.thread, createI32(rewriter, loc, 0));
     int64_t bytes = context.target.getBarrierBytes();
     emitIf(rewriter, loc, isFirst, [&](OpBuilder &builder) {
+      if (context.addedInTurn.contains(op))
+        return context.target.emitInitTurns(
+            builder, loc, barriers, context.stageThreads.consumers / 32);
       for (int64_t i = 0; i < type.getStages(); ++i) {
         Value full = emitAdd(builder, loc, barriers, i * bytes);
         Value empty = emitAdd(builder, loc, barriers, i * bytes + bytes / 2);

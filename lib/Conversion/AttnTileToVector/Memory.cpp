@@ -165,7 +165,7 @@ void TileEmitter::forEachPacked(Value memref, ValueRange indices,
 }
 
 LogicalResult TileEmitter::emitAddPacked(AddPackedOp op) {
-  if (!isa<VectorType>(op.getValue().getType()))
+  if (!isa<VectorType>(op.getValue().getType()) || op.getTurn())
     return op.emitOpError("has no form for the host");
   Value dest = lookup(op.getDest());
   SmallVector<Value> indices = llvm::map_to_vector(

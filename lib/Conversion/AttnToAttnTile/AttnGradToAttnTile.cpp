@@ -45,9 +45,9 @@ public:
 private:
   /// Finds the rows of tiles of queries of all kernels of `parts`.
   void findRows(const GradSchedules &parts);
-  /// Makes an array of f32 with a row of `channels` values for each query (of
-  /// one value for none), and rows for whole tiles.
-  Value makeRows(int64_t channels = 0);
+  /// Makes an array of f32, or of `element`, with a row of `channels` values
+  /// for each query (of one value for none), and rows for whole tiles.
+  Value makeRows(int64_t channels = 0, Type element = Type());
   /// Makes a ring of sums with as many places as have `items` tiles of keys,
   /// and two more, if there are so many key heads; and its counters.
   void makeRing(GradWorkspace &workspace, int64_t channels, int64_t items,
@@ -95,7 +95,7 @@ Value GradLowering::emitNumSequences(TileProgramBuilder &b) {
   return arith::SubIOp::create(b, entries, one);
 }
 
-Value GradLowering::makeRows(int64_t channels) {
+Value GradLowering::makeRows(int64_t channels, Type element) {
   TileProgramBuilder b(op.getLoc(), rewriter);
   auto query = cast<MemRefType>(op.getQuery().getType());
   SmallVector<int64_t> shape(query.getShape().take_front(3));
@@ -119,8 +119,9 @@ Value GradLowering::makeRows(int64_t channels) {
   }
   if (channels)
     shape.push_back(channels);
-  return memref::AllocOp::create(b, MemRefType::get(shape, b.getF32Type()),
-                                 sizes);
+  if (!element)
+    element = b.getF32Type();
+  return memref::AllocOp::create(b, MemRefType::get(shape, element), sizes);
 }
 
 void GradLowering::makeRing(GradWorkspace &workspace, int64_t channels,
@@ -192,7 +193,7 @@ LogicalResult GradLowering::lower() {
     return op.emitOpError("has a mask that reads operands, which "
                           "attn-expand-masks must expand");
   GradSchedules parts = schedule.getGradSchedules();
-  if (op.getDeterministic() && !parts.queries)
+  if (op.getDeterministic() && !parts.queries && !parts.inTurn)
     return op.emitOpError("must be deterministic, but its schedule adds up the "
                           "gradients of queries in any order");
   if (op.getIdentity() && op.getDlse())
@@ -201,6 +202,12 @@ LogicalResult GradLowering::lower() {
   if (!op.getScoreRegion().empty() && op.getScoreGradRegion().empty())
     return op.emitOpError("needs the 'score_grad' region that belongs to its "
                           "'score' region");
+  if (parts.inTurn && !op.canAddInTurn())
+    return op.emitOpError(
+        "cannot add up the gradients of queries in turns: "
+        "that takes a head of keys for each head of queries, "
+        "no mask or '#attn.causal' alone, no sequences and no "
+        "gradients of captured tensors");
   if (failed(prepareCaptureGrads(op)))
     return failure();
   KernelDropout dropout(op);
@@ -219,7 +226,7 @@ LogicalResult GradLowering::lower() {
 
   findRows(parts);
   rewriter.setInsertionPoint(op);
-  GradWorkspace workspace{padding, makeRows(), makeRows(),
+  GradWorkspace workspace{padding, makeRows(), makeRows(), Value(),
                           Value(), Value(),    Value()};
   if (dropout.isMade())
     workspace.streams = makeStreams();
@@ -233,6 +240,8 @@ LogicalResult GradLowering::lower() {
       makeRing(workspace, channels, parts.ringItems, keys.getKeyTile());
     else
       workspace.sums = makeRows(channels);
+    if (parts.inTurn)
+      workspace.turns = makeRows(/*channels=*/0, rewriter.getI32Type());
   }
 
   auto write = [&](Attribute attribute, StringRef name,
@@ -254,8 +263,8 @@ LogicalResult GradLowering::lower() {
   write(parts.rows, "rows",
         {op.getOut(), op.getDout(), op.getLse(), op.getDlse(), op.getIdentity(),
          op.getIdentity() ? op.getValue() : Value(), workspace.exponent,
-         workspace.delta, workspace.sums, workspace.counters, workspace.streams,
-         rowPlan},
+         workspace.delta, workspace.sums, workspace.counters, workspace.turns,
+         workspace.streams, rowPlan},
         [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
           writer.writeRows(kernel, workspace, rowPlan);
         });
@@ -288,6 +297,7 @@ LogicalResult GradLowering::lower() {
                                    results.value,
                                    results.key ? workspace.sums : Value(),
                                    results.key ? workspace.counters : Value(),
+                                   results.key ? workspace.turns : Value(),
                                    results.key ? results.query : Value(),
                                    workspace.streams,
                                    results.value ? op.getIdentity() : Value(),
@@ -331,7 +341,7 @@ LogicalResult GradLowering::lower() {
   }
 
   buffers.append({workspace.exponent, workspace.delta, workspace.sums,
-                  workspace.counters, workspace.streams});
+                  workspace.counters, workspace.turns, workspace.streams});
   for (auto &[tiles, plan] : plans)
     buffers.push_back(plan);
   for (Value buffer : buffers)

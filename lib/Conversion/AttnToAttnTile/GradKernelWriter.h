@@ -54,6 +54,9 @@ struct GradWorkspace {
   /// For each place in the ring, how many tiles of keys have been added, and
   /// how many shares of the sums have been rounded; null if there is no ring.
   Value counters;
+  /// For each row of the sums, how many additions its tile has had, if they
+  /// have turns; null if not. Those of a tile are in its first rows.
+  Value turns;
   /// The random streams of batch entries and heads; null if no decisions are
   /// made.
   Value streams;
@@ -133,6 +136,30 @@ private:
     bool areAllMasked = false;
   };
 
+  /// The place of a tile of keys in the order in which tiles of queries are
+  /// visited and added to (see GradTurns.cpp).
+  struct TurnOrder {
+    /// The tile, how many there are, and how many of queries.
+    Value tile, keyTiles, queryTiles;
+    /// The tiles of its wave, or the pairs of a first and a last one.
+    Value first, end;
+    /// The first tile of queries that it visits, unless there are pairs.
+    Value start;
+    /// Whether it is the second one of a pair.
+    Value isSecond;
+  };
+  /// Whether groups work on a long tile of keys and then on a short one.
+  bool isTurnedInPairs();
+  /// How many tiles of keys have a place, of `keyTiles`.
+  Value countTurnedTiles(Value keyTiles);
+  /// Emits the place of `tile` of `keyTiles` where there are `programs` groups.
+  TurnOrder emitTurnOrder(Value tile, Value keyTiles, Value programs);
+  /// The number among `tiles` of what step `turn` visits.
+  Value emitTurnedStep(const TurnOrder &order, const QueryTiles &tiles,
+                       Value turn);
+  /// How many tiles of keys add to the tile of queries number `queries` before.
+  Value emitTurn(const TurnOrder &order, Value queries);
+
   void begin(attn_tile::KernelOp kernel);
   /// Counters of a place in the ring.
   enum RingCounter : int64_t { Added, Rounded };
@@ -175,7 +202,8 @@ private:
                       function_ref<void(int64_t, ArrayRef<Value>)> fn);
   /// Emits what the gradients of scores of a tile of queries, `grad`,
   /// contribute to the gradients of these, and adds it to `sums`.
-  void emitAdditions(Value grad, Value keys, Value sums, ArrayRef<Value> place);
+  void emitAdditions(Value grad, Value keys, Value sums, ArrayRef<Value> place,
+                     Value turn, Value turns);
   /// The argument of the kernel that stands for an operand.
   Value get(Value operand) { return captured.lookup(operand); }
   int64_t padHeadDim(Value operand);

@@ -107,12 +107,18 @@ Value GradKernelWriter::joinColumns(ArrayRef<Value> tiles) {
 }
 
 void GradKernelWriter::emitAdditions(Value grad, Value keys, Value sums,
-                                     ArrayRef<Value> place) {
+                                     ArrayRef<Value> place, Value turn,
+                                     Value turns) {
   int64_t keyChannels = cast<VectorType>(keys.getType()).getDimSize(1);
+  auto add = [&](Value sum, ArrayRef<Value> placeOfSum) {
+    ArrayRef<Value> placeOfTurn = turn ? place.drop_back() : ArrayRef<Value>();
+    attn_tile::AddPackedOp::create(b, sum, sums, placeOfSum, turn, turns,
+                                   placeOfTurn);
+  };
   if (!isSumTransposed(keyTile)) {
     Value sum = b.contract(grad, keys, b.splat({queryTile, keyChannels}, 0),
                            ContractForm::TransposedLhs);
-    attn_tile::AddPackedOp::create(b, sum, sums, place);
+    add(sum, place);
     return;
   }
   int64_t rows = getSumRows(keyChannels, schedule);
@@ -126,7 +132,7 @@ void GradKernelWriter::emitAdditions(Value grad, Value keys, Value sums,
               ArrayRef<int64_t>{keyTile, rows}, ArrayRef<int64_t>{1, 1});
         Value sum = b.contract(ofPart, grad, b.splat({rows, queryTile}, 0),
                                ContractForm::TransposedLhs);
-        attn_tile::AddPackedOp::create(b, sum, sums, placeOfPart);
+        add(sum, placeOfPart);
       });
 }
 
@@ -241,6 +247,9 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
   Value zero, one;
   WorkItem item;
   bool isListedByHead = listed.lists && isMaskedByHead(op);
+  bool hasTurns = results.key && workspace.turns;
+  TurnOrder order;
+  Value programs;
   SmallVector<Value> listRow;
   if (plan) {
     item =
@@ -251,6 +260,10 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
     queryLength = b.size(query, 2);
     keyLength = b.size(key, 2);
     Value tileCount = b.countTiles(keyLength, keyTile);
+    if (hasTurns) {
+      tileCount = countTurnedTiles(tileCount);
+      programs = attn_tile::NumProgramsOp::create(b, /*dim=*/0);
+    }
     Value heads = b.size(key, 1), tiles = tileCount;
     if (listed.isOrderOfHeads) {
       tiles = arith::MulIOp::create(b, heads, tileCount);
@@ -277,6 +290,8 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
       tileOfKeys = arith::SubIOp::create(b, lastTile, ids[2]);
     }
     item.first = arith::MulIOp::create(b, tileOfKeys, b.index(keyTile));
+    if (hasTurns)
+      order = emitTurnOrder(tileOfKeys, tileCount, programs);
   }
   Value firstKey = item.first;
 
@@ -304,6 +319,13 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
   QueryTiles tiles = listed.lists
                          ? emitListedTiles(get(listed.lists), listRow)
                          : emitQueryTiles(item.sequence, item.head, firstKey);
+  if (hasTurns && isTurnedInPairs()) {
+    // The tile that makes pairs of an odd number has no keys, and adds nothing.
+    Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, firstKey,
+                                         keyLength);
+    for (Value *steps : {&tiles.count, &tiles.masked})
+      *steps = arith::SelectOp::create(b, exists, *steps, zero);
+  }
   // Lists that depend on the head hold the tiles of the group.
   bool isOncePerHead = group != 1 && !isListedByHead;
   auto emitSteps = [&](Value tilesOfHead) -> Value {
@@ -337,7 +359,9 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
       turn = arith::SubIOp::create(
           b, turn, arith::MulIOp::create(b, member, count).getResult());
     }
-    Value tileOfQueries = emitTileAt(tiles, turn, masks == MaskedSteps::None);
+    Value visited = hasTurns ? emitTurnedStep(order, tiles, turn) : turn;
+    Value tileOfQueries =
+        emitTileAt(tiles, visited, masks == MaskedSteps::None);
     if (isListedByHead && group != 1) {
       Value ofHead = b.countTiles(queryLength, queryTile);
       member = arith::DivUIOp::create(b, tileOfQueries, ofHead);
@@ -364,7 +388,13 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
       if (ring.slot)
         place = {ring.slot, member ? member : zero, firstQuery};
       place.push_back(zero);
-      emitAdditions(joinColumns(grads), keys, get(workspace.sums), place);
+      Value number, turns;
+      if (hasTurns) {
+        number = emitTurn(order, tileOfQueries);
+        turns = get(workspace.turns);
+      }
+      emitAdditions(joinColumns(grads), keys, get(workspace.sums), place,
+                    number, turns);
     }
     scf::YieldOp::create(b, next);
     return loop;

@@ -125,6 +125,17 @@ void GradKernelWriter::writeRows(attn_tile::KernelOp kernel,
         arith::CmpIOp::create(b, arith::CmpIPredicate::eq, number, zero));
   Value sums = get(workspace.sums);
   int64_t sumChannels = cast<MemRefType>(sums.getType()).getShape().back();
+  if (workspace.turns) {
+    auto each = attn_tile::EachOp::create(b, b.index(queryTile));
+    OpBuilder::InsertionGuard guard(b);
+    Block *body =
+        b.createBlock(&each.getBody(), {}, b.getIndexType(), b.getLoc());
+    Value ofRow = arith::AddIOp::create(b, row, body->getArgument(0));
+    memref::StoreOp::create(
+        b, arith::ConstantIntOp::create(b, 0, 32).getResult(),
+        get(workspace.turns), ValueRange{item.batch, item.head, ofRow});
+    attn_tile::YieldOp::create(b, ValueRange());
+  }
   place.push_back(zero);
   attn_tile::StorePackedOp::create(b, b.splat({queryTile, sumChannels}, 0),
                                    sums, place);

@@ -277,3 +277,13 @@ attn_tile.kernel @rounded_columns(%m: memref<?x48xf32>, %d: memref<?x48xbf16>, %
   }
   attn_tile.return
 }
+
+// -----
+
+attn_tile.kernel @turn_without_roles(%v: vector<64x16xf32>, %m: memref<?x16xf32>, %c: memref<?xi32>, %i: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  // expected-error @below {{'attn_tile.add_packed' op with a turn needs roles, of which attn-tile-split-roles makes idle warps add}}
+  // expected-error @below {{failed to legalize}}
+  attn_tile.add_packed %v to %m[%i, %i] turn(%i of %c[%i]) : vector<64x16xf32> to memref<?x16xf32>, memref<?xi32>
+  attn_tile.return
+}

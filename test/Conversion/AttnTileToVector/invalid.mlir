@@ -39,3 +39,12 @@ attn_tile.kernel @map_with(%s: memref<8x8xf32>, %c: index) {
   }
   attn_tile.return
 }
+
+// -----
+
+attn_tile.kernel @turn(%m: memref<?x8xf32>, %c: memref<?xi32>, %i: index) {
+  %v = arith.constant dense<0.0> : vector<8x8xf32>
+  // expected-error @below {{'attn_tile.add_packed' op has no form for the host}}
+  attn_tile.add_packed %v to %m[%i, %i] turn(%i of %c[%i]) : vector<8x8xf32> to memref<?x8xf32>, memref<?xi32>
+  attn_tile.return
+}

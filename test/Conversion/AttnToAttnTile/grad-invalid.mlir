@@ -187,3 +187,72 @@ func.func @packed_captures(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>, %c
       }
   return
 }
+
+// -----
+
+func.func @turns_of_shared_heads(%q: memref<?x4x?x128xbf16>, %k: memref<?x2x?x128xbf16>, %lse: memref<?x4x?xf32>) {
+  // expected-error @below {{'attn.attention_grad' op cannot add up the gradients of queries in turns: that takes a head of keys for each head of queries, no mask or '#attn.causal' alone, no sequences and no gradients of captured tensors}}
+  attn.attention_grad
+      ins(%q, %k, %k, %q, %lse, %q : memref<?x4x?x128xbf16>, memref<?x2x?x128xbf16>, memref<?x2x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?xf32>, memref<?x4x?x128xbf16>)
+      outs(%q, %k, %k : memref<?x4x?x128xbf16>, memref<?x2x?x128xbf16>, memref<?x2x?x128xbf16>)
+      schedule(#attn_tile.gradient<
+          rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+          keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, in_turn = true>>)
+      deterministic
+  return
+}
+
+// -----
+
+func.func @turns_under_window(%q: memref<?x4x?x128xbf16>, %lse: memref<?x4x?xf32>) {
+  // expected-error @below {{'attn.attention_grad' op cannot add up the gradients of queries in turns: that takes a head of keys for each head of queries, no mask or '#attn.causal' alone, no sequences and no gradients of captured tensors}}
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?xf32>, memref<?x4x?x128xbf16>)
+      outs(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
+      mask(#attn.sliding_window<left = 256, right = 0>)
+      schedule(#attn_tile.gradient<
+          rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+          keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, in_turn = true>>)
+      deterministic
+  return
+}
+
+// -----
+
+func.func @turns_of_sequences(%q: memref<?x4x?x128xbf16>, %lse: memref<?x4x?xf32>, %n: memref<?xi32>) {
+  // expected-error @below {{'attn.attention_grad' op cannot add up the gradients of queries in turns: that takes a head of keys for each head of queries, no mask or '#attn.causal' alone, no sequences and no gradients of captured tensors}}
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?xf32>, memref<?x4x?x128xbf16>)
+      outs(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
+      sequences padded(%n, %n : memref<?xi32>, memref<?xi32>)
+      schedule(#attn_tile.gradient<
+          rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+          keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, in_turn = true>>)
+      deterministic
+  return
+}
+
+// -----
+
+func.func @turns_of_captures(%q: memref<?x4x?x128xbf16>, %lse: memref<?x4x?xf32>, %bias: memref<?xf32>, %dbias: memref<?xf32>) {
+  // expected-error @below {{'attn.attention_grad' op cannot add up the gradients of queries in turns: that takes a head of keys for each head of queries, no mask or '#attn.causal' alone, no sequences and no gradients of captured tensors}}
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?xf32>, memref<?x4x?x128xbf16>)
+      outs(%q, %q, %q, %dbias : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?xf32>)
+      schedule(#attn_tile.gradient<
+          rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+          keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, in_turn = true>>)
+      deterministic
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %x = memref.load %bias[%j] : memref<?xf32>
+        %r = arith.addf %s, %x : f32
+        attn.yield %r : f32
+      }
+      score_grad {
+      ^bb0(%s: f32, %g: f32, %b: index, %h: index, %i: index, %j: index, %d: memref<?xf32>):
+        attn.accumulate %g into %d[%j] : memref<?xf32>
+        attn.yield %g : f32
+      }
+  return
+}

@@ -264,7 +264,8 @@ func.func private @scalar() attributes {s = #attn_tile.scalar}
 // CHECK-SAME:    s0 = #attn_tile.key_stationary<query_tile = 80, key_tile = 128, stages = 2, consumers = 2>,
 // CHECK-SAME:    s1 = #attn_tile.key_stationary<query_tile = 64, key_tile = 64, stages = 1, consumers = 1, traversal = paired, interleave = 2, pipelined = true, query_parts = 2>,
 // CHECK-SAME:    s2 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ring_items = 264>,
-// CHECK-SAME:    s3 = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, query_parts = 2, lhs_registers = true>}
+// CHECK-SAME:    s3 = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, query_parts = 2, lhs_registers = true>,
+// CHECK-SAME:    s4 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired, in_turn = true>}
 func.func private @key_stationary() attributes {
   s0 = #attn_tile.key_stationary<query_tile = 80, key_tile = 128, stages = 2, consumers = 2,
       traversal = persistent>,
@@ -273,7 +274,8 @@ func.func private @key_stationary() attributes {
   s2 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ring_items = 264,
       lhs_registers = false>,
   s3 = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, query_parts = 2,
-      lhs_registers = true>
+      lhs_registers = true, in_turn = false>,
+  s4 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired, in_turn = true>
 }
 
 // -----
@@ -423,6 +425,27 @@ func.func private @key_stationary_ring_interleave() attributes {
 
 // -----
 
+func.func private @key_stationary_turn_grid() attributes {
+  // expected-error @below {{'in_turn' needs groups that walk over one head after the other}}
+  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = grid, in_turn = true>
+}
+
+// -----
+
+func.func private @key_stationary_turn_interleave() attributes {
+  // expected-error @below {{'in_turn' needs groups that walk over one head after the other}}
+  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, interleave = 8, in_turn = true>
+}
+
+// -----
+
+func.func private @key_stationary_turn_ring() attributes {
+  // expected-error @below {{'in_turn' and 'ring_items' need the same idle warps (was 264)}}
+  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ring_items = 264, in_turn = true>
+}
+
+// -----
+
 func.func private @key_stationary_interleave() attributes {
   // expected-error @below {{'interleave' must not be negative (was -1)}}
   s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, interleave = -1>
@@ -455,6 +478,26 @@ func.func private @gradient_ring_of_values() attributes {
       rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
       keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>,
       values = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ring_items = 264>>
+}
+
+// -----
+
+func.func private @gradient_turn() attributes {
+  // expected-error @below {{'in_turn' is for 'keys' without 'queries'}}
+  s = #attn_tile.gradient<
+      rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+      keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, in_turn = true>,
+      queries = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2>>
+}
+
+// -----
+
+func.func private @gradient_turn_of_values() attributes {
+  // expected-error @below {{'in_turn' is for 'keys' without 'queries'}}
+  s = #attn_tile.gradient<
+      rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+      keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>,
+      values = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, in_turn = true>>
 }
 
 // -----

@@ -1361,6 +1361,104 @@ attn_tile.kernel @packed_indices(%v: vector<8x8xf32>, %m: memref<?x8xf32>, %i: i
 
 // -----
 
+attn_tile.kernel @turn_indices(%v: vector<8x8xf32>, %m: memref<?x8xf32>, %c: memref<?x?xi32>, %i: index) {
+  // expected-error @below {{'attn_tile.add_packed' op turns have 2 dimensions, but 1 indices}}
+  attn_tile.add_packed %v to %m[%i, %i] turn(%i of %c[%i]) : vector<8x8xf32> to memref<?x8xf32>, memref<?x?xi32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @turns_alone(%v: vector<8x8xf32>, %m: memref<?x8xf32>, %c: memref<?xi32>, %i: index) {
+  // expected-error @below {{'attn_tile.add_packed' op needs 'turn' and 'turns' together}}
+  "attn_tile.add_packed"(%v, %m, %i, %i, %c, %i) <{operandSegmentSizes = array<i32: 1, 1, 2, 0, 1, 1>}>
+      : (vector<8x8xf32>, memref<?x8xf32>, index, index, memref<?xi32>, index) -> ()
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @turn_alone(%v: vector<8x8xf32>, %m: memref<?x8xf32>, %i: index) {
+  // expected-error @below {{'attn_tile.add_packed' op needs 'turn' and 'turns' together}}
+  "attn_tile.add_packed"(%v, %m, %i, %i, %i) <{operandSegmentSizes = array<i32: 1, 1, 2, 1, 0, 0>}>
+      : (vector<8x8xf32>, memref<?x8xf32>, index, index, index) -> ()
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @in_turn_indices(%m: memref<?x8xf32>, %c: memref<?x?xi32>, %i: index) {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<8x8xf32, stages = 1>
+  attn_tile.beside {
+    // expected-error @below {{'attn_tile.add_in_turn' op turns have 2 dimensions, but 1 indices}}
+    attn_tile.add_in_turn %p[%i] to %m[%i, %i] turn(%i of %c[%i]) : !attn_tile.pipe<8x8xf32, stages = 1> to memref<?x8xf32>, memref<?x?xi32>
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @in_turn_outside(%m: memref<?x8xf32>, %c: memref<?xi32>, %i: index) {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<8x8xf32, stages = 1>
+  // expected-error @below {{'attn_tile.add_in_turn' op must be inside of 'attn_tile.beside'}}
+  attn_tile.add_in_turn %p[%i] to %m[%i, %i] turn(%i of %c[%i]) : !attn_tile.pipe<8x8xf32, stages = 1> to memref<?x8xf32>, memref<?xi32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @in_turn_packed(%m: memref<?x8xf32>, %c: memref<?xi32>, %i: index) {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<8x8xf32, stages = 1>
+  attn_tile.beside {
+    // expected-error @below {{'attn_tile.add_in_turn' op needs one index per dimension of the memref (expected 2, found 1)}}
+    attn_tile.add_in_turn %p[%i] to %m[%i] turn(%i of %c[%i]) : !attn_tile.pipe<8x8xf32, stages = 1> to memref<?x8xf32>, memref<?xi32>
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @in_turn_stages(%m: memref<?x8xf32>, %c: memref<?xi32>, %i: index) {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<8x8xf32, stages = 2>
+  attn_tile.beside {
+    // expected-error @below {{'attn_tile.add_in_turn' op pipe must have one stage of f32 values (was '!attn_tile.pipe<8x8xf32, stages = 2>')}}
+    attn_tile.add_in_turn %p[%i] to %m[%i, %i] turn(%i of %c[%i]) : !attn_tile.pipe<8x8xf32, stages = 2> to memref<?x8xf32>, memref<?xi32>
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @in_turn_type(%m: memref<?x8xf32>, %c: memref<?xi32>, %i: index) {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<8x8xbf16, stages = 1>
+  attn_tile.beside {
+    // expected-error @below {{'attn_tile.add_in_turn' op pipe must have one stage of f32 values (was '!attn_tile.pipe<8x8xbf16, stages = 1>')}}
+    attn_tile.add_in_turn %p[%i] to %m[%i, %i] turn(%i of %c[%i]) : !attn_tile.pipe<8x8xbf16, stages = 1> to memref<?x8xf32>, memref<?xi32>
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @publish_buffer(%b: !attn_tile.buffer<8x8xf32>, %i: index) {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<8x8xf32, stages = 1>
+  // expected-error @below {{'attn_tile.publish' op buffer must be what 'attn_tile.pack' has put, in the same block, at the same position of the pipe}}
+  attn_tile.publish %b in %p[%i] : !attn_tile.pipe<8x8xf32, stages = 1>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @publish_position(%v: vector<8x8xf32>, %i: index) {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<8x8xf32, stages = 1>
+  %b = attn_tile.pack %v in %p : vector<8x8xf32>, !attn_tile.pipe<8x8xf32, stages = 1>
+  // expected-error @below {{'attn_tile.publish' op buffer must be what 'attn_tile.pack' has put, in the same block, at the same position of the pipe}}
+  attn_tile.publish %b in %p[%i] : !attn_tile.pipe<8x8xf32, stages = 1>
+  attn_tile.return
+}
+
+// -----
+
 attn_tile.kernel @packed_strided(%v: vector<8x8xf32>, %m: memref<?x8xf32, strided<[?, 1]>>, %i: index) {
   // expected-error @below {{'attn_tile.add_packed' op memref must hold contiguous f32 values (was 'memref<?x8xf32, strided<[?, 1]>>')}}
   attn_tile.add_packed %v to %m[%i, %i] : vector<8x8xf32> to memref<?x8xf32, strided<[?, 1]>>

@@ -163,6 +163,26 @@ attn_tile.kernel @packed(%v: vector<64x16xf32>, %m: memref<?x?x64xf32>, %i: inde
   attn_tile.return
 }
 
+// CHECK-LABEL: attn_tile.kernel @turns(
+// CHECK-SAME:    %[[V:.*]]: vector<64x16xf32>, %[[M:.*]]: memref<?x?x64xf32>, %[[C:.*]]: memref<?x?xi32>, %[[I:.*]]: index)
+// CHECK-NEXT:    attn_tile.add_packed %[[V]] to %[[M]][%[[I]], %[[I]], %[[I]]] turn(%[[I]] of %[[C]][%[[I]], %[[I]]]) : vector<64x16xf32> to memref<?x?x64xf32>, memref<?x?xi32>
+// CHECK-NEXT:    %[[P:.*]] = attn_tile.create_pipe
+// CHECK-NEXT:    %[[B:.*]] = attn_tile.pack %[[V]] in %[[P]][%[[I]]] : vector<64x16xf32>, <64x16xf32, stages = 1>
+// CHECK-NEXT:    attn_tile.publish %[[B]] in %[[P]][%[[I]]] : <64x16xf32, stages = 1>
+// CHECK-NEXT:    attn_tile.beside {
+// CHECK-NEXT:      attn_tile.add_in_turn %[[P]][%[[I]]] to %[[M]][%[[I]], %[[I]], %[[I]]] turn(%[[I]] of %[[C]][%[[I]], %[[I]]]) : <64x16xf32, stages = 1> to memref<?x?x64xf32>, memref<?x?xi32>
+attn_tile.kernel @turns(%v: vector<64x16xf32>, %m: memref<?x?x64xf32>, %c: memref<?x?xi32>, %i: index) {
+  attn_tile.add_packed %v to %m[%i, %i, %i] turn(%i of %c[%i, %i]) : vector<64x16xf32> to memref<?x?x64xf32>, memref<?x?xi32>
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
+  %b = attn_tile.pack %v in %p[%i] : vector<64x16xf32>, !attn_tile.pipe<64x16xf32, stages = 1>
+  attn_tile.publish %b in %p[%i] : !attn_tile.pipe<64x16xf32, stages = 1>
+  attn_tile.beside {
+    attn_tile.add_in_turn %p[%i] to %m[%i, %i, %i] turn(%i of %c[%i, %i])
+        : !attn_tile.pipe<64x16xf32, stages = 1> to memref<?x?x64xf32>, memref<?x?xi32>
+  }
+  attn_tile.return
+}
+
 // CHECK-LABEL: attn_tile.kernel @counters(
 // CHECK-SAME:    %[[M:.*]]: memref<?x?x64xf32>, %[[D:.*]]: memref<?x64xbf16>, %[[C:.*]]: memref<?x2xi32>, %[[I:.*]]: index)
 // CHECK-NEXT:    attn_tile.beside registers(40) {

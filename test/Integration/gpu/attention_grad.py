@@ -236,6 +236,15 @@ RING_IN_PARTS = """#attn_tile.gradient<
     rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
     keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = {traversal},
         pipelined = true, query_parts = 2, ring_items = 1, lhs_registers = true>>"""
+# Sums in turns, of pairs of items.
+TURNS = """#attn_tile.gradient<
+    rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+    keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired,
+        pipelined = true, in_turn = true>>"""
+TURNS_IN_PARTS = """#attn_tile.gradient<
+    rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+    keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired,
+        pipelined = true, query_parts = 2, in_turn = true>>"""
 
 
 @dataclass
@@ -264,6 +273,8 @@ class Variant:
     # A score change with a gradient of its own.
     score: str = ""
     schedule: str = ""
+    # Whether the idle warps that add in turns, which have few registers, may spill some.
+    may_spill: bool = False
 
     def mlir(self) -> str:
         v_dim = self.v_dim or self.qk_dim
@@ -427,6 +438,12 @@ VARIANTS = [
     Variant("d64_ring", 64, schedule=RING_IN_PARTS.format(traversal="persistent")),
     Variant("d64_ring_causal", 64, heads=(3, 3), mask="causal", schedule=RING_IN_PARTS.format(traversal="paired")),
     Variant("d32_ring_grouped", 32, heads=(4, 2), dtype="f16", schedule=RING_IN_PARTS.format(traversal="persistent")),
+    # Gradients of queries that are added up in turns.
+    Variant("d128_turns_causal", 128, heads=(3, 3), mask="causal", deterministic=True, schedule=TURNS, may_spill=True),
+    Variant("d128_turns_causal_tl", 128, dtype="f16", mask="causal_tl", dlse=True, deterministic=True, schedule=TURNS, may_spill=True),
+    Variant("d128_turns_dropout", 128, heads=(3, 3), mask="causal", deterministic=True, dropout=Dropout(0.1, "arx", 6), schedule=TURNS, may_spill=True),
+    Variant("d96_turns", 96, heads=(5, 5), deterministic=True),
+    Variant("d64_turns_causal", 64, heads=(3, 3), mask="causal", deterministic=True, schedule=TURNS_IN_PARTS),
     # Schedules that are chosen.
     Variant("d128_chosen_bias", 128, heads=(4, 2), mask="causal", score="bias", dlse=True),
     Variant("d128_chosen_deterministic", 128, score="bias_of_keys", deterministic=True),
@@ -447,6 +464,8 @@ VARIANTS = [
 # Batch, queries and keys. Of the last one there are more work items than multiprocessors; NumPy takes too long to make its
 # decisions of dropout.
 MANY_ITEMS = (64, 200, 333)
+# More tiles of keys, and pairs of them, than there are groups that could wait for one another.
+MANY_KEYS = [(1, 130, 20000), (1, 70, 34100)]
 SHAPES = [(1, 128, 128), (2, 200, 333), (1, 1, 128), (1, 192, 64), (1, 127, 129), (3, 65, 1), (1, 1000, 777), MANY_ITEMS]
 
 
@@ -571,8 +590,9 @@ def make_cases(torch, options):
         # Kernels for sm_80 add to nothing but what score changes read.
         is_deterministic = variant.deterministic or (options.target == "sm_80" and not variant.score)
         # A mask without queries has no words.
-        for shape in SHAPES + [(1, 0, 128)] * bool(variant.bits):
-            if shape == MANY_ITEMS and variant.dropout:
+        more = MANY_KEYS * ("turns" in variant.name) + [(1, 0, 128)] * bool(variant.bits)
+        for shape in SHAPES + more:
+            if shape in (MANY_ITEMS, *MANY_KEYS) and variant.dropout:
                 continue
             yield f"{variant.name} {shape}", partial(run_case, torch, function, variant, shape, is_deterministic)
 
@@ -581,9 +601,9 @@ def main():
     options = make_parser(__doc__, "target", "assemble", "only").parse_args()
     if options.compile:
         flags = ["--fail-on-spills"] if options.assemble or options.target == "sm_90a" else []
-        flags += ["--embed-ptx=false"] if options.assemble else []
+        assembled = ["--embed-ptx=false"] if options.assemble else []
         for variant in choose_variants(options):
-            compile_artifact(options, f"grad_{variant.name}", variant.mlir(), *flags)
+            compile_artifact(options, f"grad_{variant.name}", variant.mlir(), *assembled, *(() if variant.may_spill else flags))
         return 0
 
     import torch

@@ -159,6 +159,12 @@ MutableOperandRange AttentionGradOp::getDpsInitsMutable() {
                              3 + getDcaptures().size());
 }
 
+bool AttentionGradOp::canAddInTurn() {
+  bool isPlain = !getMaskAttr() || isa<CausalAttr>(getMaskAttr());
+  return isPlain && getKeepRegion().empty() && getGroupSize() == 1 &&
+         !hasSequences() && getDcaptures().empty();
+}
+
 bool AttentionGradOp::statesScoreGrad() {
   return !getScoreGradRegion().empty();
 }

@@ -219,12 +219,12 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
   MLIRContext *context = op.getContext();
   auto makeKeys = [&](int64_t queryTile, bool pipelined = false,
                       int64_t queryParts = 1, int64_t ringItems = 0,
-                      bool lhsRegisters = false) {
+                      bool lhsRegisters = false, bool inTurn = false) {
     return cast<ScheduleAttrInterface>(
         Attribute(attn_tile::KeyStationaryAttr::get(
             context, queryTile, rows, gradStages * queryParts, gradConsumers,
             keysTraversal, interleave, pipelined, queryParts, ringItems,
-            lhsRegisters)));
+            lhsRegisters, inTurn)));
   };
   bool isPaired = keysTraversal == attn_tile::TraversalKind::Paired;
   auto ofRows = cast<ScheduleAttrInterface>(
@@ -271,7 +271,10 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
   };
   bool hasRoom = areSumsWithin(sumBudget, op, keyChannels);
   auto mayAddUp = [&](int64_t parts) {
-    return !op.getDeterministic() && (hasRoom || getRingBound(parts) > 0);
+    // In parts, under a mask, turns are due faster than additions are made.
+    if (op.getDeterministic())
+      return hasRoom && op.canAddInTurn() && !(parts > 1 && isMasked);
+    return hasRoom || getRingBound(parts) > 0;
   };
   std::string moreThanBudget =
       ("might take more than " + Twine(sumBudget) + " bytes").str();
@@ -289,12 +292,15 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
     auto makeSums = [&](int64_t ringItems) {
       return attn_tile::GradientAttr::get(
           context, ofRows,
-          makeKeys(tile, pipelined, parts, ringItems, lhsRegisters),
+          makeKeys(tile, pipelined, parts, ringItems, lhsRegisters,
+                   /*inTurn=*/op.getDeterministic()),
           /*queries=*/nullptr, /*values=*/nullptr);
     };
     std::string reason = ("tiles of " + Twine(tile) +
                           " queries fit registers and shared memory, with sums")
                              .str();
+    if (op.getDeterministic())
+      return ScheduleChoice{makeSums(0), reason + " in turns"};
     int64_t bound = getRingBound(parts);
     if (bound == 0)
       return ScheduleChoice{makeSums(0), reason};
@@ -319,9 +325,20 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
       return ScheduleChoice{ring, choice};
     return ScheduleChoice{makeSums(0), choice};
   };
+  // Sums in turns of pairs of items are faster than a kernel for the queries
+  // from this many queries on (docs/Schedules.md, "Sums in turns").
+  constexpr int64_t minQueriesInTurn = 4096;
+  std::optional<ScheduleChoice> inTurn;
   if (mayAddUp(/*parts=*/1) && keyChannels == rows)
-    if (int64_t tile = getWalkedTile(withSums); tile >= minWalkedTile)
-      return chooseSums(tile, /*parts=*/1);
+    if (int64_t tile = getWalkedTile(withSums); tile >= minWalkedTile) {
+      inTurn = chooseSums(tile, /*parts=*/1);
+      int64_t queries = op.getStaticLengths().first;
+      if (!op.getDeterministic() || !isMasked ||
+          (!ShapedType::isDynamic(queries) && queries >= minQueriesInTurn))
+        return inTurn;
+      if (!ShapedType::isDynamic(queries))
+        inTurn = std::nullopt;
+    }
   // Sums of half as many channels have a row for each query instead, of twice
   // as many, which are multiplied in two parts; additions to captured arrays
   // may spill then, and so do decisions for heads that share keys.
@@ -368,6 +385,14 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
           .str();
   if (!op.getDeterministic() && !hasRoom)
     reason += "; sums of the gradients of queries " + moreThanBudget;
+  if (inTurn)
+    return ScheduleChoice{
+        ByQueryLengthAttr::get(context, minQueriesInTurn,
+                               cast<ScheduleAttrInterface>(schedule),
+                               cast<ScheduleAttrInterface>(inTurn->schedule)),
+        (reason + "; from " + Twine(minQueriesInTurn) + " queries on " +
+         inTurn->reason)
+            .str()};
   if (!values)
     return ScheduleChoice{schedule, reason};
   reason += "; gradients of keys and values do not fit one kernel";
@@ -395,7 +420,7 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
             context, queryTile, rows, gradStages, gradConsumers,
             isMasked ? attn_tile::TraversalKind::Grid : traversal,
             isMasked ? maskedKeyHeads : 1, pipelined, /*query_parts=*/1,
-            /*ring_items=*/0, /*lhs_registers=*/false)));
+            /*ring_items=*/0, /*lhs_registers=*/false, /*in_turn=*/false)));
   };
   Attribute withAdditions = attn_tile::GradientAttr::get(
       context, ofRows, makePart(tile, /*pipelined=*/true), /*queries=*/nullptr,

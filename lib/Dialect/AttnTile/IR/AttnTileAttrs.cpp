@@ -210,11 +210,10 @@ LogicalResult WarpSpecializedAttr::verify(
   return success();
 }
 
-LogicalResult
-KeyStationaryAttr::verify(EmitErrorFn emitError, int64_t queryTile,
-                          int64_t keyTile, int64_t stages, int64_t consumers,
-                          TraversalKind traversal, int64_t interleave, bool,
-                          int64_t queryParts, int64_t ringItems, bool) {
+LogicalResult KeyStationaryAttr::verify(
+    EmitErrorFn emitError, int64_t queryTile, int64_t keyTile, int64_t stages,
+    int64_t consumers, TraversalKind traversal, int64_t interleave, bool,
+    int64_t queryParts, int64_t ringItems, bool, bool inTurn) {
   if (failed(verifyPositive(emitError, "consumers", consumers)) ||
       failed(verifyPositive(emitError, "stages", stages)) ||
       failed(verifyPositive(emitError, "query_parts", queryParts)) ||
@@ -236,6 +235,14 @@ KeyStationaryAttr::verify(EmitErrorFn emitError, int64_t queryTile,
   if (ringItems > 0 && (traversal == TraversalKind::Grid || interleave != 1))
     return emitError() << "'ring_items' needs groups that walk over one head "
                           "after the other (was "
+                       << ringItems << ")";
+  if (inTurn && (traversal == TraversalKind::Grid || interleave != 1))
+    return emitError()
+           << "'in_turn' needs groups that walk over one head after "
+              "the other";
+  if (inTurn && ringItems > 0)
+    return emitError() << "'in_turn' and 'ring_items' need the same idle warps "
+                          "(was "
                        << ringItems << ")";
   return success();
 }
@@ -264,6 +271,12 @@ LogicalResult GradientAttr::verify(EmitErrorFn emitError,
   };
   if (hasRing(values) || (queries && hasRing(keys)))
     return emitError() << "'ring_items' is for 'keys' without 'queries'";
+  auto isInTurn = [](attn::ScheduleAttrInterface part) {
+    auto byKey = dyn_cast_if_present<KeyStationaryAttr>(part);
+    return byKey && byKey.getInTurn();
+  };
+  if (isInTurn(values) || (queries && isInTurn(keys)))
+    return emitError() << "'in_turn' is for 'keys' without 'queries'";
   if (queries)
     return success();
   // Both kernels read the tiles that are added up.

@@ -424,10 +424,60 @@ VectorType AddPackedOp::getTileType() {
   return cast<VectorType>(getValue().getType());
 }
 
+void PackOp::build(OpBuilder &builder, OperationState &state, Value tile,
+                   Value pipe, Value position) {
+  build(builder, state, cast<PipeType>(pipe.getType()).getBufferType(), tile,
+        pipe, position);
+}
+
+void AddPackedOp::build(OpBuilder &builder, OperationState &state, Value value,
+                        Value dest, ValueRange indices) {
+  build(builder, state, value, dest, indices, /*turn=*/Value(),
+        /*turns=*/Value(), /*turnIndices=*/ValueRange());
+}
+
+/// Checks that `turns` has as many indices as dimensions.
+static LogicalResult verifyTurns(Operation *op, Value turns,
+                                 ValueRange indices) {
+  int64_t rank = cast<MemRefType>(turns.getType()).getRank();
+  if (rank == static_cast<int64_t>(indices.size()))
+    return success();
+  return op->emitOpError("turns have ")
+         << rank << " dimensions, but " << indices.size() << " indices";
+}
+
+LogicalResult PublishOp::verify() {
+  auto pack = getBuffer().getDefiningOp<PackOp>();
+  if (!pack || pack.getPipe() != getPipe() ||
+      pack.getPosition() != getPosition() ||
+      pack->getBlock() != (*this)->getBlock())
+    return emitOpError("buffer must be what 'attn_tile.pack' has put, in the "
+                       "same block, at the same position of the pipe");
+  return success();
+}
+
 LogicalResult AddPackedOp::verify() {
+  if (bool(getTurn()) != bool(getTurns()))
+    return emitOpError("needs 'turn' and 'turns' together");
+  if (getTurns() && failed(verifyTurns(*this, getTurns(), getTurnIndices())))
+    return failure();
   return verifyPackedAccess(*this, getTileType(),
                             cast<MemRefType>(getDest().getType()),
                             getIndices().size());
+}
+
+LogicalResult AddInTurnOp::verify() {
+  PipeType pipe = getPipe().getType();
+  if (failed(verifyTurns(*this, getTurns(), getTurnIndices())))
+    return failure();
+  if (!(*this)->getParentOfType<BesideOp>())
+    return emitOpError("must be inside of 'attn_tile.beside'");
+  if (pipe.getStages() != 1 || !pipe.getElementType().isF32())
+    return emitOpError("pipe must have one stage of f32 values (was ")
+           << pipe << ")";
+  return verifyPackedAccess(
+      *this, VectorType::get(pipe.getShape(), pipe.getElementType()),
+      cast<MemRefType>(getDest().getType()), getIndices().size());
 }
 
 using EffectInstances =
@@ -443,6 +493,13 @@ static void addAdditionEffects(OpOperand &dest, EffectInstances &effects) {
 
 void AddPackedOp::getEffects(EffectInstances &effects) {
   addAdditionEffects(getDestMutable(), effects);
+  if (getTurns())
+    addAdditionEffects(getTurnsMutable()[0], effects);
+}
+
+void AddInTurnOp::getEffects(EffectInstances &effects) {
+  addAdditionEffects(getDestMutable(), effects);
+  addAdditionEffects(getTurnsMutable(), effects);
 }
 
 void ScatterAddOp::getEffects(EffectInstances &effects) {

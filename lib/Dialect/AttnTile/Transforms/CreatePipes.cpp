@@ -15,6 +15,7 @@
 #include "ClusterDependence.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -327,6 +328,13 @@ static Value getPositionIn(Block *block, const DenseMap<Value, WaitOp> &waits) {
       if (other == wait)
         return wait.getPosition();
   return nullptr;
+}
+
+/// Parts in which a step of `kernel` stages and multiplies its tile of queries.
+static int64_t getQueryParts(KernelOp kernel) {
+  auto schedule = dyn_cast_if_present<attn::ScheduleAttrInterface>(
+      Attribute(kernel.getScheduleAttr()));
+  return schedule ? schedule.getQueryParts() : 1;
 }
 
 /// Waits for the products of one block, each as late as possible: not after the
@@ -653,8 +661,18 @@ void AttnTileCreatePipesPass::runOnOperation() {
       llvm::any_of(bytesOfSums, [&](const std::pair<Block *, int64_t> &sums) {
         return sums.second > maxPackedBytes;
       });
-  if (hasLargeSums)
+  if (hasLargeSums) {
+    for (AddPackedOp op : additions) {
+      if (!op.getTurn())
+        continue;
+      op.emitOpError("with a turn must go through workgroup memory, which has "
+                     "no room for ")
+          << bytesOfSums[op->getBlock()] << " bytes in a step (at most "
+          << maxPackedBytes.getValue() << ")";
+      return signalPassFailure();
+    }
     additions.clear();
+  }
   int64_t sharedStages = hasLargeSums ? 1 : 2;
   DenseMap<Value, Value> shared;
   SharedPipes ofOperands(kernel), ofSums(kernel), ofRows(kernel);
@@ -670,8 +688,22 @@ void AttnTileCreatePipesPass::runOnOperation() {
                               tile.getElementType(), /*stages=*/1);
     Value pipe = ofSums.getNext(op->getBlock(), op.getLoc(), type);
     OpBuilder beforeOp(op);
-    op.getValueMutable().assign(PackOp::create(
-        beforeOp, op.getLoc(), type.getBufferType(), op.getValue(), pipe));
+    // Who adds in turn is told by the steps which tile there is.
+    Value position;
+    if (op.getTurn()) {
+      position = getPositionIn(op->getBlock(), waitsOfLoads);
+      if (!position) {
+        op.emitOpError("with a turn needs a stream of tiles beside it, which "
+                       "counts its steps");
+        return signalPassFailure();
+      }
+      if (int64_t parts = getQueryParts(kernel); parts != 1)
+        position = arith::DivUIOp::create(
+            beforeOp, op.getLoc(), position,
+            arith::ConstantIndexOp::create(beforeOp, op.getLoc(), parts));
+    }
+    op.getValueMutable().assign(
+        PackOp::create(beforeOp, op.getLoc(), op.getValue(), pipe, position));
   }
 
   DenseMap<Value, SmallVector<Operation *>> readers;

@@ -344,7 +344,7 @@ struct KeyStationarySchedule
     AttnTileSetTraversalPassOptions traversal;
     traversal.kind = schedule.getTraversal();
     traversal.interleave = schedule.getInterleave();
-    traversal.inOrder = schedule.getRingItems() > 0;
+    traversal.inOrder = schedule.getRingItems() > 0 || schedule.getInTurn();
     pm.addPass(createAttnTileSetTraversalPass(traversal));
     addCleanUp(pm);
     AttnTileCreatePipesPassOptions pipes;
@@ -445,8 +445,12 @@ struct GradientSchedule
   attn::GradSchedules getGradSchedules(Attribute attribute) const {
     auto schedule = cast<GradientAttr>(attribute);
     auto keys = dyn_cast<KeyStationaryAttr>(Attribute(schedule.getKeys()));
-    return {schedule.getRows(), schedule.getKeys(), schedule.getValues(),
-            schedule.getQueries(), keys ? keys.getRingItems() : 0};
+    return {schedule.getRows(),
+            schedule.getKeys(),
+            schedule.getValues(),
+            schedule.getQueries(),
+            keys ? keys.getRingItems() : 0,
+            keys && keys.getInTurn()};
   }
   SmallVector<attn::KernelTime>
   estimateKernels(Attribute schedule, const attn::VisitedTiles &tiles,

@@ -182,7 +182,8 @@ struct Walk {
   std::function<SmallVector<Value>(IndexBuilder &, Value)> emitIndices;
 
   static Walk overItems(IndexBuilder &builder, const Walkers &walkers,
-                        ArrayRef<OpFoldResult> sizes, int64_t interleave);
+                        ArrayRef<OpFoldResult> sizes, int64_t interleave,
+                        bool isInOrder = false);
   static Walk overPairs(IndexBuilder &builder, const Walkers &walkers,
                         ArrayRef<OpFoldResult> sizes);
   static Walk overPairsInOrder(IndexBuilder &builder, const Walkers &walkers,
@@ -202,15 +203,20 @@ static Value emitShare(IndexBuilder &builder, Value total, Value program,
 
 /// Round `r` is items `[r * programs, (r + 1) * programs)`. Items become
 /// shorter along the walk, so a group that always came first in its round would
-/// get the longest item of each: every other round is walked backwards.
+/// get the longest item of each: every other round is walked backwards, unless
+/// groups wait for one another: then any `programs` items that follow one
+/// another must be able to run at the same time.
 Walk Walk::overItems(IndexBuilder &builder, const Walkers &walkers,
-                     ArrayRef<OpFoldResult> sizes, int64_t interleave) {
+                     ArrayRef<OpFoldResult> sizes, int64_t interleave,
+                     bool isInOrder) {
   Value total = emitProduct(builder, sizes);
   Value program = walkers.emitId(builder);
   Value programs = walkers.emitCount(builder);
   auto emit = [=, sizes = SmallVector<OpFoldResult>(sizes)](
                   IndexBuilder &builder, Value round) {
     Value first = builder.mul(round, programs);
+    if (isInOrder)
+      return emitItem(builder, builder.add(first, program), sizes, interleave);
     Value backwards = arith::CmpIOp::create(
         builder, arith::CmpIPredicate::ne,
         builder.rem(round, builder.constant(2)), builder.constant(0));
@@ -584,7 +590,7 @@ static LogicalResult emitWalk(scf::ForallOp forall, TraversalKind kind,
 
   Walk walk;
   if (kind != TraversalKind::Paired)
-    walk = Walk::overItems(builder, walkers, sizes, interleave);
+    walk = Walk::overItems(builder, walkers, sizes, interleave, isInOrder);
   else if (isCountBounded)
     walk = Walk::overNeighbours(builder, walkers, sizes, interleave);
   else if (isInOrder)
@@ -841,7 +847,13 @@ AttnTileSetTraversalPass::setTraversal(KernelOp kernel,
                      "may have none (expected the kind persistent or paired)")
         .attachNote(loops->main.getLoc())
         .append("the other loop");
-  bool waits = kernel.walk([](AwaitCountOp) { return WalkResult::interrupt(); })
+  bool waits = kernel
+                   .walk([](Operation *op) {
+                     auto add = dyn_cast<AddPackedOp>(op);
+                     return isa<AwaitCountOp>(op) || (add && add.getTurn())
+                                ? WalkResult::interrupt()
+                                : WalkResult::advance();
+                   })
                    .wasInterrupted();
   for (LaunchOp launch : launches) {
     launch.setTogether(launch.getTogether() || waits);

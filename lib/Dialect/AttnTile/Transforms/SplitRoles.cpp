@@ -34,24 +34,36 @@ using namespace mlir::attn_tile;
 static constexpr int64_t warpsPerWarpgroup = 4;
 
 namespace {
-/// The part of a kernel that fills pipes.
-class Producer {
+/// The part of a kernel that some of its operations need, with the loops and
+/// conditionals around them: what a role runs.
+class RoleSlice {
 public:
-  explicit Producer(KernelOp kernel, const DenseSet<Operation *> &shared)
+  RoleSlice(KernelOp kernel, const DenseSet<Operation *> &shared)
       : kernel(kernel), shared(shared) {}
+  virtual ~RoleSlice() = default;
 
-  /// Finds out what is needed to fill the pipes.
+  /// Finds out what is needed of the kernel.
   LogicalResult analyze();
 
   /// Copies what is needed of `block` to the builder's insertion point.
   void clone(OpBuilder &builder, Block *block, IRMapping &map);
 
-  /// Whether `op` is needed to fill pipes.
+  /// Whether `op` is needed.
   bool needs(Operation *op) const { return needed.contains(op); }
+  bool empty() const { return needed.empty(); }
 
-  static bool isRoot(Operation *op) {
-    return isa<AcquireOp, AwaitCountOp, CopyOp, CommitOp>(op);
+protected:
+  /// Whether the role exists for `op`.
+  virtual bool hasRoot(Operation *op) const = 0;
+  /// The values that a root needs.
+  virtual SmallVector<Value> getNeeded(Operation *root) const {
+    return root->getOperands();
   }
+  virtual void cloneRoot(OpBuilder &builder, Operation *root, IRMapping &map) {
+    builder.clone(*root, map);
+  }
+  /// What the role is for, for messages.
+  virtual StringRef getPurpose() const = 0;
 
 private:
   LogicalResult need(Operation *op);
@@ -68,30 +80,89 @@ private:
   /// The results that are needed of loops and conditionals.
   DenseMap<Operation *, llvm::BitVector> neededResults;
 };
+
+/// Fills pipes.
+class Producer : public RoleSlice {
+public:
+  using RoleSlice::RoleSlice;
+
+  static bool isRoot(Operation *op) {
+    return isa<AcquireOp, AwaitCountOp, CopyOp, CommitOp>(op);
+  }
+
+private:
+  bool hasRoot(Operation *op) const override { return isRoot(op); }
+  StringRef getPurpose() const override { return "fill pipes"; }
+};
+
+/// Adds packed tiles in turns.
+class Adder : public RoleSlice {
+public:
+  using RoleSlice::RoleSlice;
+
+  /// The addition that `op` is, if it has a turn.
+  static AddPackedOp getAddition(Operation *op) {
+    auto add = dyn_cast<AddPackedOp>(op);
+    return add && add.getTurn() ? add : AddPackedOp();
+  }
+  /// What has put the tile of an addition where it is added from.
+  static PackOp getPack(AddPackedOp add) {
+    return add.getValue().getDefiningOp<PackOp>();
+  }
+
+private:
+  bool hasRoot(Operation *op) const override { return bool(getAddition(op)); }
+  SmallVector<Value> getNeeded(Operation *root) const override {
+    AddPackedOp add = getAddition(root);
+    PackOp pack = getPack(add);
+    SmallVector<Value> values = {pack.getPipe(), pack.getPosition()};
+    llvm::append_range(values, llvm::drop_begin(add->getOperands()));
+    return values;
+  }
+  void cloneRoot(OpBuilder &builder, Operation *root, IRMapping &map) override {
+    AddPackedOp add = getAddition(root);
+    PackOp pack = getPack(add);
+    auto lookup = [&](ValueRange values) {
+      return llvm::map_to_vector(
+          values, [&](Value value) { return map.lookupOrDefault(value); });
+    };
+    auto one = [&](Value value) { return map.lookupOrDefault(value); };
+    AddInTurnOp::create(builder, add.getLoc(), one(pack.getPipe()),
+                        one(pack.getPosition()), one(add.getDest()),
+                        lookup(add.getIndices()), one(add.getTurn()),
+                        one(add.getTurns()), lookup(add.getTurnIndices()));
+  }
+  StringRef getPurpose() const override { return "add in turns"; }
+};
 } // namespace
 
-LogicalResult Producer::analyze() {
+LogicalResult RoleSlice::analyze() {
   WalkResult walk =
       kernel.walk<WalkOrder::PreOrder>([&](Operation *op) -> WalkResult {
         if (isa<BesideOp>(op))
           return WalkResult::skip();
-        return isRoot(op) ? need(op) : success();
+        return hasRoot(op) ? need(op) : success();
       });
   return failure(walk.wasInterrupted());
 }
 
-LogicalResult Producer::need(Operation *op) {
+LogicalResult RoleSlice::need(Operation *op) {
   if (shared.contains(op) || !needed.insert(op).second)
     return success();
+  if (hasRoot(op)) {
+    for (Value value : getNeeded(op))
+      if (failed(need(value)))
+        return failure();
+    return needControl(op->getParentOp());
+  }
   auto isTile = [](Type type) {
     return isa<VectorType, PendingType, BufferType>(type);
   };
-  if (!isRoot(op)) {
-    if (llvm::any_of(op->getResultTypes(), isTile) ||
-        (!isMemoryEffectFree(op) && !hasSingleEffect<MemoryEffects::Read>(op)))
-      return op->emitOpError("is needed to fill pipes, but a producer can "
-                             "neither compute on tiles nor write");
-  }
+  if (llvm::any_of(op->getResultTypes(), isTile) ||
+      (!isMemoryEffectFree(op) && !hasSingleEffect<MemoryEffects::Read>(op)))
+    return op->emitOpError("is needed to ")
+           << getPurpose()
+           << ", but a role that does can neither compute on tiles nor write";
   WalkResult walk = op->walk([&](Operation *nested) -> WalkResult {
     for (Value operand : nested->getOperands())
       if (!op->isAncestor(operand.getParentBlock()->getParentOp()) &&
@@ -104,7 +175,7 @@ LogicalResult Producer::need(Operation *op) {
 }
 
 /// Keeps the control flow `op` around something that is needed.
-LogicalResult Producer::needControl(Operation *op) {
+LogicalResult RoleSlice::needControl(Operation *op) {
   if (op == kernel || !needed.insert(op).second)
     return success();
   neededResults[op].resize(op->getNumResults());
@@ -117,14 +188,14 @@ LogicalResult Producer::needControl(Operation *op) {
     if (failed(need(conditional.getCondition())))
       return failure();
   } else {
-    return op->emitOpError("holds what fills a pipe, but is neither a loop nor "
-                           "a conditional");
+    return op->emitOpError("holds what is needed to ")
+           << getPurpose() << ", but is neither a loop nor a conditional";
   }
   return needControl(op->getParentOp());
 }
 
 /// Keeps a result of a loop or conditional.
-LogicalResult Producer::needResult(Operation *control, unsigned number) {
+LogicalResult RoleSlice::needResult(Operation *control, unsigned number) {
   if (failed(needControl(control)))
     return failure();
   llvm::BitVector &results = neededResults[control];
@@ -140,7 +211,7 @@ LogicalResult Producer::needResult(Operation *control, unsigned number) {
   return success();
 }
 
-LogicalResult Producer::need(Value value) {
+LogicalResult RoleSlice::need(Value value) {
   if (auto result = dyn_cast<OpResult>(value)) {
     if (isa<scf::ForOp, scf::IfOp>(result.getOwner()))
       return needResult(result.getOwner(), result.getResultNumber());
@@ -164,16 +235,16 @@ static SmallVector<Value> lookupNeeded(const llvm::BitVector &results,
   return kept;
 }
 
-void Producer::cloneYield(OpBuilder &builder, Operation *control, Block *block,
-                          IRMapping &map) {
+void RoleSlice::cloneYield(OpBuilder &builder, Operation *control, Block *block,
+                           IRMapping &map) {
   Operation *yield = block->getTerminator();
   scf::YieldOp::create(
       builder, yield->getLoc(),
       lookupNeeded(neededResults[control], yield->getOperands(), map));
 }
 
-Operation *Producer::cloneControl(OpBuilder &builder, Operation *op,
-                                  IRMapping &map) {
+Operation *RoleSlice::cloneControl(OpBuilder &builder, Operation *op,
+                                   IRMapping &map) {
   const llvm::BitVector &results = neededResults[op];
   OpBuilder::InsertionGuard guard(builder);
   if (auto loop = dyn_cast<scf::ForOp>(op)) {
@@ -208,10 +279,14 @@ Operation *Producer::cloneControl(OpBuilder &builder, Operation *op,
                            cloneBranch(conditional.elseBlock()));
 }
 
-void Producer::clone(OpBuilder &builder, Block *block, IRMapping &map) {
+void RoleSlice::clone(OpBuilder &builder, Block *block, IRMapping &map) {
   for (Operation &op : *block) {
     if (!needed.contains(&op))
       continue;
+    if (hasRoot(&op)) {
+      cloneRoot(builder, &op, map);
+      continue;
+    }
     if (!neededResults.contains(&op)) {
       builder.clone(op, map);
       continue;
@@ -253,6 +328,7 @@ struct AttnTileSplitRolesPass
 
 private:
   LogicalResult checkTiles(RowBlockLayoutAttr layout);
+  LogicalResult checkAdditions();
 };
 } // namespace
 
@@ -265,6 +341,27 @@ LogicalResult AttnTileSplitRolesPass::checkTiles(RowBlockLayoutAttr layout) {
     return start.emitOpError("result ")
            << tile << " cannot be spread over " << consumers.getValue()
            << " consumer warpgroups";
+  });
+  return failure(walk.wasInterrupted());
+}
+
+/// Checks that additions with turns can be left to idle warps.
+LogicalResult AttnTileSplitRolesPass::checkAdditions() {
+  WalkResult walk = getOperation().walk([&](AddPackedOp op) -> WalkResult {
+    AddPackedOp add = Adder::getAddition(op);
+    if (!add)
+      return WalkResult::advance();
+    PackOp pack = Adder::getPack(add);
+    if (!pack || !pack.getPosition())
+      return add.emitOpError("with a turn must be of a tile that "
+                             "'attn_tile.pack' has put at a position");
+    for (auto beside : getOperation().getBody().getOps<BesideOp>()) {
+      auto diagnostic = add.emitOpError(
+          "with a turn needs the idle warps, which run something else");
+      diagnostic.attachNote(beside.getLoc()) << "this";
+      return diagnostic;
+    }
+    return WalkResult::advance();
   });
   return failure(walk.wasInterrupted());
 }
@@ -331,7 +428,9 @@ void AttnTileSplitRolesPass::runOnOperation() {
       RowBlockLayoutAttr::get(&getContext(), warpsPerWarpgroup * consumers);
   DenseSet<Operation *> shared = collectShared(body);
   Producer producer(kernel, shared);
-  if (failed(checkTiles(layout)) || failed(producer.analyze()))
+  Adder adder(kernel, shared);
+  if (failed(checkTiles(layout)) || failed(checkAdditions()) ||
+      failed(producer.analyze()) || failed(adder.analyze()))
     return signalPassFailure();
 
   // By the number of consumers. With too few the producer spills, which the
@@ -350,6 +449,13 @@ void AttnTileSplitRolesPass::runOnOperation() {
   int64_t consumerRegisters =
       getConsumerRegisters(producerRegisters, consumers, groups);
   OpBuilder builder(body->getTerminator());
+  if (!adder.empty()) {
+    auto beside = BesideOp::create(builder, kernel.getLoc(), producerRegisters);
+    IRMapping map;
+    auto besideBuilder =
+        OpBuilder::atBlockBegin(&beside.getBody().emplaceBlock());
+    adder.clone(besideBuilder, body, map);
+  }
   auto createRole = [&](RoleKind kind, int64_t warpgroups, int64_t registers) {
     auto role =
         RoleOp::create(builder, kernel.getLoc(), kind, warpgroups, registers);
@@ -372,6 +478,15 @@ void AttnTileSplitRolesPass::runOnOperation() {
     if (!shared.contains(&op) && !isa<BesideOp>(op))
       op.moveBefore(consumerBody, consumerBody->end());
   }
+  consumerRole.walk([](AddPackedOp op) {
+    if (!Adder::getAddition(op))
+      return;
+    OpBuilder atAddition(op);
+    PackOp pack = Adder::getPack(op);
+    PublishOp::create(atAddition, op.getLoc(), pack.getBuffer(), pack.getPipe(),
+                      pack.getPosition());
+    op.erase();
+  });
   consumerRole.walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {
     if (Producer::isRoot(op) || isOpTriviallyDead(op))
       op->erase();

@@ -120,16 +120,111 @@ func.func @no_ring(%q: memref<?x8x?x40xbf16>, %lse: memref<?x8x?xf32>, %g: memre
 
 // -----
 
-// Deterministic gradients take a kernel for queries.
+// Deterministic gradients add up those of queries in turns.
 
-// CHECK-LABEL: func @deterministic
-// CHECK:         keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>,
-// CHECK-SAME:    queries = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, query_stages = 2>>)
+// CHECK-LABEL: func @deterministic(
+// CHECK:         schedule(#attn_tile.gradient<
+// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, pipelined = true, in_turn = true>>)
+// HOST-LABEL:  func @deterministic(
+// HOST-NOT:      in_turn
 func.func @deterministic(%q: memref<?x8x?x128xbf16>, %lse: memref<?x8x?xf32>) {
   attn.attention_grad
       ins(%q, %q, %q, %q, %lse, %q : memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>,
           memref<?x8x?x128xbf16>, memref<?x8x?xf32>, memref<?x8x?x128xbf16>)
       outs(%q, %q, %q : memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>)
+      deterministic
+  return
+}
+
+// -----
+
+// Under a causal mask few queries take a kernel of their own instead.
+
+// CHECK-LABEL: func @deterministic_causal(
+// CHECK:         schedule(#attn.by_query_length<bound = 4096,
+// CHECK-SAME:      below = #attn_tile.gradient<
+// CHECK-SAME:        keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired>,
+// CHECK-SAME:        queries = #attn_tile.warp_specialized<
+// CHECK-SAME:      from = #attn_tile.gradient<
+// CHECK-SAME:        keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired, pipelined = true, in_turn = true>>>)
+func.func @deterministic_causal(%q: memref<?x8x?x128xbf16>, %lse: memref<?x8x?xf32>) {
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>,
+          memref<?x8x?x128xbf16>, memref<?x8x?xf32>, memref<?x8x?x128xbf16>)
+      outs(%q, %q, %q : memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>)
+      mask(#attn.causal)
+      deterministic
+  return
+}
+
+// -----
+
+// CHECK-LABEL: func @deterministic_static(
+// CHECK:         schedule(#attn_tile.gradient<
+// CHECK-SAME:      keys = {{.*}} in_turn = true>>)
+// CHECK:         schedule(#attn_tile.gradient<
+// CHECK-NOT:       in_turn
+// CHECK-SAME:      queries =
+func.func @deterministic_static(%q: memref<2x8x4096x128xbf16>, %lse: memref<2x8x4096xf32>,
+                                %short: memref<2x8x2048x128xbf16>, %shortlse: memref<2x8x2048xf32>) {
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<2x8x4096x128xbf16>, memref<2x8x4096x128xbf16>, memref<2x8x4096x128xbf16>,
+          memref<2x8x4096x128xbf16>, memref<2x8x4096xf32>, memref<2x8x4096x128xbf16>)
+      outs(%q, %q, %q : memref<2x8x4096x128xbf16>, memref<2x8x4096x128xbf16>, memref<2x8x4096x128xbf16>)
+      mask(#attn.causal)
+      deterministic
+  attn.attention_grad
+      ins(%short, %short, %short, %short, %shortlse, %short : memref<2x8x2048x128xbf16>, memref<2x8x2048x128xbf16>, memref<2x8x2048x128xbf16>,
+          memref<2x8x2048x128xbf16>, memref<2x8x2048xf32>, memref<2x8x2048x128xbf16>)
+      outs(%short, %short, %short : memref<2x8x2048x128xbf16>, memref<2x8x2048x128xbf16>, memref<2x8x2048x128xbf16>)
+      mask(#attn.causal)
+      deterministic
+  return
+}
+
+// -----
+
+// With half as many channels turns are due too fast under a mask.
+
+// CHECK-LABEL: func @deterministic_d64(
+// CHECK:         schedule(#attn_tile.gradient<
+// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, pipelined = true, query_parts = 2, lhs_registers = true, in_turn = true>>)
+// CHECK:         schedule(#attn_tile.gradient<
+// CHECK-NOT:       in_turn
+// CHECK-SAME:      queries =
+func.func @deterministic_d64(%q: memref<?x8x?x64xbf16>, %lse: memref<?x8x?xf32>) {
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>,
+          memref<?x8x?x64xbf16>, memref<?x8x?xf32>, memref<?x8x?x64xbf16>)
+      outs(%q, %q, %q : memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>)
+      deterministic
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>,
+          memref<?x8x?x64xbf16>, memref<?x8x?xf32>, memref<?x8x?x64xbf16>)
+      outs(%q, %q, %q : memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>)
+      mask(#attn.causal)
+      deterministic
+  return
+}
+
+// -----
+
+// Heads that share keys, other masks, sequences and gradients of what is captured
+// have no turns.
+
+// CHECK-LABEL: func @deterministic_others(
+// CHECK-NOT:     in_turn
+func.func @deterministic_others(%q: memref<?x8x?x128xbf16>, %k: memref<?x2x?x128xbf16>, %lse: memref<?x8x?xf32>) {
+  attn.attention_grad
+      ins(%q, %k, %k, %q, %lse, %q : memref<?x8x?x128xbf16>, memref<?x2x?x128xbf16>, memref<?x2x?x128xbf16>,
+          memref<?x8x?x128xbf16>, memref<?x8x?xf32>, memref<?x8x?x128xbf16>)
+      outs(%q, %k, %k : memref<?x8x?x128xbf16>, memref<?x2x?x128xbf16>, memref<?x2x?x128xbf16>)
+      deterministic
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>,
+          memref<?x8x?x128xbf16>, memref<?x8x?xf32>, memref<?x8x?x128xbf16>)
+      outs(%q, %q, %q : memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>)
+      mask(#attn.sliding_window<left = 256, right = 0>)
       deterministic
   return
 }

@@ -65,3 +65,25 @@ attn_tile.kernel @no_position(%v: memref<?x16xf16>, %p: vector<8x16xf16>, %acc: 
   attn_tile.store %o, %out[%c0, %c0] : vector<16x16xf32>, memref<?x16xf32>
   attn_tile.return
 }
+
+// -----
+
+#lhs = affine_map<(m, n, k) -> (m, k)>
+#values = affine_map<(m, n, k) -> (k, n)>
+#result = affine_map<(m, n, k) -> (m, n)>
+
+// Additions with turns go through workgroup memory, where their steps are counted.
+attn_tile.kernel @turn_without_stream(%v: memref<?x16xf16>, %p: vector<16x8xf16>, %acc: vector<16x16xf32>,
+                                      %sums: memref<?x16xf32>, %turns: memref<?xi32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %v0 = attn_tile.load %v[%c0, %c0] stream(%c0 of %c1) : memref<?x16xf16> -> vector<8x16xf16>
+  %o = vector.contract {indexing_maps = [#lhs, #values, #result],
+      iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+      %p, %v0, %acc : vector<16x8xf16>, vector<8x16xf16> into vector<16x16xf32>
+  scf.for %t = %c0 to %n step %c1 {
+    // expected-error @below {{'attn_tile.add_packed' op with a turn needs a stream of tiles beside it, which counts its steps}}
+    attn_tile.add_packed %o to %sums[%t, %c0] turn(%t of %turns[%t]) : vector<16x16xf32> to memref<?x16xf32>, memref<?xi32>
+  }
+  attn_tile.return
+}

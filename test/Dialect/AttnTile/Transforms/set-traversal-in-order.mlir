@@ -58,3 +58,19 @@ func.func @launch(%c: memref<?xi32>, %heads: index, %n: index) {
   attn_tile.launch @counts args(%c, %n : memref<?xi32>, index)
   return
 }
+
+// Additions with turns wait for others as well.
+
+// CHECK-LABEL: func.func @launch_turns(
+// CHECK:         attn_tile.launch @turns together grid(
+attn_tile.kernel @turns(%c: memref<?xi32>, %v: vector<64x16xf32>, %m: memref<?x16xf32>, %heads: index, %n: index) {
+  scf.forall (%h, %i) in (%heads, %n) {
+    attn_tile.add_packed %v to %m[%h, %i] turn(%i of %c[%h]) : vector<64x16xf32> to memref<?x16xf32>, memref<?xi32>
+  }
+  attn_tile.return
+}
+
+func.func @launch_turns(%c: memref<?xi32>, %v: vector<64x16xf32>, %m: memref<?x16xf32>, %heads: index, %n: index) {
+  attn_tile.launch @turns args(%c, %v, %m, %heads, %n : memref<?xi32>, vector<64x16xf32>, memref<?x16xf32>, index, index)
+  return
+}

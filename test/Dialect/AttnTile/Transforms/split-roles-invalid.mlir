@@ -4,7 +4,7 @@
 attn_tile.kernel @data_dependent(%k: memref<?x16xf16>, %p: vector<16xindex>) {
   %pipe = attn_tile.create_pipe : !attn_tile.pipe<16x16xf16, stages = 2>
   %c0 = arith.constant 0 : index
-  // expected-error @below {{'arith.addi' op is needed to fill pipes, but a producer can neither compute on tiles nor write}}
+  // expected-error @below {{'arith.addi' op is needed to fill pipes, but a role that does can neither compute on tiles nor write}}
   %q = arith.addi %p, %p : vector<16xindex>
   %row = vector.extract %q[0] : index from vector<16xindex>
   %b = attn_tile.acquire %pipe[%c0] : !attn_tile.pipe<16x16xf16, stages = 2>
@@ -18,7 +18,7 @@ attn_tile.kernel @data_dependent(%k: memref<?x16xf16>, %p: vector<16xindex>) {
 attn_tile.kernel @while(%k: memref<?x16xf16>, %flag: i1) {
   %pipe = attn_tile.create_pipe : !attn_tile.pipe<16x16xf16, stages = 2>
   %c0 = arith.constant 0 : index
-  // expected-error @below {{'scf.while' op holds what fills a pipe, but is neither a loop nor a conditional}}
+  // expected-error @below {{'scf.while' op holds what is needed to fill pipes, but is neither a loop nor a conditional}}
   scf.while : () -> () {
     scf.condition(%flag)
   } do {
@@ -41,5 +41,51 @@ attn_tile.kernel @rows(%p: vector<64x16xf16>) {
       -> !attn_tile.pending<vector<64x16xf32>>
   %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<64x16xf32>>
   attn_tile.release %b : !attn_tile.buffer<16x16xf16>
+  attn_tile.return
+}
+
+// -----
+
+// Idle warps read what is in workgroup memory, at a position.
+attn_tile.kernel @turn_of_registers(%t: vector<64x16xf32>, %sums: memref<?x16xf32>, %turns: memref<?xi32>, %i: index) {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
+  // expected-error @below {{'attn_tile.add_packed' op with a turn must be of a tile that 'attn_tile.pack' has put at a position}}
+  attn_tile.add_packed %t to %sums[%i, %i] turn(%i of %turns[%i]) : vector<64x16xf32> to memref<?x16xf32>, memref<?xi32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @turn_without_position(%t: vector<64x16xf32>, %sums: memref<?x16xf32>, %turns: memref<?xi32>, %i: index) {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
+  %b = attn_tile.pack %t in %p : vector<64x16xf32>, !attn_tile.pipe<64x16xf32, stages = 1>
+  // expected-error @below {{'attn_tile.add_packed' op with a turn must be of a tile that 'attn_tile.pack' has put at a position}}
+  attn_tile.add_packed %b to %sums[%i, %i] turn(%i of %turns[%i]) : !attn_tile.buffer<64x16xf32> to memref<?x16xf32>, memref<?xi32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @turn_beside(%t: vector<64x16xf32>, %sums: memref<?x16xf32>, %turns: memref<?xi32>, %i: index) {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
+  // expected-note @below {{this}}
+  attn_tile.beside {
+  }
+  %b = attn_tile.pack %t in %p[%i] : vector<64x16xf32>, !attn_tile.pipe<64x16xf32, stages = 1>
+  // expected-error @below {{'attn_tile.add_packed' op with a turn needs the idle warps, which run something else}}
+  attn_tile.add_packed %b to %sums[%i, %i] turn(%i of %turns[%i]) : !attn_tile.buffer<64x16xf32> to memref<?x16xf32>, memref<?xi32>
+  attn_tile.return
+}
+
+// -----
+
+// Whose turn it is depends on what a product gave.
+attn_tile.kernel @turn_of_tile(%t: vector<64x16xf32>, %v: vector<16xindex>, %sums: memref<?x16xf32>, %turns: memref<?xi32>, %i: index) {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
+  %b = attn_tile.pack %t in %p[%i] : vector<64x16xf32>, !attn_tile.pipe<64x16xf32, stages = 1>
+  // expected-error @below {{'arith.addi' op is needed to add in turns, but a role that does can neither compute on tiles nor write}}
+  %w = arith.addi %v, %v : vector<16xindex>
+  %n = vector.extract %w[0] : index from vector<16xindex>
+  attn_tile.add_packed %b to %sums[%i, %i] turn(%n of %turns[%i]) : !attn_tile.buffer<64x16xf32> to memref<?x16xf32>, memref<?xi32>
   attn_tile.return
 }

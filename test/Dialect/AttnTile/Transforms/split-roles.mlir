@@ -264,3 +264,56 @@ attn_tile.kernel @cluster(%k: memref<?x16xf16>, %p: vector<128x16xf16>, %n: inde
   }
   attn_tile.return
 }
+
+// -----
+
+// Idle warps run the loops and conditionals around additions with turns, with
+// all that tells where they go and whose turn it is; consumers publish instead.
+
+// CHECK-LABEL: attn_tile.kernel @turns(
+// CHECK-SAME:    %[[K:[a-z0-9]+]]: memref<?x16xf16>, %[[P:[a-z0-9]+]]: vector<128x16xf16>, %[[SUMS:[a-z0-9]+]]: memref<?x16xf32>, %[[TURNS:[a-z0-9]+]]: memref<?xi32>, %[[N:[a-z0-9]+]]: index)
+// CHECK:         %[[PIPE:.*]] = attn_tile.create_pipe : <16x16xf16, stages = 2>
+// CHECK:         %[[PACKED:.*]] = attn_tile.create_pipe : <128x16xf32, stages = 1>
+// CHECK:         attn_tile.beside registers(24) {
+// CHECK-NEXT:      scf.for %[[I:.*]] = %{{.*}} to %[[N]]
+// CHECK-NEXT:        %[[IS:.*]] = arith.cmpi ult, %[[I]], %[[N]] : index
+// CHECK-NEXT:        scf.if %[[IS]] {
+// CHECK-NEXT:          %[[NUMBER:.*]] = arith.addi %[[I]], %{{.*}} : index
+// CHECK-NEXT:          attn_tile.add_in_turn %[[PACKED]][%[[I]]] to %[[SUMS]][%[[I]], %{{.*}}] turn(%[[NUMBER]] of %[[TURNS]][%[[I]]]) : <128x16xf32, stages = 1> to memref<?x16xf32>, memref<?xi32>
+// CHECK-NEXT:        }
+// CHECK-NEXT:      }
+// CHECK-NEXT:    }
+// CHECK:         attn_tile.role producer
+// CHECK-NOT:       attn_tile.pack
+// CHECK:         attn_tile.role consumer
+// CHECK:           scf.for %[[I:.*]] = %{{.*}} to %[[N]]
+// CHECK:             %[[R:.*]] = attn_tile.mma_wait
+// CHECK:             scf.if
+// CHECK:               %[[B:.*]] = attn_tile.pack %[[R]] in %[[PACKED]][%[[I]]]
+// CHECK-NEXT:          attn_tile.publish %[[B]] in %[[PACKED]][%[[I]]] : <128x16xf32, stages = 1>
+// CHECK-NEXT:        }
+// CHECK-NOT:     attn_tile.add_packed
+attn_tile.kernel @turns(%k: memref<?x16xf16>, %p: vector<128x16xf16>, %sums: memref<?x16xf32>, %turns: memref<?xi32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %pipe = attn_tile.create_pipe : !attn_tile.pipe<16x16xf16, stages = 2>
+  %packed = attn_tile.create_pipe : !attn_tile.pipe<128x16xf32, stages = 1>
+  scf.for %i = %c0 to %n step %c1 {
+    %b = attn_tile.acquire %pipe[%i] : !attn_tile.pipe<16x16xf16, stages = 2>
+    attn_tile.copy %k[%i, %c0] to %b : memref<?x16xf16> to !attn_tile.buffer<16x16xf16>
+    attn_tile.commit %b : !attn_tile.buffer<16x16xf16>
+    %f = attn_tile.wait %pipe[%i] : !attn_tile.pipe<16x16xf16, stages = 2>
+    %s = attn_tile.mma_start %p, %f : vector<128x16xf16>, !attn_tile.buffer<16x16xf16>
+        -> !attn_tile.pending<vector<128x16xf32>>
+    %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<128x16xf32>>
+    attn_tile.release %f : !attn_tile.buffer<16x16xf16>
+    %is = arith.cmpi ult, %i, %n : index
+    scf.if %is {
+      %number = arith.addi %i, %c1 : index
+      %t = attn_tile.pack %r in %packed[%i] : vector<128x16xf32>, !attn_tile.pipe<128x16xf32, stages = 1>
+      attn_tile.add_packed %t to %sums[%i, %c0] turn(%number of %turns[%i])
+          : !attn_tile.buffer<128x16xf32> to memref<?x16xf32>, memref<?xi32>
+    }
+  }
+  attn_tile.return
+}

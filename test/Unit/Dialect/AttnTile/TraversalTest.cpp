@@ -41,7 +41,8 @@ protected:
   }
 
   /// Writes the walk of a kernel whose loop bounds are its arguments.
-  void writeWalk(TraversalKind kind, int64_t interleave = 1) {
+  void writeWalk(TraversalKind kind, int64_t interleave = 1,
+                 bool inOrder = false) {
     module = parseSourceString<ModuleOp>(R"mlir(
       attn_tile.kernel @items(%b: index, %h: index, %n: index) {
         scf.forall (%i, %j, %k) in (%b, %h, %n) {
@@ -55,6 +56,7 @@ protected:
     AttnTileSetTraversalPassOptions options;
     options.kind = kind;
     options.interleave = interleave;
+    options.inOrder = inOrder;
     manager.addPass(createAttnTileSetTraversalPass(options));
     ASSERT_TRUE(succeeded(manager.run(*module)));
   }
@@ -162,6 +164,37 @@ TEST_F(TraversalTest, VisitsEachItemOnce) {
     for (const Shape &shape : shapes)
       for (int64_t programs : {1, 2, 3, 5, 7, 8, 11, 30})
         checkVisits(shape, programs, groups);
+  }
+}
+
+TEST_F(TraversalTest, VisitsEachItemOnceInOrder) {
+  std::vector<Items> groups;
+  for (TraversalKind kind :
+       {TraversalKind::Persistent, TraversalKind::Paired}) {
+    SCOPED_TRACE(stringifyTraversalKind(kind).str());
+    writeWalk(kind, /*interleave=*/1, /*inOrder=*/true);
+    for (const Shape &shape : shapes)
+      for (int64_t programs : {1, 2, 3, 5, 7, 8, 11, 30})
+        checkVisits(shape, programs, groups);
+  }
+}
+
+// Groups that begin together have items that follow one another, those of a
+// head from the last tile on.
+TEST_F(TraversalTest, RoundsAreInOrder) {
+  std::vector<Items> groups;
+  writeWalk(TraversalKind::Persistent, /*interleave=*/1, /*inOrder=*/true);
+  for (const Shape &shape : shapes) {
+    for (int64_t programs : {1, 3, 8}) {
+      checkVisits(shape, programs, groups);
+      for (int64_t program = 0; program < programs; ++program) {
+        for (auto [round, item] : llvm::enumerate(groups[program])) {
+          int64_t head = item[0] * shape.heads + item[1];
+          int64_t number = (head + 1) * shape.tiles - 1 - item[2];
+          EXPECT_EQ(number, int64_t(round) * programs + program);
+        }
+      }
+    }
   }
 }
 

@@ -194,6 +194,8 @@ struct GradSchedules {
   /// If not 0, the kernel of the keys adds them up in a ring of heads that have
   /// at least so many tiles of keys, and rounds them itself.
   int64_t ringItems = 0;
+  /// Whether it adds them up in the same order each time.
+  bool inTurn = false;
 };
 
 } // namespace mlir::attn

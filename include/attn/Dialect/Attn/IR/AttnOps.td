@@ -557,6 +557,11 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
   let extraClassDeclaration = [{
     /// DestinationStyleOpInterface: the gradients.
     ::mlir::MutableOperandRange getDpsInitsMutable();
+
+    /// Whether tiles of keys can add to the gradients of queries in turns: the
+    /// mask leaves all pairs or a triangle, heads have keys of their own, and
+    /// there are neither sequences nor gradients of captured tensors.
+    bool canAddInTurn();
   }];
 }
 

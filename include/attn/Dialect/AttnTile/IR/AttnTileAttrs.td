@@ -170,6 +170,10 @@ def AttnTile_KeyStationaryAttr : AttnTile_Attr<"KeyStationary",
     tiles have been added. That takes groups that walk over one head after the
     other.
 
+    With `in_turn`, these contributions are added up in the same order each time:
+    warps that the producer leaves idle wait for the turn of each, and groups
+    begin with different tiles of queries, so that turns come when they are due.
+
     With `lhs_registers`, consumers read tiles of an item that are left-hand
     sides of products, as they are, to registers once. Those are the values where
     the gradients of queries are added up, whose product has the keys transposed,
@@ -178,6 +182,8 @@ def AttnTile_KeyStationaryAttr : AttnTile_Attr<"KeyStationary",
     ```mlir
     #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2,
         consumers = 2, traversal = paired, ring_items = 264>
+    #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2,
+        consumers = 2, traversal = paired, in_turn = true>
     #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4,
         consumers = 2, pipelined = true, query_parts = 2, lhs_registers = true>
     ```
@@ -190,7 +196,8 @@ def AttnTile_KeyStationaryAttr : AttnTile_Attr<"KeyStationary",
                         DefaultValuedParameter<"bool", "false">:$pipelined,
                         DefaultValuedParameter<"int64_t", "1">:$query_parts,
                         DefaultValuedParameter<"int64_t", "0">:$ring_items,
-                        DefaultValuedParameter<"bool", "false">:$lhs_registers);
+                        DefaultValuedParameter<"bool", "false">:$lhs_registers,
+                        DefaultValuedParameter<"bool", "false">:$in_turn);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
@@ -222,7 +229,8 @@ def AttnTile_GradientAttr : AttnTile_Attr<"Gradient", "gradient", []> {
     gradients of keys and values, `queries` for those of queries. With `values`,
     the gradients of values have a kernel of their own. Without `queries`, the
     kernel of the keys adds up the gradients of the queries as well, in an order
-    that changes from run to run; kernels for sm_80 cannot.
+    that changes from run to run unless it has `in_turn`; kernels for sm_80
+    cannot.
 
     ```mlir
     #attn_tile.gradient<

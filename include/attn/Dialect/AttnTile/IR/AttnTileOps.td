@@ -530,28 +530,63 @@ def AttnTile_PackOp : AttnTile_Op<"pack", [
     Writes the tile to the only stage of the pipe, which is as large as the tile
     and used for nothing else, in the order of a packed tile (see
     `attn_tile.add_packed`). Waits until the additions that read the stage have
-    done so.
+    done so. Those of `attn_tile.add_in_turn` need the position, which counts the
+    tiles from 0 on.
 
     ```mlir
     %b = attn_tile.pack %t in %pipe : vector<128x64xf32>,
         !attn_tile.pipe<128x64xf32, stages = 1>
+    %c = attn_tile.pack %t in %pipe[%n] : vector<128x64xf32>,
+        !attn_tile.pipe<128x64xf32, stages = 1>
     ```
   }];
   let arguments = (ins VectorOfRankAndType<[2], [F32]>:$tile,
-                       AttnTile_PipeType:$pipe);
+                       AttnTile_PipeType:$pipe, Optional<Index>:$position);
   let results = (outs AttnTile_BufferType:$buffer);
-  let assemblyFormat = "$tile `in` $pipe attr-dict `:` type($tile) `,` type($pipe)";
+  let assemblyFormat = [{
+    $tile `in` $pipe (`[` $position^ `]`)? attr-dict `:` type($tile) `,` type($pipe)
+  }];
+  let builders = [OpBuilder<(ins "::mlir::Value":$tile, "::mlir::Value":$pipe,
+                                 CArg<"::mlir::Value", "{}">:$position)>];
+  let hasVerifier = 1;
+}
+
+def AttnTile_PublishOp : AttnTile_Op<"publish", [
+    MemoryEffects<[MemRead, MemWrite]>,
+    TypesMatchWith<"buffer is one stage of the pipe", "pipe", "buffer",
+                   "::llvm::cast<PipeType>($_self).getBufferType()">]> {
+  let summary = "leaves a packed tile to those who add it";
+  let description = [{
+    What `attn_tile.pack` has put into the stage, in the same block, may be read
+    from now on by the `attn_tile.add_in_turn` of its position.
+
+    ```mlir
+    attn_tile.publish %b in %pipe[%n] : !attn_tile.pipe<128x64xf32, stages = 1>
+    ```
+  }];
+  let arguments = (ins AttnTile_BufferType:$buffer, AttnTile_PipeType:$pipe,
+                       Index:$position);
+  let assemblyFormat = [{
+    $buffer `in` $pipe `[` $position `]` attr-dict `:` type($pipe)
+  }];
   let hasVerifier = 1;
 }
 
 def AttnTile_AddPackedOp : AttnTile_Op<"add_packed", [
-    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+    AttrSizedOperandSegments, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "adds a tile to a packed tile";
   let description = [{
     Adds the elements of a tile to those of a packed tile, each addition being
-    atomic. The order of additions of different groups is not defined. Those of a
-    tile that `attn_tile.pack` has put into workgroup memory go on while the
-    group does other things.
+    atomic. The order of additions of different groups is not defined, unless
+    they have turns. Those of a tile that `attn_tile.pack` has put into workgroup
+    memory go on while the group does other things.
+
+    With `turn`, all additions to a packed tile are made one after the other:
+    number 0 first. The counter at `turn_indices` is of this tile alone, and zero
+    at first. Groups wait for one another then (see `attn_tile.await_count`): there must be an order of all
+    additions which those of each group, and those to each tile, follow, and a
+    group waits for none but those that others have begun, or will without
+    waiting for it.
 
     A packed tile is a tile in global memory whose elements follow one another in
     an order that belongs to the target: that in which the threads of a group
@@ -565,17 +600,51 @@ def AttnTile_AddPackedOp : AttnTile_Op<"add_packed", [
         : vector<128x64xf32> to memref<?x32x?x128xf32>
     attn_tile.add_packed %buffer to %sums[%b, %h, %i, %c0]
         : !attn_tile.buffer<128x64xf32> to memref<?x32x?x128xf32>
+    attn_tile.add_packed %t to %sums[%b, %h, %i, %c0] turn(%n of %turns[%b, %h, %i])
+        : vector<128x64xf32> to memref<?x32x?x128xf32>, memref<?x32x?xi32>
     ```
   }];
   let arguments = (ins
       AnyTypeOf<[VectorOfRankAndType<[2], [F32]>, AttnTile_BufferType]>:$value,
-      AnyMemRef:$dest, Variadic<Index>:$indices);
+      AnyMemRef:$dest, Variadic<Index>:$indices, Optional<Index>:$turn,
+      Optional<MemRefOf<[I32]>>:$turns, Variadic<Index>:$turn_indices);
   let assemblyFormat = [{
-    $value `to` $dest `[` $indices `]` attr-dict `:` type($value) `to` type($dest)
+    $value `to` $dest `[` $indices `]`
+    (`turn` `(` $turn^ `of` $turns `[` $turn_indices `]` `)`)? attr-dict
+    `:` type($value) `to` type($dest) (`,` type($turns)^)?
   }];
+  let builders = [OpBuilder<(ins "::mlir::Value":$value, "::mlir::Value":$dest,
+                                 "::mlir::ValueRange":$indices)>];
   let extraClassDeclaration = [{
     /// The type of the tile, also if it is in workgroup memory.
     ::mlir::VectorType getTileType();
+  }];
+  let hasVerifier = 1;
+}
+
+def AttnTile_AddInTurnOp : AttnTile_Op<"add_in_turn", [
+    AttrSizedOperandSegments, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "adds published tiles to packed tiles, in turns";
+  let description = [{
+    What idle warps do for `attn_tile.add_packed` with a turn: one of two, in turn,
+    waits until it is the turn of the tile that is published at the position and
+    until that is there, starts the addition, gives the stage back once it has been
+    read, and counts once the addition is complete. So the others of the group wait
+    for no group.
+
+    ```mlir
+    attn_tile.add_in_turn %pipe[%p] to %sums[%b, %h, %i, %c0] turn(%n of %turns[%b, %h, %i])
+        : !attn_tile.pipe<128x64xf32, stages = 1> to memref<?x32x?x128xf32>, memref<?x32x?xi32>
+    ```
+  }];
+  let arguments = (ins
+      AttnTile_PipeType:$pipe, Index:$position, AnyMemRef:$dest,
+      Variadic<Index>:$indices, Index:$turn, MemRefOf<[I32]>:$turns,
+      Variadic<Index>:$turn_indices);
+  let assemblyFormat = [{
+    $pipe `[` $position `]` `to` $dest `[` $indices `]`
+    `turn` `(` $turn `of` $turns `[` $turn_indices `]` `)` attr-dict
+    `:` type($pipe) `to` type($dest) `,` type($turns)
   }];
   let hasVerifier = 1;
 }

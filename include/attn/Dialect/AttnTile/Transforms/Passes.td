@@ -206,9 +206,10 @@ def AttnTileSetTraversalPass
     order already: with `kind = paired`, items `2 * i` and `2 * i + 1` are a
     pair, and there must be an even number of them.
 
-    With `in-order`, pairs end with no such tiles, and those in the middle of two
-    heads are a pair between those of the heads: at any time groups work on few
-    heads that follow one another. Launches of kernels that wait for counts are
+    With `in-order`, items begin in their order: at any time groups work on few
+    heads that follow one another. Rounds of items are all walked forwards, pairs
+    end with no such tiles, and those in the middle of two heads are a pair
+    between those of the heads. Launches of kernels that wait for counts are
     made `together`.
 
     What a step of a walk loads to describe its item is loaded in the step
@@ -244,7 +245,7 @@ def AttnTileSetTraversalPass
     Option<"cluster", "cluster", "int64_t", /*default=*/"1",
            "Groups of a cluster">,
     Option<"inOrder", "in-order", "bool", /*default=*/"false",
-           "Whether pairs of a head end before those of much later heads begin">,
+           "Whether items of a head end before those of much later heads begin">,
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect",
                            "::mlir::memref::MemRefDialect"];

@@ -1,0 +1,49 @@
+// RUN: attn-opt %s -attn-tile-allocate-pipes=target=sm_90a -convert-attn-tile-to-nvvm=target=sm_90a -canonicalize | FileCheck %s
+
+// Two barriers for each of two threads: a tile is full when all eight warps of
+// consumers have packed their part, and empty when one thread has added it.
+
+// CHECK-LABEL: llvm.func @turns(
+// CHECK-DAG:     %[[WARPS:.*]] = llvm.mlir.constant(8 : i32) : i32
+// CHECK:         llvm.inline_asm has_side_effects {{.*}}mbarrier.init.shared::cta.b64 [$0], $1;\0Ambarrier.init.shared::cta.b64 [$0 + 8], 1;\0Ambarrier.init.shared::cta.b64 [$0 + 16], $1;\0Ambarrier.init.shared::cta.b64 [$0 + 24], 1;{{.*}}, %[[WARPS]] : (i32, i32) -> ()
+
+// Idle warps are the second and third one of the producer. The turn is waited
+// for, then the tile; the stage is given back before the addition is complete.
+// CHECK:         llvm.inline_asm has_side_effects {{.*}}sub.u32 warp, warp, 1;
+// CHECK-SAME:      setp.ne.u32 skips, warp, barrier;
+// CHECK-SAME:      ld.acquire.gpu.global.s32 found, [$4];
+// CHECK-SAME:      setp.eq.s32 done, found, $5;
+// CHECK-SAME:      mbarrier.try_wait.parity.shared::cta.b64 done, [barrier], found;
+// CHECK-SAME:      cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [$0], [$1], 8192;
+// CHECK-SAME:      cp.async.bulk.wait_group.read 0;\0Ambarrier.arrive.shared::cta.b64 _, [barrier + 8];
+// CHECK-SAME:      cp.async.bulk.wait_group 0;\0Ared.release.gpu.global.add.s32 [$4], 1;
+
+// Consumers wait until the tile before has been read, pack theirs, and one lane
+// of each warp tells so. They wait for no bulk addition of their own.
+// CHECK-NOT:     cp.async.bulk.wait_group.read
+// CHECK:         mbarrier.try_wait.parity
+// CHECK:         st.shared
+// CHECK:         llvm.inline_asm has_side_effects {{.*}}fence.proxy.async.shared::cta;\0Abar.warp.sync 0xffffffff;\0Asetp.eq.s32 first, $1, 0;\0A@first mbarrier.arrive.shared::cta.b64 _, [$0];
+// CHECK-NOT:     cp.reduce.async.bulk
+// CHECK:         llvm.return
+attn_tile.kernel @turns(%m: memref<?x16xf32>, %c: memref<?xi32>, %n: index) attributes {layout = #attn_tile.row_blocks<warps = 8>} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %v = arith.constant dense<1.0> : vector<128x16xf32>
+  %p = attn_tile.create_pipe : !attn_tile.pipe<128x16xf32, stages = 1>
+  attn_tile.beside registers(24) {
+    scf.for %i = %c0 to %n step %c1 {
+      attn_tile.add_in_turn %p[%i] to %m[%i, %c0] turn(%i of %c[%i])
+          : !attn_tile.pipe<128x16xf32, stages = 1> to memref<?x16xf32>, memref<?xi32>
+    }
+  }
+  attn_tile.role producer warpgroups(1) registers(24) {
+  }
+  attn_tile.role consumer warpgroups(2) registers(240) {
+    scf.for %i = %c0 to %n step %c1 {
+      %b = attn_tile.pack %v in %p[%i] : vector<128x16xf32>, !attn_tile.pipe<128x16xf32, stages = 1>
+      attn_tile.publish %b in %p[%i] : !attn_tile.pipe<128x16xf32, stages = 1>
+    }
+  }
+  attn_tile.return
+}
