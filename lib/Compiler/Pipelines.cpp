@@ -111,6 +111,9 @@ void attn::buildTilingPipeline(OpPassManager &pm,
 void attn::buildKernelPipeline(OpPassManager &pm,
                                const TargetPipelineOptions &options) {
   pm.addPass(createAttnApplySchedulesPass());
+  if (options.isGPU())
+    pm.addNestedPass<func::FuncOp>(
+        attn_tile::createAttnTileGatherAllocationsPass());
   std::unique_ptr<TargetInfo> target = createTargetInfo(options.target);
   if (target && target->hasEarlyLaunches())
     pm.addPass(attn_tile::createAttnTileOverlapLaunchesPass());

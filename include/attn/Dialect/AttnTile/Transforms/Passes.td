@@ -579,6 +579,33 @@ def AttnTilePingPongPass
   let dependentDialects = ["::mlir::attn_tile::AttnTileDialect"];
 }
 
+def AttnTileGatherAllocationsPass
+    : Pass<"attn-tile-gather-allocations", "::mlir::func::FuncOp"> {
+  let summary = "allocate before the first launch";
+  let description = [{
+    Moves allocations before the first launch of their block, with what their
+    sizes are computed from, unless that reads memory. Nothing stands between
+    launches then that the stream has to do besides, a kernel can be launched
+    `early` right behind another one, and a function that runs out of memory does
+    so before it has begun.
+
+    ```mlir
+    attn_tile.launch @first args(%m : memref<?xf32>)
+    %a = memref.alloc(%n) : memref<?xf32>
+    attn_tile.launch @second args(%a : memref<?xf32>)
+    ```
+    becomes
+    ```mlir
+    %a = memref.alloc(%n) : memref<?xf32>
+    attn_tile.launch @first args(%m : memref<?xf32>)
+    attn_tile.launch @second args(%a : memref<?xf32>)
+    ```
+  }];
+  let statistics = [
+    Statistic<"numMoved", "num-moved", "Number of allocations moved">,
+  ];
+}
+
 def AttnTileOverlapLaunchesPass
     : Pass<"attn-tile-overlap-launches", "::mlir::ModuleOp"> {
   let summary = "start small kernels while those before them run";

@@ -1,0 +1,69 @@
+//===- GatherAllocations.cpp - Allocate before the first launch -----------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Buffers are freed where a function ends, so that to allocate them earlier
+// takes no more memory.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/Passes.h"
+#include "mlir/Analysis/SliceAnalysis.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace mlir::attn_tile {
+#define GEN_PASS_DEF_ATTNTILEGATHERALLOCATIONSPASS
+#include "attn/Dialect/AttnTile/Transforms/Passes.h.inc"
+} // namespace mlir::attn_tile
+
+using namespace mlir;
+using namespace mlir::attn_tile;
+
+/// Moves `alloc` before `launch` of the same block, with what its sizes are
+/// computed from. Returns whether that could be moved.
+static bool moveBefore(memref::AllocOp alloc, LaunchOp launch) {
+  SetVector<Operation *> slice;
+  BackwardSliceOptions options;
+  options.omitBlockArguments = true;
+  options.filter = [&](Operation *op) {
+    return op->getBlock() == launch->getBlock() && launch->isBeforeInBlock(op);
+  };
+  if (failed(getBackwardSlice(alloc.getOperation(), &slice, options)))
+    return false;
+  if (llvm::any_of(slice, [&](Operation *op) {
+        return op->getNumRegions() != 0 || !isMemoryEffectFree(op);
+      }))
+    return false;
+  for (Operation *op : slice)
+    op->moveBefore(launch);
+  alloc->moveBefore(launch);
+  return true;
+}
+
+namespace {
+struct AttnTileGatherAllocationsPass
+    : public attn_tile::impl::AttnTileGatherAllocationsPassBase<
+          AttnTileGatherAllocationsPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    getOperation().walk([&](Block *block) {
+      auto launches = block->getOps<LaunchOp>();
+      if (launches.empty())
+        return;
+      LaunchOp first = *launches.begin();
+      for (auto alloc :
+           llvm::make_early_inc_range(block->getOps<memref::AllocOp>()))
+        if (first->isBeforeInBlock(alloc) && moveBefore(alloc, first))
+          ++numMoved;
+    });
+  }
+};
+} // namespace
