@@ -22,6 +22,7 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace mlir::attn {
@@ -63,6 +64,23 @@ static LogicalResult dropReturnedArguments(func::FuncOp func) {
   }
   terminator->eraseOperands(dropped);
   return func.eraseResults(dropped);
+}
+
+/// Gives each use of an empty tensor of static size one of its own: a buffer
+/// that values at different times share is needed from the first to the last of
+/// them, where `attn-tile-pack-allocations` finds room for them one by one.
+static void splitEmptyTensors(ModuleOp module) {
+  SmallVector<tensor::EmptyOp> shared;
+  module.walk([&](tensor::EmptyOp op) {
+    if (op.getType().hasStaticShape() && !op->use_empty() && !op->hasOneUse())
+      shared.push_back(op);
+  });
+  for (tensor::EmptyOp op : shared) {
+    OpBuilder builder(op);
+    for (OpOperand &use :
+         llvm::make_early_inc_range(llvm::drop_begin(op->getUses())))
+      use.set(builder.clone(*op)->getResult(0));
+  }
 }
 
 /// Whether `buffer`, or a view of it, is passed to the end of `block`, which
@@ -161,6 +179,7 @@ struct AttnBufferizePass
       linalg::CopyOp::create(builder, loc, from, to);
       return success();
     };
+    splitEmptyTensors(getOperation());
     bufferization::BufferizationState state;
     if (failed(bufferization::runOneShotModuleBufferize(getOperation(), options,
                                                         state)))

@@ -117,6 +117,8 @@ void attn::buildKernelPipeline(OpPassManager &pm,
   std::unique_ptr<TargetInfo> target = createTargetInfo(options.target);
   if (target && target->hasEarlyLaunches())
     pm.addPass(attn_tile::createAttnTileOverlapLaunchesPass());
+  pm.addNestedPass<func::FuncOp>(
+      attn_tile::createAttnTilePackAllocationsPass());
   AttnLowerOverlapPassOptions lower;
   lower.target = options.target;
   pm.addNestedPass<func::FuncOp>(createAttnLowerOverlapPass(lower));

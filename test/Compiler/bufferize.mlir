@@ -162,3 +162,37 @@ func.func @branch_of_dynamic_size(%a: tensor<?xf32>, %b: tensor<?xf32>, %t: tens
   %r = linalg.log ins(%x : tensor<?xf32>) outs(%b : tensor<?xf32>) -> tensor<?xf32>
   return %r : tensor<?xf32>
 }
+
+// Values that are begun from the same empty tensor of static size have buffers of
+// their own, which may be packed into the same memory later; those of dynamic
+// sizes share one where they can.
+
+// CHECK-LABEL: func.func @empty_static(
+// CHECK:         %[[A:.*]] = memref.alloc() {{.*}} : memref<8xf32>
+// CHECK-NEXT:    %[[B:.*]] = memref.alloc() {{.*}} : memref<8xf32>
+// CHECK-NEXT:    linalg.exp ins(%{{.*}}) outs(%[[A]]
+// CHECK-NEXT:    linalg.exp ins(%[[A]]
+// CHECK-NEXT:    linalg.abs ins(%{{.*}}) outs(%[[B]]
+// CHECK-NEXT:    linalg.abs ins(%[[B]]
+// CHECK-LABEL: func.func @empty_dynamic(
+// CHECK:         memref.alloc(
+// CHECK-NOT:     memref.alloc(
+// CHECK:         return
+func.func @empty_static(%x: tensor<8xf32>, %y: tensor<8xf32>, %z: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %e = tensor.empty() : tensor<8xf32>
+  %a = linalg.exp ins(%x : tensor<8xf32>) outs(%e : tensor<8xf32>) -> tensor<8xf32>
+  %r = linalg.exp ins(%a : tensor<8xf32>) outs(%y : tensor<8xf32>) -> tensor<8xf32>
+  %b = linalg.abs ins(%x : tensor<8xf32>) outs(%e : tensor<8xf32>) -> tensor<8xf32>
+  %s = linalg.abs ins(%b : tensor<8xf32>) outs(%z : tensor<8xf32>) -> tensor<8xf32>
+  return %r, %s : tensor<8xf32>, tensor<8xf32>
+}
+func.func @empty_dynamic(%x: tensor<?xf32>, %y: tensor<?xf32>, %z: tensor<?xf32>) -> (tensor<?xf32>, tensor<?xf32>) {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<?xf32>
+  %e = tensor.empty(%n) : tensor<?xf32>
+  %a = linalg.exp ins(%x : tensor<?xf32>) outs(%e : tensor<?xf32>) -> tensor<?xf32>
+  %r = linalg.exp ins(%a : tensor<?xf32>) outs(%y : tensor<?xf32>) -> tensor<?xf32>
+  %b = linalg.abs ins(%x : tensor<?xf32>) outs(%e : tensor<?xf32>) -> tensor<?xf32>
+  %s = linalg.abs ins(%b : tensor<?xf32>) outs(%z : tensor<?xf32>) -> tensor<?xf32>
+  return %r, %s : tensor<?xf32>, tensor<?xf32>
+}

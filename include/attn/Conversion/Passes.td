@@ -175,8 +175,9 @@ def AttnRaiseMatmulPass : Pass<"attn-raise-matmul"> {
 
     Elementwise operations of linalg that alone use a product become part of its
     epilogue, with the operands and constants that they read, and so does the
-    addition to what the product was to be added to, unless that is zero. Sums
-    are f32 where linalg has 16-bit ones.
+    addition to what the product was to be added to, unless that is zero. What
+    follows two products is part of the epilogue of the later one. Sums are f32
+    where linalg has 16-bit ones.
 
     ```mlir
     %sums = linalg.matmul ins(%x, %w : tensor<?x64xbf16>, tensor<64x96xbf16>)

@@ -289,7 +289,9 @@ struct AttnRaiseMatmulPass
         contractions.push_back(op);
     });
     IRRewriter rewriter(&getContext());
-    for (linalg::LinalgOp op : contractions) {
+    // The last one first: what follows two products follows the later one, which
+    // need not wait for the other then, with its inputs in memory.
+    for (linalg::LinalgOp op : llvm::reverse(contractions)) {
       StringRef reason;
       std::optional<Product> product = matchProduct(op, reason);
       if (!product) {

@@ -128,6 +128,26 @@ func.func @epilogue(%a: tensor<4x16xbf16>, %b: tensor<16x8xbf16>, %bias: tensor<
 
 // A product that is used twice is written; what would give another element type
 // does not follow it.
+// What follows two products is part of the epilogue of the later one: the other
+// one need not be delayed, with its inputs in memory.
+
+// CHECK-LABEL: func @two(
+// CHECK-SAME:    %[[A:.*]]: tensor<4x16xf32>, %[[B:.*]]: tensor<16x8xf32>, %[[W:.*]]: tensor<4x16xf32>,
+// CHECK:         %[[X:.*]] = attn.matmul ins(%[[A]], %[[B]] :
+// CHECK-NOT:       epilogue
+// CHECK-SAME:      -> tensor<4x8xf32>
+// CHECK:         attn.matmul ins(%[[W]], %[[B]] : {{.*}} epilogue {
+// CHECK:           tensor.extract %[[X]]
+// CHECK:         return
+func.func @two(%a: tensor<4x16xf32>, %b: tensor<16x8xf32>, %w: tensor<4x16xf32>, %c: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %f = linalg.fill ins(%zero : f32) outs(%c : tensor<4x8xf32>) -> tensor<4x8xf32>
+  %x = linalg.matmul ins(%a, %b : tensor<4x16xf32>, tensor<16x8xf32>) outs(%f : tensor<4x8xf32>) -> tensor<4x8xf32>
+  %y = linalg.matmul ins(%w, %b : tensor<4x16xf32>, tensor<16x8xf32>) outs(%f : tensor<4x8xf32>) -> tensor<4x8xf32>
+  %s = linalg.add ins(%x, %y : tensor<4x8xf32>, tensor<4x8xf32>) outs(%c : tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %s : tensor<4x8xf32>
+}
+
 // CHECK-LABEL: func @kept
 // CHECK: %[[S:.*]] = attn.matmul {{.*}} -> tensor<4x8xbf16>
 // CHECK: linalg.add ins(%[[S]], %[[S]]

@@ -72,6 +72,44 @@ def AttnTileSplitRegionsPass
   ];
 }
 
+def AttnTilePackAllocationsPass
+    : Pass<"attn-tile-pack-allocations", "::mlir::func::FuncOp"> {
+  let summary = "use memory of dead buffers again";
+  let description = [{
+    Makes buffers of static size that a block allocates and frees parts of one
+    allocation, where some are not needed at the same time: from the first
+    operation of the block that uses a buffer, or a view of it, to the last one.
+    Offsets are found greedily, the largest buffer first (Pisarchyk and Lee 2020,
+    "Efficient memory management for deep neural net inference").
+
+    ```mlir
+    %a = memref.alloc() : memref<64xf32>
+    %b = memref.alloc() : memref<128xbf16>
+    attn_tile.launch @first args(%a : memref<64xf32>)
+    attn_tile.launch @second args(%b : memref<128xbf16>)
+    memref.dealloc %a : memref<64xf32>
+    memref.dealloc %b : memref<128xbf16>
+    ```
+    becomes
+    ```mlir
+    %c0 = arith.constant 0 : index
+    %all = memref.alloc() {alignment = 256 : i64} : memref<256xi8>
+    %a = memref.view %all[%c0][] : memref<256xi8> to memref<64xf32>
+    %b = memref.view %all[%c0][] : memref<256xi8> to memref<128xbf16>
+    attn_tile.launch @first args(%a : memref<64xf32>)
+    attn_tile.launch @second args(%b : memref<128xbf16>)
+    memref.dealloc %all : memref<256xi8>
+    ```
+    Kernels of one stream run in order, and those that are launched `early` wait
+    before they do anything. Functions with other streams are left as they are, and
+    so are buffers that leave their block or have dynamic sizes.
+  }];
+  let statistics = [
+    Statistic<"numPacked", "num-packed", "Number of buffers packed">,
+  ];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::memref::MemRefDialect"];
+}
+
 def AttnTilePeelMasksPass
     : Pass<"attn-tile-peel-masks", "::mlir::attn_tile::KernelOp"> {
   let summary = "split loops over key tiles so that full tiles carry no mask code";

@@ -1,0 +1,243 @@
+//===- PackAllocations.cpp - Use memory of dead buffers again -------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Buffers that are not needed at the same time share the bytes of one
+// allocation. Offsets are found greedily, the largest buffer first, each at the
+// lowest offset where it overlaps with none that is needed at the same time
+// (Pisarchyk and Lee 2020, "Efficient memory management for deep neural net
+// inference", "greedy by size for offset calculation").
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Remarks.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace mlir::attn_tile {
+#define GEN_PASS_DEF_ATTNTILEPACKALLOCATIONSPASS
+#include "attn/Dialect/AttnTile/Transforms/Passes.h.inc"
+} // namespace mlir::attn_tile
+
+using namespace mlir;
+using namespace mlir::attn_tile;
+
+/// Of all buffers: what allocators of devices align to.
+static constexpr int64_t bufferAlignment = 256;
+
+namespace {
+/// A buffer of static size, and the operations of its block that need it.
+struct Buffer {
+  memref::AllocOp alloc;
+  memref::DeallocOp dealloc;
+  int64_t bytes = 0;
+  /// The numbers of the first and of the last operation.
+  int64_t first = 0, last = 0;
+  int64_t offset = 0;
+
+  bool isNeededWith(const Buffer &other) const {
+    return first <= other.last && other.first <= last;
+  }
+};
+
+/// Finds the buffers of one block whose uses are known.
+class BlockBuffers {
+public:
+  explicit BlockBuffers(Block &block) : block(block) {
+    for (auto [number, op] : llvm::enumerate(block))
+      numbers[&op] = static_cast<int64_t>(number);
+  }
+
+  SmallVector<Buffer> find();
+
+private:
+  std::optional<Buffer> find(memref::AllocOp alloc);
+
+  Block &block;
+  DenseMap<Operation *, int64_t> numbers;
+};
+} // namespace
+
+/// Bytes of a buffer that can be a part of an allocation.
+static std::optional<int64_t> getBytes(memref::AllocOp alloc) {
+  MemRefType type = alloc.getType();
+  if (!type.hasStaticShape() || !type.getLayout().isIdentity() ||
+      type.getMemorySpace() || !type.getElementType().isIntOrFloat())
+    return std::nullopt;
+  int64_t bits = type.getNumElements() * type.getElementTypeBitWidth();
+  // Elements of less than a byte take one each.
+  if (type.getElementTypeBitWidth() % 8 != 0)
+    return std::nullopt;
+  return bits / 8;
+}
+
+/// Whether a value of `type` can refer to a buffer.
+static bool mayBeView(Type type) {
+  return !type.isIntOrIndexOrFloat() && !isa<VectorType>(type);
+}
+
+/// Whether regions of `op` have arguments that can refer to its operands.
+static bool hasViewsAsArguments(Operation *op) {
+  return llvm::any_of(op->getRegions(), [](Region &region) {
+    return llvm::any_of(region.getArgumentTypes(), mayBeView);
+  });
+}
+
+std::optional<Buffer> BlockBuffers::find(memref::AllocOp alloc) {
+  Buffer buffer;
+  buffer.alloc = alloc;
+  std::optional<int64_t> bytes = getBytes(alloc);
+  if (!bytes)
+    return std::nullopt;
+  buffer.bytes = llvm::alignTo(*bytes, bufferAlignment);
+  buffer.first = std::numeric_limits<int64_t>::max();
+  buffer.last = -1;
+  // The buffer, and all that may be views of it.
+  SmallVector<Value> views = {alloc};
+  DenseSet<Value> seen = {alloc};
+  for (size_t i = 0; i < views.size(); ++i) {
+    for (OpOperand &use : views[i].getUses()) {
+      Operation *user = use.getOwner();
+      if (auto dealloc = dyn_cast<memref::DeallocOp>(user)) {
+        if (buffer.dealloc || views[i] != alloc || user->getBlock() != &block)
+          return std::nullopt;
+        buffer.dealloc = dealloc;
+        continue;
+      }
+      // What leaves a block, or is an argument of one, is not followed.
+      Operation *ancestor = block.findAncestorOpInBlock(*user);
+      if (!ancestor || user->hasTrait<OpTrait::IsTerminator>() ||
+          hasViewsAsArguments(user))
+        return std::nullopt;
+      // What makes views and does nothing else needs no memory.
+      if (!isMemoryEffectFree(user)) {
+        int64_t number = numbers.lookup(ancestor);
+        buffer.first = std::min(buffer.first, number);
+        buffer.last = std::max(buffer.last, number);
+      }
+      for (Value result : user->getResults())
+        if (mayBeView(result.getType()) && seen.insert(result).second)
+          views.push_back(result);
+    }
+  }
+  if (!buffer.dealloc || buffer.last < 0 ||
+      numbers.lookup(buffer.dealloc) < buffer.last)
+    return std::nullopt;
+  return buffer;
+}
+
+SmallVector<Buffer> BlockBuffers::find() {
+  SmallVector<Buffer> buffers;
+  for (auto alloc : block.getOps<memref::AllocOp>())
+    if (std::optional<Buffer> buffer = find(alloc))
+      buffers.push_back(*buffer);
+  return buffers;
+}
+
+/// Finds the offsets of `buffers`. Returns the bytes of all of them.
+static int64_t findOffsets(MutableArrayRef<Buffer> buffers) {
+  SmallVector<Buffer *> bySize =
+      llvm::map_to_vector(buffers, [](Buffer &buffer) { return &buffer; });
+  llvm::sort(bySize, [](const Buffer *lhs, const Buffer *rhs) {
+    return std::make_pair(-lhs->bytes, lhs) < std::make_pair(-rhs->bytes, rhs);
+  });
+  SmallVector<Buffer *> byOffset;
+  int64_t total = 0;
+  for (Buffer *buffer : bySize) {
+    int64_t offset = 0;
+    for (const Buffer *other : byOffset) {
+      if (!buffer->isNeededWith(*other))
+        continue;
+      if (other->offset - offset >= buffer->bytes)
+        break;
+      offset = std::max(offset, other->offset + other->bytes);
+    }
+    buffer->offset = offset;
+    total = std::max(total, offset + buffer->bytes);
+    byOffset.insert(llvm::upper_bound(byOffset, buffer,
+                                      [](const Buffer *lhs, const Buffer *rhs) {
+                                        return lhs->offset < rhs->offset;
+                                      }),
+                    buffer);
+  }
+  return total;
+}
+
+/// Makes `buffers` parts of one allocation of `bytes`.
+static void pack(ArrayRef<Buffer> buffers, int64_t bytes) {
+  auto earlier = [](Operation *lhs, Operation *rhs) {
+    return lhs->isBeforeInBlock(rhs);
+  };
+  memref::AllocOp first = buffers.front().alloc;
+  memref::DeallocOp last = buffers.front().dealloc;
+  for (const Buffer &buffer : buffers.drop_front()) {
+    if (earlier(buffer.alloc, first))
+      first = buffer.alloc;
+    if (earlier(last, buffer.dealloc))
+      last = buffer.dealloc;
+  }
+  OpBuilder builder(first);
+  auto type = MemRefType::get({bytes}, builder.getI8Type());
+  auto all =
+      memref::AllocOp::create(builder, first.getLoc(), type,
+                              builder.getI64IntegerAttr(bufferAlignment));
+  builder.setInsertionPoint(last);
+  memref::DeallocOp::create(builder, last.getLoc(), all);
+  for (Buffer buffer : buffers) {
+    builder.setInsertionPoint(buffer.alloc);
+    Location loc = buffer.alloc.getLoc();
+    Value offset = arith::ConstantIndexOp::create(builder, loc, buffer.offset);
+    buffer.dealloc.erase();
+    auto view = memref::ViewOp::create(builder, loc, buffer.alloc.getType(),
+                                       all, offset, ValueRange());
+    buffer.alloc.replaceAllUsesWith(view.getResult());
+    buffer.alloc.erase();
+  }
+}
+
+namespace {
+struct AttnTilePackAllocationsPass
+    : public attn_tile::impl::AttnTilePackAllocationsPassBase<
+          AttnTilePackAllocationsPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    func::FuncOp func = getOperation();
+    // Streams beside the function's have an order of their own.
+    if (func.walk([](ForkStreamOp) { return WalkResult::interrupt(); })
+            .wasInterrupted())
+      return;
+    func.walk([&](Block *block) { packBlock(*block); });
+  }
+
+private:
+  void packBlock(Block &block) {
+    SmallVector<Buffer> buffers = BlockBuffers(block).find();
+    int64_t apart = 0;
+    for (const Buffer &buffer : buffers)
+      apart += buffer.bytes;
+    int64_t together = findOffsets(buffers);
+    if (together == apart)
+      return;
+    numPacked += buffers.size();
+    remark::passed(getOperation().getLoc(),
+                   remark::RemarkOpts::name("PackAllocations")
+                       .category("attn-tile-pack-allocations")
+                       .function(getOperation().getSymName()))
+        << (Twine(buffers.size()) + " buffers take " + Twine(together) +
+            " bytes instead of " + Twine(apart))
+               .str();
+    pack(buffers, together);
+  }
+};
+} // namespace
