@@ -66,21 +66,29 @@ static LogicalResult dropReturnedArguments(func::FuncOp func) {
   return func.eraseResults(dropped);
 }
 
-/// Gives each use of an empty tensor of static size one of its own: a buffer
-/// that values at different times share is needed from the first to the last of
-/// them, where `attn-tile-pack-allocations` finds room for them one by one.
+/// Gives each use of an empty tensor of static size, but for those in nested
+/// blocks, one of its own: a buffer that values at different times share is
+/// needed from the first to the last of them, where
+/// `attn-tile-pack-allocations` finds room for them one by one.
 static void splitEmptyTensors(ModuleOp module) {
-  SmallVector<tensor::EmptyOp> shared;
   module.walk([&](tensor::EmptyOp op) {
-    if (op.getType().hasStaticShape() && !op->use_empty() && !op->hasOneUse())
-      shared.push_back(op);
-  });
-  for (tensor::EmptyOp op : shared) {
+    if (!op.getType().hasStaticShape())
+      return;
+    SmallVector<OpOperand *> uses;
+    bool isUsedWithin = false;
+    for (OpOperand &use : op->getUses()) {
+      if (use.getOwner()->getBlock() == op->getBlock())
+        uses.push_back(&use);
+      else
+        isUsedWithin = true;
+    }
+    // The others, or the last one, keep the tensor.
+    if (!uses.empty() && !isUsedWithin)
+      uses.pop_back();
     OpBuilder builder(op);
-    for (OpOperand &use :
-         llvm::make_early_inc_range(llvm::drop_begin(op->getUses())))
-      use.set(builder.clone(*op)->getResult(0));
-  }
+    for (OpOperand *use : uses)
+      use->set(builder.clone(*op)->getResult(0));
+  });
 }
 
 /// Whether `buffer`, or a view of it, is passed to the end of `block`, which

@@ -168,8 +168,8 @@ func.func @branch_of_dynamic_size(%a: tensor<?xf32>, %b: tensor<?xf32>, %t: tens
 // sizes share one where they can.
 
 // CHECK-LABEL: func.func @empty_static(
-// CHECK:         %[[A:.*]] = memref.alloc() {{.*}} : memref<8xf32>
-// CHECK-NEXT:    %[[B:.*]] = memref.alloc() {{.*}} : memref<8xf32>
+// CHECK:         %[[B:.*]] = memref.alloc() {{.*}} : memref<8xf32>
+// CHECK-NEXT:    %[[A:.*]] = memref.alloc() {{.*}} : memref<8xf32>
 // CHECK-NEXT:    linalg.exp ins(%{{.*}}) outs(%[[A]]
 // CHECK-NEXT:    linalg.exp ins(%[[A]]
 // CHECK-NEXT:    linalg.abs ins(%{{.*}}) outs(%[[B]]
@@ -195,4 +195,29 @@ func.func @empty_dynamic(%x: tensor<?xf32>, %y: tensor<?xf32>, %z: tensor<?xf32>
   %b = linalg.abs ins(%x : tensor<?xf32>) outs(%e : tensor<?xf32>) -> tensor<?xf32>
   %s = linalg.abs ins(%b : tensor<?xf32>) outs(%z : tensor<?xf32>) -> tensor<?xf32>
   return %r, %s : tensor<?xf32>, tensor<?xf32>
+}
+
+// In a nested block they would be needed for as long as that runs.
+
+// CHECK-LABEL: func.func @empty_nested(
+// CHECK:         %[[A:.*]] = memref.alloc()
+// CHECK:         %[[S:.*]] = memref.alloc()
+// CHECK-NOT:     memref.alloc()
+// CHECK:         scf.for
+// CHECK-NEXT:      linalg.exp ins(%[[S]] : {{.*}}) outs(%[[A]]
+// CHECK-NEXT:      linalg.abs ins(%[[A]] : {{.*}}) outs(%[[S]]
+// CHECK-NEXT:      linalg.exp ins(%[[S]] : {{.*}}) outs(%[[A]]
+func.func @empty_nested(%x: tensor<8xf32>, %n: tensor<?xf32>) -> tensor<8xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %d = tensor.dim %n, %c0 : tensor<?xf32>
+  %e = tensor.empty() : tensor<8xf32>
+  %r = scf.for %i = %c0 to %d step %c1 iter_args(%s = %x) -> tensor<8xf32> {
+    %a = linalg.exp ins(%s : tensor<8xf32>) outs(%e : tensor<8xf32>) -> tensor<8xf32>
+    %b = linalg.abs ins(%a : tensor<8xf32>) outs(%s : tensor<8xf32>) -> tensor<8xf32>
+    %t = linalg.exp ins(%b : tensor<8xf32>) outs(%e : tensor<8xf32>) -> tensor<8xf32>
+    %u = linalg.abs ins(%t : tensor<8xf32>) outs(%b : tensor<8xf32>) -> tensor<8xf32>
+    scf.yield %u : tensor<8xf32>
+  }
+  return %r : tensor<8xf32>
 }

@@ -40,7 +40,8 @@ static int64_t getBarrierBytes(CreatePipeOp pipe, const TargetInfo &target) {
 static bool holdsPackedTiles(CreatePipeOp pipe) {
   return !pipe->use_empty() &&
          llvm::all_of(pipe->getUsers(), [](Operation *user) {
-           return isa<attn_tile::PackOp, attn_tile::AddInTurnOp>(user);
+           return isa<attn_tile::PackOp, attn_tile::PublishOp,
+                      attn_tile::AddInTurnOp>(user);
          });
 }
 

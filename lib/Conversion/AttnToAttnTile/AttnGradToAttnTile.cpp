@@ -43,6 +43,8 @@ public:
   LogicalResult lower();
 
 private:
+  /// Checks that the kernel of the keys can add in turns.
+  LogicalResult checkTurns(const GradSchedules &parts);
   /// Finds the rows of tiles of queries of all kernels of `parts`.
   void findRows(const GradSchedules &parts);
   /// Makes an array of f32, or of `element`, with a row of `channels` values
@@ -180,6 +182,28 @@ Value GradLowering::getPlan(MaskDim rows, int64_t size, int64_t extra) {
   return plan;
 }
 
+LogicalResult GradLowering::checkTurns(const GradSchedules &parts) {
+  if (!op.canAddInTurn())
+    return op.emitOpError(
+        "cannot add up the gradients of queries in turns: "
+        "that takes a head of keys for each head of queries, "
+        "no mask or '#attn.causal' alone, no sequences and no "
+        "gradients of captured tensors");
+  // Groups that walked in another order would wait for ever.
+  bool isMasked = bool(op.getMaskAttr());
+  if (parts.inPairs != isMasked)
+    return op.emitOpError("adds up the gradients of queries in turns, which ")
+           << (isMasked ? "takes 'traversal = paired' under a mask"
+                        : "takes 'traversal = persistent' without a mask");
+  auto keys = cast<ScheduleAttrInterface>(parts.keys);
+  if (isMasked && keys.getKeyTile() % keys.getQueryTile() != 0)
+    return op.emitOpError("adds up the gradients of queries in turns, which "
+                          "under a mask takes a 'query_tile' that divides "
+                          "'key_tile' (")
+           << keys.getKeyTile() << ", was " << keys.getQueryTile() << ")";
+  return success();
+}
+
 LogicalResult GradLowering::lower() {
   if (!op.isBufferized())
     return op.emitOpError("must be bufferised");
@@ -202,12 +226,8 @@ LogicalResult GradLowering::lower() {
   if (!op.getScoreRegion().empty() && op.getScoreGradRegion().empty())
     return op.emitOpError("needs the 'score_grad' region that belongs to its "
                           "'score' region");
-  if (parts.inTurn && !op.canAddInTurn())
-    return op.emitOpError(
-        "cannot add up the gradients of queries in turns: "
-        "that takes a head of keys for each head of queries, "
-        "no mask or '#attn.causal' alone, no sequences and no "
-        "gradients of captured tensors");
+  if (parts.inTurn && failed(checkTurns(parts)))
+    return failure();
   if (failed(prepareCaptureGrads(op)))
     return failure();
   KernelDropout dropout(op);

@@ -155,7 +155,7 @@ Value GradKernelWriter::emitTurn(const TurnOrder &order, Value queries) {
   // - first:             queries - ratio * n
   // - second, masked:    queryTiles - ratio * j + steps since its first one
   // - second, others:    2 * queryTiles + ratio - ratio * j - queries
-  assert(keyTile % queryTile == 0 && "tiles of keys must hold whole tiles");
+  assert(keyTile % queryTile == 0 && "has been checked");
   Value ratio = b.index(keyTile / queryTile);
   Value rows = b.index(queryTile), columns = b.index(keyTile);
   Value lastTile = m.sub(order.keyTiles, one);

@@ -128,7 +128,9 @@ static OpOperand *getFusibleUse(Value value) {
     return nullptr;
   OpOperand *use = &*value.use_begin();
   auto op = dyn_cast<linalg::LinalgOp>(use->getOwner());
-  if (!op || !op.hasPureTensorSemantics() || op.getNumDpsInits() != 1 ||
+  // In a loop the product would be computed again and again.
+  if (!op || op->getBlock() != value.getParentBlock() ||
+      !op.hasPureTensorSemantics() || op.getNumDpsInits() != 1 ||
       !linalg::isElementwise(op) || !op.isDpsInput(use) ||
       !op.getMatchingIndexingMap(use).isIdentity() ||
       !op.getMatchingIndexingMap(op.getDpsInitOperand(0)).isIdentity())
@@ -269,9 +271,11 @@ static void convert(RewriterBase &rewriter, linalg::LinalgOp op,
       writer.append(cast<linalg::LinalgOp>(use->getOwner()), use);
     writer.finish(getElementTypeOrSelf(out.getType()));
   }
+  SmallVector<Operation *> replaced;
+  for (OpOperand *use : llvm::reverse(followers))
+    replaced.push_back(use->get().getDefiningOp());
   rewriter.replaceOp(last, matmul.getResult());
-  for (OpOperand *use : llvm::reverse(followers)) {
-    Operation *before = use->get().getDefiningOp();
+  for (Operation *before : replaced) {
     assert(before->use_empty() && "what follows has been erased");
     rewriter.eraseOp(before);
   }
@@ -289,8 +293,8 @@ struct AttnRaiseMatmulPass
         contractions.push_back(op);
     });
     IRRewriter rewriter(&getContext());
-    // The last one first: what follows two products follows the later one, which
-    // need not wait for the other then, with its inputs in memory.
+    // The last one first: what follows two products follows the later one,
+    // which need not wait for the other then, with its inputs in memory.
     for (linalg::LinalgOp op : llvm::reverse(contractions)) {
       StringRef reason;
       std::optional<Product> product = matchProduct(op, reason);

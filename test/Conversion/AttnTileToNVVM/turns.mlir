@@ -4,8 +4,10 @@
 // consumers have packed their part, and empty when one thread has added it.
 
 // CHECK-LABEL: llvm.func @turns(
-// CHECK-DAG:     %[[WARPS:.*]] = llvm.mlir.constant(8 : i32) : i32
-// CHECK:         llvm.inline_asm has_side_effects {{.*}}mbarrier.init.shared::cta.b64 [$0], $1;\0Ambarrier.init.shared::cta.b64 [$0 + 8], 1;\0Ambarrier.init.shared::cta.b64 [$0 + 16], $1;\0Ambarrier.init.shared::cta.b64 [$0 + 24], 1;{{.*}}, %[[WARPS]] : (i32, i32) -> ()
+// CHECK-DAG:     %[[EIGHT:.*]] = llvm.mlir.constant(8 : i32) : i32
+// CHECK-DAG:     %[[FOUR:.*]] = llvm.mlir.constant(4 : i32) : i32
+// CHECK-DAG:     %[[ONE:.*]] = llvm.mlir.constant(1 : i32) : i32
+// CHECK:         llvm.inline_asm has_side_effects {{.*}}mbarrier.init.shared::cta.b64 [$0], $1;\0Ambarrier.init.shared::cta.b64 [$0 + 8], 1;\0Ambarrier.init.shared::cta.b64 [$0 + 16], $1;\0Ambarrier.init.shared::cta.b64 [$0 + 24], 1;{{.*}} %[[BARRIERS:[0-9]+]], %[[EIGHT]] : (i32, i32) -> ()
 
 // Idle warps are the second and third one of the producer. The turn is waited
 // for, then the tile; the stage is given back before the addition is complete.
@@ -13,17 +15,30 @@
 // CHECK-SAME:      setp.ne.u32 skips, warp, barrier;
 // CHECK-SAME:      ld.acquire.gpu.global.s32 found, [$4];
 // CHECK-SAME:      setp.eq.s32 done, found, $5;
+// CHECK-SAME:      fence.proxy.async;\0Amad.lo.u32 barrier, warp, 16, $2;\0Abfe.u32 found, $3, 1, 1;
 // CHECK-SAME:      mbarrier.try_wait.parity.shared::cta.b64 done, [barrier], found;
 // CHECK-SAME:      cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [$0], [$1], 8192;
 // CHECK-SAME:      cp.async.bulk.wait_group.read 0;\0Ambarrier.arrive.shared::cta.b64 _, [barrier + 8];
 // CHECK-SAME:      cp.async.bulk.wait_group 0;\0Ared.release.gpu.global.add.s32 [$4], 1;
 
-// Consumers wait until the tile before has been read, pack theirs, and one lane
-// of each warp tells so. They wait for no bulk addition of their own.
+// Consumers wait until the tile before has been read, by the other thread, pack
+// theirs, and one lane of each warp tells so. They wait for no bulk addition of
+// their own. The tile before the first one is that before the first phase.
 // CHECK-NOT:     cp.async.bulk.wait_group.read
-// CHECK:         mbarrier.try_wait.parity
-// CHECK:         st.shared
-// CHECK:         llvm.inline_asm has_side_effects {{.*}}fence.proxy.async.shared::cta;\0Abar.warp.sync 0xffffffff;\0Asetp.eq.s32 first, $1, 0;\0A@first mbarrier.arrive.shared::cta.b64 _, [$0];
+// CHECK:         scf.for %[[N:.*]] = 
+// CHECK:           %[[BEFORE:.*]] = arith.subi %[[N]], %[[ONE]] : i32
+// CHECK-NEXT:      %[[THREAD:.*]] = arith.andi %[[BEFORE]], %[[ONE]] : i32
+// CHECK-NEXT:      %[[OFFSET:.*]] = arith.shli %[[THREAD]], %[[FOUR]] : i32
+// CHECK-NEXT:      %[[FULL:.*]] = arith.addi %[[BARRIERS]], %[[OFFSET]] : i32
+// CHECK-NEXT:      %[[EMPTY:.*]] = arith.addi %[[FULL]], %[[EIGHT]] : i32
+// CHECK-NEXT:      %[[ROUND:.*]] = arith.shrui %[[BEFORE]], %[[ONE]] : i32
+// CHECK-NEXT:      %[[PARITY:.*]] = arith.andi %[[ROUND]], %[[ONE]] : i32
+// CHECK-NEXT:      llvm.inline_asm {{.*}}mbarrier.try_wait.parity{{.*}} %[[EMPTY]], %[[PARITY]] : (i32, i32) -> ()
+// CHECK:           st.shared
+// CHECK:           %[[THREAD:.*]] = arith.andi %[[N]], %[[ONE]] : i32
+// CHECK-NEXT:      %[[OFFSET:.*]] = arith.shli %[[THREAD]], %[[FOUR]] : i32
+// CHECK-NEXT:      %[[FULL:.*]] = arith.addi %[[BARRIERS]], %[[OFFSET]] : i32
+// CHECK-NEXT:      llvm.inline_asm has_side_effects {{.*}}fence.proxy.async.shared::cta;\0Abar.warp.sync 0xffffffff;\0Asetp.eq.s32 first, $1, 0;\0A@first mbarrier.arrive.shared::cta.b64 _, [$0];{{.*}} %[[FULL]], %{{.*}} : (i32, i32) -> ()
 // CHECK-NOT:     cp.reduce.async.bulk
 // CHECK:         llvm.return
 attn_tile.kernel @turns(%m: memref<?x16xf32>, %c: memref<?xi32>, %n: index) attributes {layout = #attn_tile.row_blocks<warps = 8>} {

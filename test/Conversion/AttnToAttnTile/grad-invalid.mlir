@@ -256,3 +256,45 @@ func.func @turns_of_captures(%q: memref<?x4x?x128xbf16>, %lse: memref<?x4x?xf32>
       }
   return
 }
+
+// -----
+
+func.func @turns_without_pairs(%q: memref<?x4x?x128xbf16>, %lse: memref<?x4x?xf32>) {
+  // expected-error @below {{'attn.attention_grad' op adds up the gradients of queries in turns, which takes 'traversal = paired' under a mask}}
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?xf32>, memref<?x4x?x128xbf16>)
+      outs(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
+      mask(#attn.causal) schedule(#attn_tile.gradient<
+          rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+          keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = persistent, in_turn = true>>)
+      deterministic
+  return
+}
+
+// -----
+
+func.func @turns_of_pairs(%q: memref<?x4x?x128xbf16>, %lse: memref<?x4x?xf32>) {
+  // expected-error @below {{'attn.attention_grad' op adds up the gradients of queries in turns, which takes 'traversal = persistent' without a mask}}
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?xf32>, memref<?x4x?x128xbf16>)
+      outs(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
+      schedule(#attn_tile.gradient<
+          rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+          keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired, in_turn = true>>)
+      deterministic
+  return
+}
+
+// -----
+
+func.func @turns_of_small_tiles(%q: memref<?x4x?x128xbf16>, %lse: memref<?x4x?xf32>) {
+  // expected-error @below {{'attn.attention_grad' op adds up the gradients of queries in turns, which under a mask takes a 'query_tile' that divides 'key_tile' (128, was 48)}}
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?xf32>, memref<?x4x?x128xbf16>)
+      outs(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
+      mask(#attn.causal) schedule(#attn_tile.gradient<
+          rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+          keys = #attn_tile.key_stationary<query_tile = 48, key_tile = 128, stages = 2, consumers = 2, traversal = paired, in_turn = true>>)
+      deterministic
+  return
+}

@@ -126,8 +126,6 @@ func.func @epilogue(%a: tensor<4x16xbf16>, %b: tensor<16x8xbf16>, %bias: tensor<
   return %r : tensor<4x8xbf16>
 }
 
-// A product that is used twice is written; what would give another element type
-// does not follow it.
 // What follows two products is part of the epilogue of the later one: the other
 // one need not be delayed, with its inputs in memory.
 
@@ -148,6 +146,8 @@ func.func @two(%a: tensor<4x16xf32>, %b: tensor<16x8xf32>, %w: tensor<4x16xf32>,
   return %s : tensor<4x8xf32>
 }
 
+// A product that is used twice is written; what would give another element type
+// does not follow it.
 // CHECK-LABEL: func @kept
 // CHECK: %[[S:.*]] = attn.matmul {{.*}} -> tensor<4x8xbf16>
 // CHECK: linalg.add ins(%[[S]], %[[S]]
@@ -168,6 +168,26 @@ func.func @kept(%a: tensor<4x16xbf16>, %b: tensor<16x8xbf16>, %out: tensor<4x8xf
     linalg.yield %1 : f16
   } -> tensor<4x8xf16>
   return %t, %r : tensor<4x8xbf16>, tensor<4x8xf16>
+}
+
+// What is in a loop does not take the product there.
+// CHECK-LABEL: func @region(
+// CHECK:         %[[X:.*]] = attn.matmul
+// CHECK-NOT:       epilogue
+// CHECK:         scf.for
+// CHECK:           linalg.add ins(%[[X]]
+func.func @region(%a: tensor<4x16xf32>, %b: tensor<16x8xf32>, %c: tensor<4x8xf32>, %n: index) -> tensor<4x8xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x8xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x8xf32>) -> tensor<4x8xf32>
+  %x = linalg.matmul ins(%a, %b : tensor<4x16xf32>, tensor<16x8xf32>) outs(%f : tensor<4x8xf32>) -> tensor<4x8xf32>
+  %r = scf.for %i = %c0 to %n step %c1 iter_args(%s = %c) -> tensor<4x8xf32> {
+    %t = linalg.add ins(%x, %s : tensor<4x8xf32>, tensor<4x8xf32>) outs(%e : tensor<4x8xf32>) -> tensor<4x8xf32>
+    scf.yield %t : tensor<4x8xf32>
+  }
+  return %r : tensor<4x8xf32>
 }
 
 // Not products of two matrices: a product with a vector, sums of integers and of

@@ -1387,6 +1387,15 @@ attn_tile.kernel @turn_alone(%v: vector<8x8xf32>, %m: memref<?x8xf32>, %i: index
 
 // -----
 
+attn_tile.kernel @turn_indices_alone(%v: vector<8x8xf32>, %m: memref<?x8xf32>, %i: index) {
+  // expected-error @below {{'attn_tile.add_packed' op has 'turn_indices', but no 'turns'}}
+  "attn_tile.add_packed"(%v, %m, %i, %i, %i) <{operandSegmentSizes = array<i32: 1, 1, 2, 0, 0, 1>}>
+      : (vector<8x8xf32>, memref<?x8xf32>, index, index, index) -> ()
+  attn_tile.return
+}
+
+// -----
+
 attn_tile.kernel @in_turn_indices(%m: memref<?x8xf32>, %c: memref<?x?xi32>, %i: index) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<8x8xf32, stages = 1>
   attn_tile.beside {
@@ -1444,6 +1453,29 @@ attn_tile.kernel @publish_buffer(%b: !attn_tile.buffer<8x8xf32>, %i: index) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<8x8xf32, stages = 1>
   // expected-error @below {{'attn_tile.publish' op buffer must be what 'attn_tile.pack' has put, in the same block, at the same position of the pipe}}
   attn_tile.publish %b in %p[%i] : !attn_tile.pipe<8x8xf32, stages = 1>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @publish_pipe(%v: vector<8x8xf32>, %i: index) {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<8x8xf32, stages = 1>
+  %q = attn_tile.create_pipe : !attn_tile.pipe<8x8xf32, stages = 1>
+  %b = attn_tile.pack %v in %p[%i] : vector<8x8xf32>, !attn_tile.pipe<8x8xf32, stages = 1>
+  // expected-error @below {{'attn_tile.publish' op buffer must be what 'attn_tile.pack' has put, in the same block, at the same position of the pipe}}
+  attn_tile.publish %b in %q[%i] : !attn_tile.pipe<8x8xf32, stages = 1>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @publish_block(%v: vector<8x8xf32>, %i: index, %c: i1) {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<8x8xf32, stages = 1>
+  %b = attn_tile.pack %v in %p[%i] : vector<8x8xf32>, !attn_tile.pipe<8x8xf32, stages = 1>
+  scf.if %c {
+    // expected-error @below {{'attn_tile.publish' op buffer must be what 'attn_tile.pack' has put, in the same block, at the same position of the pipe}}
+    attn_tile.publish %b in %p[%i] : !attn_tile.pipe<8x8xf32, stages = 1>
+  }
   attn_tile.return
 }
 

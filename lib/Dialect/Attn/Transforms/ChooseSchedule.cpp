@@ -273,7 +273,7 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
   auto mayAddUp = [&](int64_t parts) {
     // In parts, under a mask, turns are due faster than additions are made.
     if (op.getDeterministic())
-      return hasRoom && op.canAddInTurn() && !(parts > 1 && isMasked);
+      return hasRoom && op.canAddInTurn() && (parts == 1 || !isMasked);
     return hasRoom || getRingBound(parts) > 0;
   };
   std::string moreThanBudget =
@@ -329,8 +329,13 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
   // from this many queries on (docs/Schedules.md, "Sums in turns").
   constexpr int64_t minQueriesInTurn = 4096;
   std::optional<ScheduleChoice> inTurn;
+  // Turns of pairs are of tiles of queries that divide those of keys.
+  auto canWalk = [&](int64_t tile) {
+    return tile >= minWalkedTile &&
+           (!op.getDeterministic() || !isMasked || rows % tile == 0);
+  };
   if (mayAddUp(/*parts=*/1) && keyChannels == rows)
-    if (int64_t tile = getWalkedTile(withSums); tile >= minWalkedTile) {
+    if (int64_t tile = getWalkedTile(withSums); canWalk(tile)) {
       inTurn = chooseSums(tile, /*parts=*/1);
       int64_t queries = op.getStaticLengths().first;
       if (!op.getDeterministic() || !isMasked ||

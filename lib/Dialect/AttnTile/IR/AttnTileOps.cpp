@@ -433,7 +433,7 @@ void PackOp::build(OpBuilder &builder, OperationState &state, Value tile,
 void AddPackedOp::build(OpBuilder &builder, OperationState &state, Value value,
                         Value dest, ValueRange indices) {
   build(builder, state, value, dest, indices, /*turn=*/Value(),
-        /*turns=*/Value(), /*turnIndices=*/ValueRange());
+        /*turns=*/Value(), /*turn_indices=*/ValueRange());
 }
 
 /// Checks that `turns` has as many indices as dimensions.
@@ -459,6 +459,8 @@ LogicalResult PublishOp::verify() {
 LogicalResult AddPackedOp::verify() {
   if (bool(getTurn()) != bool(getTurns()))
     return emitOpError("needs 'turn' and 'turns' together");
+  if (!getTurns() && !getTurnIndices().empty())
+    return emitOpError("has 'turn_indices', but no 'turns'");
   if (getTurns() && failed(verifyTurns(*this, getTurns(), getTurnIndices())))
     return failure();
   return verifyPackedAccess(*this, getTileType(),

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Buffers are freed where a function ends, so that to allocate them earlier
-// takes no more memory.
+// Buffers are allocated earlier, but not before any is freed: that would take
+// more memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -55,14 +55,17 @@ struct AttnTileGatherAllocationsPass
 
   void runOnOperation() override {
     getOperation().walk([&](Block *block) {
-      auto launches = block->getOps<LaunchOp>();
-      if (launches.empty())
-        return;
-      LaunchOp first = *launches.begin();
-      for (auto alloc :
-           llvm::make_early_inc_range(block->getOps<memref::AllocOp>()))
-        if (first->isBeforeInBlock(alloc) && moveBefore(alloc, first))
+      // The first launch since a buffer was freed.
+      LaunchOp first;
+      for (Operation &op : llvm::make_early_inc_range(*block)) {
+        if (isa<memref::DeallocOp>(op))
+          first = nullptr;
+        else if (auto launch = dyn_cast<LaunchOp>(op); launch && !first)
+          first = launch;
+        else if (auto alloc = dyn_cast<memref::AllocOp>(op);
+                 alloc && first && moveBefore(alloc, first))
           ++numMoved;
+      }
     });
   }
 };

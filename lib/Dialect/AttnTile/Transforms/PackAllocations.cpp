@@ -74,11 +74,12 @@ static std::optional<int64_t> getBytes(memref::AllocOp alloc) {
   if (!type.hasStaticShape() || !type.getLayout().isIdentity() ||
       type.getMemorySpace() || !type.getElementType().isIntOrFloat())
     return std::nullopt;
-  int64_t bits = type.getNumElements() * type.getElementTypeBitWidth();
-  // Elements of less than a byte take one each.
-  if (type.getElementTypeBitWidth() % 8 != 0)
+  // Elements of other sizes are padded.
+  int64_t bits = type.getElementTypeBitWidth();
+  if (bits % 8 != 0 || !llvm::isPowerOf2_64(bits) ||
+      alloc.getAlignment().value_or(1) > bufferAlignment)
     return std::nullopt;
-  return bits / 8;
+  return type.getNumElements() * bits / 8;
 }
 
 /// Whether a value of `type` can refer to a buffer.
@@ -86,11 +87,14 @@ static bool mayBeView(Type type) {
   return !type.isIntOrIndexOrFloat() && !isa<VectorType>(type);
 }
 
-/// Whether regions of `op` have arguments that can refer to its operands.
-static bool hasViewsAsArguments(Operation *op) {
-  return llvm::any_of(op->getRegions(), [](Region &region) {
-    return llvm::any_of(region.getArgumentTypes(), mayBeView);
-  });
+/// Whether `op` passes an operand on in a way that is not followed: to the end
+/// of a block, to the beginning of one, or as a number.
+static bool isNotFollowed(Operation *op) {
+  return op->hasTrait<OpTrait::IsTerminator>() ||
+         isa<memref::ExtractAlignedPointerAsIndexOp>(op) ||
+         llvm::any_of(op->getRegions(), [](Region &region) {
+           return llvm::any_of(region.getArgumentTypes(), mayBeView);
+         });
 }
 
 std::optional<Buffer> BlockBuffers::find(memref::AllocOp alloc) {
@@ -114,10 +118,8 @@ std::optional<Buffer> BlockBuffers::find(memref::AllocOp alloc) {
         buffer.dealloc = dealloc;
         continue;
       }
-      // What leaves a block, or is an argument of one, is not followed.
       Operation *ancestor = block.findAncestorOpInBlock(*user);
-      if (!ancestor || user->hasTrait<OpTrait::IsTerminator>() ||
-          hasViewsAsArguments(user))
+      if (!ancestor || isNotFollowed(user))
         return std::nullopt;
       // What makes views and does nothing else needs no memory.
       if (!isMemoryEffectFree(user)) {

@@ -450,7 +450,8 @@ struct GradientSchedule
             schedule.getValues(),
             schedule.getQueries(),
             keys ? keys.getRingItems() : 0,
-            keys && keys.getInTurn()};
+            keys && keys.getInTurn(),
+            keys && keys.getTraversal() == TraversalKind::Paired};
   }
   SmallVector<attn::KernelTime>
   estimateKernels(Attribute schedule, const attn::VisitedTiles &tiles,

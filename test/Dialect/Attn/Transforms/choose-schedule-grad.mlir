@@ -209,6 +209,31 @@ func.func @deterministic_d64(%q: memref<?x8x?x64xbf16>, %lse: memref<?x8x?xf32>)
 
 // -----
 
+// More channels of values leave room for tiles of 48 queries, which do not divide
+// those of keys: pairs take a kernel for the queries.
+
+// CHECK-LABEL: func @deterministic_wide(
+// CHECK:         keys = #attn_tile.key_stationary<query_tile = 48, {{.*}} in_turn = true>>)
+// CHECK:         schedule(#attn_tile.gradient<
+// CHECK-NOT:       in_turn
+// CHECK-SAME:      queries =
+func.func @deterministic_wide(%q: memref<2x4x8192x128xbf16>, %v: memref<2x4x8192x160xbf16>, %lse: memref<2x4x8192xf32>) {
+  attn.attention_grad
+      ins(%q, %q, %v, %v, %lse, %v : memref<2x4x8192x128xbf16>, memref<2x4x8192x128xbf16>, memref<2x4x8192x160xbf16>,
+          memref<2x4x8192x160xbf16>, memref<2x4x8192xf32>, memref<2x4x8192x160xbf16>)
+      outs(%q, %q, %v : memref<2x4x8192x128xbf16>, memref<2x4x8192x128xbf16>, memref<2x4x8192x160xbf16>)
+      deterministic
+  attn.attention_grad
+      ins(%q, %q, %v, %v, %lse, %v : memref<2x4x8192x128xbf16>, memref<2x4x8192x128xbf16>, memref<2x4x8192x160xbf16>,
+          memref<2x4x8192x160xbf16>, memref<2x4x8192xf32>, memref<2x4x8192x160xbf16>)
+      outs(%q, %q, %v : memref<2x4x8192x128xbf16>, memref<2x4x8192x128xbf16>, memref<2x4x8192x160xbf16>)
+      mask(#attn.causal)
+      deterministic
+  return
+}
+
+// -----
+
 // Heads that share keys, other masks, sequences and gradients of what is captured
 // have no turns.
 

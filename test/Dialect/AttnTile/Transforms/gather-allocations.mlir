@@ -52,6 +52,30 @@ func.func @read(%m: memref<?xf32>, %sizes: memref<index>) {
   return
 }
 
+// What is allocated when something else has been freed may need its memory.
+
+// CHECK-LABEL: func.func @freed(
+// CHECK-SAME:    %[[N:.*]]: index
+// CHECK-NEXT:    %[[A:.*]] = memref.alloc
+// CHECK-NEXT:    attn_tile.launch @kernel args(%[[A]]
+// CHECK-NEXT:    memref.dealloc %[[A]]
+// CHECK-NEXT:    %[[B:.*]] = memref.alloc
+// CHECK-NEXT:    %[[C:.*]] = memref.alloc
+// CHECK-NEXT:    attn_tile.launch @kernel args(%[[B]]
+// CHECK-NEXT:    attn_tile.launch @kernel args(%[[C]]
+func.func @freed(%n: index) {
+  %a = memref.alloc(%n) : memref<?xf32>
+  attn_tile.launch @kernel args(%a : memref<?xf32>)
+  memref.dealloc %a : memref<?xf32>
+  %b = memref.alloc(%n) : memref<?xf32>
+  attn_tile.launch @kernel args(%b : memref<?xf32>)
+  %c = memref.alloc(%n) : memref<?xf32>
+  attn_tile.launch @kernel args(%c : memref<?xf32>)
+  memref.dealloc %b : memref<?xf32>
+  memref.dealloc %c : memref<?xf32>
+  return
+}
+
 // Each block has its own first launch. What a branch or a loop gives stays.
 
 // CHECK-LABEL: func.func @blocks(

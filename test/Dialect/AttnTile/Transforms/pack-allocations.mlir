@@ -170,6 +170,54 @@ func.func @blocks(%n: index) {
   return
 }
 
+// Regions that overlap run at the same time.
+
+// CHECK-LABEL: func.func @overlap(
+// CHECK-NOT:     memref.view
+// CHECK:         return
+func.func @overlap() {
+  %a = memref.alloc() : memref<64xf32>
+  %b = memref.alloc() : memref<64xf32>
+  %ad = memref.cast %a : memref<64xf32> to memref<?xf32>
+  %bd = memref.cast %b : memref<64xf32> to memref<?xf32>
+  attn.overlap by streams {
+    attn_tile.launch @kernel args(%ad : memref<?xf32>)
+    attn.overlap_yield
+  } and {
+    attn_tile.launch @kernel args(%bd : memref<?xf32>)
+    attn.overlap_yield
+  }
+  memref.dealloc %a : memref<64xf32>
+  memref.dealloc %b : memref<64xf32>
+  return
+}
+
+// Nor is what is passed on as a number, or must be aligned more, or is padded.
+
+// CHECK-LABEL: func.func @others(
+// CHECK-NOT:     memref.view
+// CHECK:         return
+func.func private @take(index)
+func.func @others(%n: index) {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0.0 : f32
+  %z24 = arith.constant 0 : i24
+  %a = memref.alloc() : memref<64xf32>
+  %b = memref.alloc() {alignment = 4096 : i64} : memref<64xf32>
+  %c = memref.alloc() : memref<64xi24>
+  %d = memref.alloc() : memref<64xf32>
+  %p = memref.extract_aligned_pointer_as_index %a : memref<64xf32> -> index
+  func.call @take(%p) : (index) -> ()
+  memref.store %zero, %b[%c0] : memref<64xf32>
+  memref.store %z24, %c[%c0] : memref<64xi24>
+  memref.store %zero, %d[%c0] : memref<64xf32>
+  memref.dealloc %a : memref<64xf32>
+  memref.dealloc %b : memref<64xf32>
+  memref.dealloc %c : memref<64xi24>
+  memref.dealloc %d : memref<64xf32>
+  return
+}
+
 // On another stream kernels run in an order of their own.
 
 // CHECK-LABEL: func.func @streams(

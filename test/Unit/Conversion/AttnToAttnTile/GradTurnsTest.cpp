@@ -70,6 +70,9 @@ protected:
                   int64_t queryParts, Lengths lengths);
   void checkTurns(const Shape &shape, StringRef mask) {
     for (Lengths lengths : {Lengths::Static, Lengths::Dynamic}) {
+      checkTurns(shape, mask, /*queryTile=*/32, /*queryParts=*/1, lengths);
+      if (mask.empty())
+        checkTurns(shape, mask, /*queryTile=*/48, /*queryParts=*/1, lengths);
       checkTurns(shape, mask, /*queryTile=*/64, /*queryParts=*/1, lengths);
       checkTurns(shape, mask, /*queryTile=*/128, /*queryParts=*/2, lengths);
     }

@@ -196,6 +196,8 @@ struct GradSchedules {
   int64_t ringItems = 0;
   /// Whether it adds them up in the same order each time.
   bool inTurn = false;
+  /// Whether its groups work on a long tile of keys and then on a short one.
+  bool inPairs = false;
 };
 
 } // namespace mlir::attn

@@ -100,8 +100,9 @@ def AttnTilePackAllocationsPass
     attn_tile.launch @second args(%b : memref<128xbf16>)
     memref.dealloc %all : memref<256xi8>
     ```
-    Kernels of one stream run in order, and those that are launched `early` wait
-    before they do anything. Functions with other streams are left as they are, and
+    Kernels of one stream run in order, and those that are launched `early` must
+    wait before they do anything, as those of `attn-tile-overlap-launches` do.
+    Functions with other streams are left as they are, and
     so are buffers that leave their block or have dynamic sizes.
   }];
   let statistics = [
@@ -621,8 +622,9 @@ def AttnTileGatherAllocationsPass
     : Pass<"attn-tile-gather-allocations", "::mlir::func::FuncOp"> {
   let summary = "allocate before the first launch";
   let description = [{
-    Moves allocations before the first launch of their block, with what their
-    sizes are computed from, unless that reads memory. Nothing stands between
+    Moves allocations before the first launch of their block, or the first one
+    since a buffer was freed, with what their sizes are computed from, unless that
+    reads memory. Nothing stands between
     launches then that the stream has to do besides, a kernel can be launched
     `early` right behind another one, and a function that runs out of memory does
     so before it has begun.
