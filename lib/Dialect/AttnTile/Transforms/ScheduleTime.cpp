@@ -136,8 +136,8 @@ static constexpr double clocksPerGradientItem = 2700;
 /// More where sums go through a ring: groups wait for what they have added, and
 /// warps round what others have (docs/Schedules.md, "A ring of sums").
 static constexpr double clocksPerRingItem = 5300;
-/// More for each query of a step whose sums are added in turns, for which groups
-/// wait (docs/Schedules.md, "Sums in turns").
+/// More for each query of a step whose sums are added in turns, for which
+/// groups wait (docs/Schedules.md, "Sums in turns").
 static constexpr double clocksPerTurnedQuery = 4.9;
 /// More for each byte of sums that are added straight from registers: additions
 /// hold up their warps (docs/Schedules.md, "Six products for 256 channels").
