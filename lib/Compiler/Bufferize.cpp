@@ -24,6 +24,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/Interfaces/DestinationStyleOpInterface.h"
 
 namespace mlir::attn {
 #define GEN_PASS_DEF_ATTNBUFFERIZEPASS
@@ -66,24 +67,23 @@ static LogicalResult dropReturnedArguments(func::FuncOp func) {
   return func.eraseResults(dropped);
 }
 
-/// Gives each use of an empty tensor of static size, but for those in nested
-/// blocks, one of its own: a buffer that values at different times share is
-/// needed from the first to the last of them, where
-/// `attn-tile-pack-allocations` finds room for them one by one.
+/// Gives each operation of the same block whose destination is an empty tensor
+/// one of its own: a buffer that values at different times share is needed from
+/// the first to the last of them, where `attn-tile-pack-allocations` finds room
+/// for them one by one.
 static void splitEmptyTensors(ModuleOp module) {
   module.walk([&](tensor::EmptyOp op) {
-    if (!op.getType().hasStaticShape())
-      return;
     SmallVector<OpOperand *> uses;
-    bool isUsedWithin = false;
+    bool isUsedElsewhere = false;
     for (OpOperand &use : op->getUses()) {
-      if (use.getOwner()->getBlock() == op->getBlock())
+      if (isa<DestinationStyleOpInterface>(use.getOwner()) &&
+          use.getOwner()->getBlock() == op->getBlock())
         uses.push_back(&use);
       else
-        isUsedWithin = true;
+        isUsedElsewhere = true;
     }
     // The others, or the last one, keep the tensor.
-    if (!uses.empty() && !isUsedWithin)
+    if (!uses.empty() && !isUsedElsewhere)
       uses.pop_back();
     OpBuilder builder(op);
     for (OpOperand *use : uses)

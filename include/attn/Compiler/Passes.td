@@ -78,8 +78,8 @@ def AttnBufferizePass : Pass<"attn-bufferize", "::mlir::ModuleOp"> {
     One-shot bufferization of the whole module. Tensors of function signatures
     become memrefs with dynamic offset and strides, but for the innermost
     stride, which is 1. A public function does not return its own arguments any
-    more. Each use of an empty tensor of static size gets a buffer of its own, for
-    `attn-tile-pack-allocations` to find room for. Temporary buffers are freed at the end of the block that allocates them;
+    more. Operations whose destination is the same empty tensor get buffers of
+    their own, for `attn-tile-pack-allocations` to find room for. Temporary buffers are freed at the end of the block that allocates them;
     one that an `scf.if` yields is allocated before it, and one that would leave
     its block otherwise is an error.
   }];

@@ -6,11 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Buffers that are not needed at the same time share the bytes of one
-// allocation. Offsets are found greedily, the largest buffer first, each at the
-// lowest offset where it overlaps with none that is needed at the same time
-// (Pisarchyk and Lee 2020, "Efficient memory management for deep neural net
-// inference", "greedy by size for offset calculation").
+// Buffers of static size that are not needed at the same time share the bytes
+// of one allocation, others share allocations with those of their size. Offsets
+// are found greedily, the largest buffer first, each at the lowest offset where
+// it overlaps with none that is needed at the same time (Pisarchyk and Lee
+// 2020, "Efficient memory management for deep neural net inference", "greedy by
+// size for offset calculation").
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,11 +37,12 @@ using namespace mlir::attn_tile;
 static constexpr int64_t bufferAlignment = 256;
 
 namespace {
-/// A buffer of static size, and the operations of its block that need it.
+/// A buffer, and the operations of its block that need it.
 struct Buffer {
   memref::AllocOp alloc;
   memref::DeallocOp dealloc;
-  int64_t bytes = 0;
+  /// If they are known.
+  std::optional<int64_t> bytes;
   /// The numbers of the first and of the last operation.
   int64_t first = 0, last = 0;
   int64_t offset = 0;
@@ -68,7 +70,7 @@ private:
 };
 } // namespace
 
-/// Bytes of a buffer that can be a part of an allocation.
+/// Bytes of a buffer that can be a part of another allocation.
 static std::optional<int64_t> getBytes(memref::AllocOp alloc) {
   MemRefType type = alloc.getType();
   if (!type.hasStaticShape() || !type.getLayout().isIdentity() ||
@@ -100,10 +102,8 @@ static bool isNotFollowed(Operation *op) {
 std::optional<Buffer> BlockBuffers::find(memref::AllocOp alloc) {
   Buffer buffer;
   buffer.alloc = alloc;
-  std::optional<int64_t> bytes = getBytes(alloc);
-  if (!bytes)
-    return std::nullopt;
-  buffer.bytes = llvm::alignTo(*bytes, bufferAlignment);
+  if (std::optional<int64_t> bytes = getBytes(alloc))
+    buffer.bytes = llvm::alignTo(*bytes, bufferAlignment);
   buffer.first = std::numeric_limits<int64_t>::max();
   buffer.last = -1;
   // The buffer, and all that may be views of it.
@@ -151,7 +151,8 @@ static int64_t findOffsets(MutableArrayRef<Buffer> buffers) {
   SmallVector<Buffer *> bySize =
       llvm::map_to_vector(buffers, [](Buffer &buffer) { return &buffer; });
   llvm::sort(bySize, [](const Buffer *lhs, const Buffer *rhs) {
-    return std::make_pair(-lhs->bytes, lhs) < std::make_pair(-rhs->bytes, rhs);
+    return std::make_pair(-*lhs->bytes, lhs) <
+           std::make_pair(-*rhs->bytes, rhs);
   });
   SmallVector<Buffer *> byOffset;
   int64_t total = 0;
@@ -160,12 +161,12 @@ static int64_t findOffsets(MutableArrayRef<Buffer> buffers) {
     for (const Buffer *other : byOffset) {
       if (!buffer->isNeededWith(*other))
         continue;
-      if (other->offset - offset >= buffer->bytes)
+      if (other->offset - offset >= *buffer->bytes)
         break;
-      offset = std::max(offset, other->offset + other->bytes);
+      offset = std::max(offset, other->offset + *other->bytes);
     }
     buffer->offset = offset;
-    total = std::max(total, offset + buffer->bytes);
+    total = std::max(total, offset + *buffer->bytes);
     byOffset.insert(llvm::upper_bound(byOffset, buffer,
                                       [](const Buffer *lhs, const Buffer *rhs) {
                                         return lhs->offset < rhs->offset;
@@ -175,19 +176,20 @@ static int64_t findOffsets(MutableArrayRef<Buffer> buffers) {
   return total;
 }
 
-/// Makes `buffers` parts of one allocation of `bytes`.
-static void pack(ArrayRef<Buffer> buffers, int64_t bytes) {
-  auto earlier = [](Operation *lhs, Operation *rhs) {
-    return lhs->isBeforeInBlock(rhs);
-  };
-  memref::AllocOp first = buffers.front().alloc;
+/// The last operation that frees one of `buffers`.
+static memref::DeallocOp getLastDealloc(ArrayRef<Buffer> buffers) {
   memref::DeallocOp last = buffers.front().dealloc;
-  for (const Buffer &buffer : buffers.drop_front()) {
-    if (earlier(buffer.alloc, first))
-      first = buffer.alloc;
-    if (earlier(last, buffer.dealloc))
+  for (Buffer buffer : buffers.drop_front())
+    if (last->isBeforeInBlock(buffer.dealloc))
       last = buffer.dealloc;
-  }
+  return last;
+}
+
+/// Makes `buffers`, in the order of their allocations, parts of one allocation
+/// of `bytes`.
+static void pack(ArrayRef<Buffer> buffers, int64_t bytes) {
+  memref::AllocOp first = Buffer(buffers.front()).alloc;
+  memref::DeallocOp last = getLastDealloc(buffers);
   OpBuilder builder(first);
   auto type = MemRefType::get({bytes}, builder.getI8Type());
   auto all =
@@ -207,6 +209,49 @@ static void pack(ArrayRef<Buffer> buffers, int64_t bytes) {
   }
 }
 
+/// Whether the allocations are of the same type, size and alignment.
+static bool areEqual(memref::AllocOp lhs, memref::AllocOp rhs) {
+  return lhs.getType() == rhs.getType() &&
+         lhs->getOperands() == rhs->getOperands() &&
+         lhs->getAttrDictionary() == rhs->getAttrDictionary();
+}
+
+/// Makes `buffers`, in the order of their allocations, the first of them.
+static void merge(ArrayRef<Buffer> buffers) {
+  memref::AllocOp first = Buffer(buffers.front()).alloc;
+  memref::DeallocOp last = getLastDealloc(buffers);
+  for (Buffer buffer : buffers) {
+    if (buffer.dealloc != last)
+      buffer.dealloc.erase();
+    if (buffer.alloc == first)
+      continue;
+    buffer.alloc.replaceAllUsesWith(first.getResult());
+    buffer.alloc.erase();
+  }
+}
+
+/// Divides `buffers` of one size into groups of which no two are needed at the
+/// same time, as few as there can be.
+static SmallVector<SmallVector<Buffer>>
+groupBuffers(SmallVector<Buffer> buffers) {
+  llvm::sort(buffers, [](const Buffer &lhs, const Buffer &rhs) {
+    return std::make_pair(lhs.first, lhs.last) <
+           std::make_pair(rhs.first, rhs.last);
+  });
+  SmallVector<SmallVector<Buffer>> groups;
+  for (const Buffer &buffer : buffers) {
+    auto isFree = [&](const SmallVector<Buffer> &group) {
+      return !group.back().isNeededWith(buffer);
+    };
+    auto *group = llvm::find_if(groups, isFree);
+    if (group == groups.end())
+      groups.push_back({buffer});
+    else
+      group->push_back(buffer);
+  }
+  return groups;
+}
+
 namespace {
 struct AttnTilePackAllocationsPass
     : public attn_tile::impl::AttnTilePackAllocationsPassBase<
@@ -224,22 +269,61 @@ struct AttnTilePackAllocationsPass
 
 private:
   void packBlock(Block &block) {
-    SmallVector<Buffer> buffers = BlockBuffers(block).find();
+    SmallVector<Buffer> known;
+    SmallVector<SmallVector<Buffer>> classes;
+    for (Buffer &buffer : BlockBuffers(block).find()) {
+      if (buffer.bytes) {
+        known.push_back(buffer);
+        continue;
+      }
+      auto *equal = llvm::find_if(classes, [&](ArrayRef<Buffer> buffers) {
+        return areEqual(buffers.front().alloc, buffer.alloc);
+      });
+      if (equal == classes.end())
+        classes.push_back({buffer});
+      else
+        equal->push_back(buffer);
+    }
+    packKnown(known);
+    for (const SmallVector<Buffer> &buffers : classes)
+      mergeEqual(buffers);
+  }
+
+  void packKnown(MutableArrayRef<Buffer> buffers) {
     int64_t apart = 0;
     for (const Buffer &buffer : buffers)
-      apart += buffer.bytes;
+      apart += *buffer.bytes;
     int64_t together = findOffsets(buffers);
     if (together == apart)
       return;
     numPacked += buffers.size();
-    remark::passed(getOperation().getLoc(),
-                   remark::RemarkOpts::name("PackAllocations")
-                       .category("attn-tile-pack-allocations")
-                       .function(getOperation().getSymName()))
-        << (Twine(buffers.size()) + " buffers take " + Twine(together) +
-            " bytes instead of " + Twine(apart))
-               .str();
+    report() << (Twine(buffers.size()) + " buffers take " + Twine(together) +
+                 " bytes instead of " + Twine(apart))
+                    .str();
     pack(buffers, together);
+  }
+
+  void mergeEqual(const SmallVector<Buffer> &buffers) {
+    SmallVector<SmallVector<Buffer>> groups = groupBuffers(buffers);
+    if (groups.size() == buffers.size())
+      return;
+    numPacked += buffers.size();
+    report() << (Twine(buffers.size()) + " buffers of equal size take " +
+                 Twine(groups.size()) + " allocations")
+                    .str();
+    for (SmallVector<Buffer> &group : groups) {
+      llvm::sort(group, [](Buffer lhs, Buffer rhs) {
+        return lhs.alloc->isBeforeInBlock(rhs.alloc);
+      });
+      merge(group);
+    }
+  }
+
+  remark::detail::InFlightRemark report() {
+    return remark::passed(getOperation().getLoc(),
+                          remark::RemarkOpts::name("PackAllocations")
+                              .category("attn-tile-pack-allocations")
+                              .function(getOperation().getSymName()));
   }
 };
 } // namespace

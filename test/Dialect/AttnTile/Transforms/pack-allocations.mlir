@@ -42,6 +42,41 @@ func.func @chain() {
   return
 }
 
+// Buffers of dynamic sizes share allocations with those of the same sizes, as few
+// as there can be.
+
+// REMARK: Function=dynamic | Remark="4 buffers of equal size take 2 allocations"
+
+// CHECK-LABEL: func.func @dynamic(
+// CHECK-SAME:    %[[N:.*]]: index, %[[M:.*]]: index)
+// CHECK-NEXT:    %[[A:.*]] = memref.alloc(%[[N]])
+// CHECK-NEXT:    %[[B:.*]] = memref.alloc(%[[N]])
+// CHECK-NEXT:    %[[E:.*]] = memref.alloc(%[[M]])
+// CHECK-NEXT:    attn_tile.launch @two args(%[[A]], %[[B]]
+// CHECK-NEXT:    attn_tile.launch @two args(%[[B]], %[[A]]
+// CHECK-NEXT:    attn_tile.launch @two args(%[[A]], %[[B]]
+// CHECK-NEXT:    attn_tile.launch @kernel args(%[[E]]
+// CHECK-NEXT:    memref.dealloc %[[A]]
+// CHECK-NEXT:    memref.dealloc %[[B]]
+// CHECK-NEXT:    memref.dealloc %[[E]]
+func.func @dynamic(%n: index, %m: index) {
+  %a = memref.alloc(%n) : memref<?xf32>
+  %b = memref.alloc(%n) : memref<?xf32>
+  %c = memref.alloc(%n) : memref<?xf32>
+  %d = memref.alloc(%n) : memref<?xf32>
+  %e = memref.alloc(%m) : memref<?xf32>
+  attn_tile.launch @two args(%a, %b : memref<?xf32>, memref<?xf32>)
+  attn_tile.launch @two args(%b, %c : memref<?xf32>, memref<?xf32>)
+  attn_tile.launch @two args(%c, %d : memref<?xf32>, memref<?xf32>)
+  attn_tile.launch @kernel args(%e : memref<?xf32>)
+  memref.dealloc %a : memref<?xf32>
+  memref.dealloc %b : memref<?xf32>
+  memref.dealloc %c : memref<?xf32>
+  memref.dealloc %d : memref<?xf32>
+  memref.dealloc %e : memref<?xf32>
+  return
+}
+
 // All are needed by the last launch, through views and tensor maps.
 
 // CHECK-LABEL: func.func @together(
@@ -104,8 +139,8 @@ func.func @regions(%flag: i1, %n: index, %out: memref<128xbf16>) {
   return
 }
 
-// What is not followed stays: what is yielded or carried by a loop, what is
-// dynamic, what nobody frees here, and what nobody uses.
+// What is not followed stays: what is yielded or carried by a loop, what nobody
+// frees here, and what nobody uses; and what nothing else is like.
 
 // CHECK-LABEL: func.func @stays(
 // CHECK-NOT:     memref.view

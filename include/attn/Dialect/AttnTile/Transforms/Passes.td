@@ -103,7 +103,8 @@ def AttnTilePackAllocationsPass
     Kernels of one stream run in order, and those that are launched `early` must
     wait before they do anything, as those of `attn-tile-overlap-launches` do.
     Functions with other streams are left as they are, and
-    so are buffers that leave their block or have dynamic sizes.
+    so are buffers that leave their block. Buffers of dynamic sizes share an
+    allocation with those of the same type and sizes, as few as there can be.
   }];
   let statistics = [
     Statistic<"numPacked", "num-packed", "Number of buffers packed">,
