@@ -46,7 +46,7 @@ void GradientState::propagateActivity(Operation *op) {
 }
 
 Value attn::emitFilled(OpBuilder &builder, Location loc, Value like,
-                       FloatAttr value) {
+                       TypedAttr value) {
   Value init = tensor::EmptyOp::create(
       builder, loc, tensor::getMixedSizes(builder, loc, like), value.getType());
   Value element = arith::ConstantOp::create(builder, loc, value);

@@ -69,7 +69,7 @@ private:
 bool isDifferentiableType(Type type);
 
 /// Emits a tensor of `like`'s shape that holds `value` everywhere.
-Value emitFilled(OpBuilder &builder, Location loc, Value like, FloatAttr value);
+Value emitFilled(OpBuilder &builder, Location loc, Value like, TypedAttr value);
 
 /// Converts a float, or a tensor or vector of floats, to another element type.
 Value convertFloat(OpBuilder &builder, Location loc, Value value, Type element);

@@ -200,6 +200,19 @@ VARIANTS = [
     binary("mulf", "arith.mulf", np.multiply),
     binary("divf", "arith.divf", np.divide),
     binary("powf", "math.powf", np.power),
+    Variant("fpowi", """%c3 = arith.constant 3 : i32
+        %c0 = arith.constant 0 : i32
+        %one = arith.constant 1 : i32
+        %n = arith.index_cast %h : index to i32
+        %m = arith.subi %n, %one : i32
+        %zero = arith.subf %s, %s : f32
+        %four = arith.constant 4.0 : f32
+        %far = arith.addf %s, %four : f32
+        %cube = math.fpowi %s, %c3 : f32, i32
+        %unit = math.fpowi %zero, %c0 : f32, i32
+        %power = math.fpowi %far, %m : f32, i32
+        %t = arith.addf %cube, %unit : f32
+        %r = arith.addf %t, %power : f32""", lambda s, b, h, *_: s**3 + 1 + (s + 4) ** (h - 1.0)),
     binary("copysign", "math.copysign", np.copysign),
     binary("maximumf", "arith.maximumf", np.maximum),
     binary("minimumf", "arith.minimumf", np.minimum),
@@ -270,7 +283,8 @@ VARIANTS = [
     # Hard cases, against formulas: a sum of weights that only its logarithm can
     # hold, ragged lengths with masks and both regions, weights of 0 and 1.
     bias("lse_below_88", "ij", shape=(1, 2, 2, 192, 192, 8, 8), mask="mask(#attn.causal)",
-         attended=CAUSAL, inputs={"bias": lambda x: x - 120}),
+         # Scores of -120 are rounded to 8e-6.
+         attended=CAUSAL, inputs={"bias": lambda x: x - 120}, tolerance=1e-5),
     bias("one_query_128_keys", "j", shape=(2, 2, 1, 1, 128, 16, 8),
          inputs={"bias": lambda x: x - 1000}, tolerance=1e-4),
     bias("ragged_both_regions", "hj", shape=(1, 4, 2, 131, 77, 8, 16),

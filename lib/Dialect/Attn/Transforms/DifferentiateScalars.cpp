@@ -61,14 +61,11 @@ public:
   }
   Value constant(double value) {
     Type type = gradient.getType();
-    auto element = FloatAttr::get(getElementTypeOrSelf(type), value);
-    auto shaped = dyn_cast<ShapedType>(type);
-    if (!shaped)
-      return arith::ConstantOp::create(b, element);
-    if (!shaped.hasStaticShape())
-      return emitFilled(b, b.getLoc(), gradient, element);
-    return arith::ConstantOp::create(b,
-                                     DenseElementsAttr::get(shaped, element));
+    return constant(type, FloatAttr::get(getElementTypeOrSelf(type), value));
+  }
+  /// An integer of `type`.
+  Value constant(Type type, int64_t value) {
+    return constant(type, IntegerAttr::get(getElementTypeOrSelf(type), value));
   }
   Value add2(Value x, Value y) { return arith::AddFOp::create(b, x, y); }
   Value sub(Value x, Value y) { return arith::SubFOp::create(b, x, y); }
@@ -80,6 +77,13 @@ public:
   }
   Value compare(arith::CmpFPredicate predicate, Value x, Value y) {
     return arith::CmpFOp::create(b, predicate, x, y);
+  }
+  Value compare(arith::CmpIPredicate predicate, Value x, Value y) {
+    return arith::CmpIOp::create(b, predicate, x, y);
+  }
+  /// An integer in the type of the gradient.
+  Value castInteger(Value value) {
+    return arith::SIToFPOp::create(b, gradient.getType(), value);
   }
   template <typename OpTy>
   Value create(Value x) {
@@ -93,6 +97,17 @@ public:
   Value gradient;
 
 private:
+  /// `element`, as often as the gradient has elements.
+  Value constant(Type type, TypedAttr element) {
+    auto shaped = dyn_cast<ShapedType>(type);
+    if (!shaped)
+      return arith::ConstantOp::create(b, element);
+    if (!shaped.hasStaticShape())
+      return emitFilled(b, b.getLoc(), gradient, element);
+    return arith::ConstantOp::create(b,
+                                     DenseElementsAttr::get(shaped, element));
+  }
+
   ImplicitLocOpBuilder b;
   GradientState &state;
 };
@@ -394,6 +409,21 @@ static void emitRule(math::PowFOp op, Emitter &e) {
   });
 }
 
+/// The derivative of `x^0` is 0 where `x` is 0 as well.
+static void emitRule(math::FPowIOp op, Emitter &e) {
+  e.add(op.getLhs(), [&] {
+    Value exponent = op.getRhs();
+    Type type = exponent.getType();
+    Value power = e.create<math::FPowIOp>(
+        e.cast(op.getLhs()),
+        e.create<arith::SubIOp>(exponent, e.constant(type, 1)));
+    Value slope = e.mul(e.castInteger(exponent), power);
+    Value isZero =
+        e.compare(arith::CmpIPredicate::eq, exponent, e.constant(type, 0));
+    return e.mul(e.gradient, e.select(isZero, e.constant(0), slope));
+  });
+}
+
 /// Functions that are constant between jumps.
 static void emitRule(math::FloorOp, Emitter &) {}
 static void emitRule(math::CeilOp, Emitter &) {}
@@ -593,15 +623,15 @@ void attn::registerScalarGradientModels(DialectRegistry &registry) {
                        arith::RemFOp>(context);
   });
   registry.addExtension(+[](MLIRContext *context, math::MathDialect *) {
-    attachScalarModels<math::FmaOp, math::AbsFOp, math::CopySignOp, math::ExpOp,
-                       math::Exp2Op, math::ExpM1Op, math::LogOp, math::Log1pOp,
-                       math::Log2Op, math::Log10Op, math::SqrtOp, math::RsqrtOp,
-                       math::CbrtOp, math::SinOp, math::CosOp, math::TanOp,
-                       math::AtanOp, math::SinhOp, math::CoshOp, math::TanhOp,
-                       math::ErfOp, math::PowFOp, math::FloorOp, math::CeilOp,
-                       math::TruncOp, math::RoundOp, math::RoundEvenOp,
-                       math::AsinOp, math::AcosOp, math::AtanhOp, math::AsinhOp,
-                       math::AcoshOp, math::Atan2Op, math::ErfcOp>(context);
+    attachScalarModels<
+        math::FmaOp, math::AbsFOp, math::CopySignOp, math::ExpOp, math::Exp2Op,
+        math::ExpM1Op, math::LogOp, math::Log1pOp, math::Log2Op, math::Log10Op,
+        math::SqrtOp, math::RsqrtOp, math::CbrtOp, math::SinOp, math::CosOp,
+        math::TanOp, math::AtanOp, math::SinhOp, math::CoshOp, math::TanhOp,
+        math::ErfOp, math::PowFOp, math::FPowIOp, math::FloorOp, math::CeilOp,
+        math::TruncOp, math::RoundOp, math::RoundEvenOp, math::AsinOp,
+        math::AcosOp, math::AtanhOp, math::AsinhOp, math::AcoshOp,
+        math::Atan2Op, math::ErfcOp>(context);
   });
   registry.addExtension(+[](MLIRContext *context, scf::SCFDialect *) {
     scf::IfOp::attachInterface<IfModel>(*context);

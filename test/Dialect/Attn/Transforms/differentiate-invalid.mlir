@@ -70,9 +70,9 @@ func.func @f(%x: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
       outs(%x : tensor<2x4x8x16xf32>)
       score {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
-        %two = arith.constant 2 : i32
-        // expected-error @below {{cannot differentiate 'math.fpowi': it does not implement DifferentiableOpInterface}}
-        %t = math.fpowi %s, %two : f32, i32
+        %two = arith.constant 2.0 : f32
+        // expected-error @below {{cannot differentiate 'math.clampf': it does not implement DifferentiableOpInterface}}
+        %t = math.clampf %s to [%two, %two] : f32
         attn.yield %t : f32
       } -> tensor<2x4x8x16xf32>
   return %0 : tensor<2x4x8x16xf32>
