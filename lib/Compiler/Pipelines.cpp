@@ -27,7 +27,6 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/Linalg/Passes.h"
-#include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -54,9 +53,7 @@ void attn::buildRaisingPipeline(OpPassManager &pm,
 void attn::buildSchedulePipeline(OpPassManager &pm,
                                  const TargetPipelineOptions &options) {
   // Operations that targets have no instructions or functions for.
-  math::MathExpandOpsPassOptions expand;
-  expand.opMnemonics = {"fpowi"};
-  pm.addPass(math::createMathExpandOpsPass(expand));
+  pm.addPass(createAttnExpandPowersPass());
   pm.addNestedPass<func::FuncOp>(createAttnRaiseMatmulPass());
   pm.addPass(createAttnExpandMasksPass());
   AttnReassociatePassOptions reassociate;

@@ -47,6 +47,29 @@ def AttnResultsToArgumentsPass
   let dependentDialects = ["::mlir::bufferization::BufferizationDialect"];
 }
 
+def AttnExpandPowersPass : Pass<"attn-expand-powers"> {
+  let summary = "write powers as products and functions that targets have";
+  let description = [{
+    Powers with exponents that are small constants become products, roots and
+    quotients, other `math.fpowi`, which targets do not have, `math.powf`.
+
+    ```mlir
+    %c3 = arith.constant 3 : i32
+    %a = math.fpowi %x, %c3 : f32, i32
+    %b = math.fpowi %x, %n : f32, i32
+    ```
+    becomes
+    ```mlir
+    %s = arith.mulf %x, %x : f32
+    %a = arith.mulf %s, %x : f32
+    %e = arith.sitofp %n : i32 to f32
+    %b = math.powf %x, %e : f32
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
+                           "::mlir::vector::VectorDialect"];
+}
+
 def AttnDecomposeLinalgPass : Pass<"attn-decompose-linalg"> {
   let summary = "write operations that have no loops as others that have";
   let description = [{
