@@ -31,6 +31,7 @@ NAMES = {
     "fa2": "FlashAttention-2",
     "fa3": "FlashAttention-3",
     "flex": "FlexAttention",
+    "attn_deterministic": "deterministic",
     "attn_batch": "the batch",
     "attn_groups": "equal groups",
     "attn_unchecked": "the map unchecked",
