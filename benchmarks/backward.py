@@ -85,7 +85,7 @@ def main():
     parser.add_argument("--compile", metavar="ATTN_COMPILE", help="compile the artifacts with this compiler and stop")
     parser.add_argument("--compile-options", default="", help="further options for the compiler")
     parser.add_argument("--target", default="sm_90a", help="what to compile for")
-    parser.add_argument("--deterministic", action="store_true", help="compile deterministic gradients, or name rows after them")
+    parser.add_argument("--deterministic", action="store_true", help="deterministic gradients, in rows of a mode of their own")
     parser.add_argument("--groups", default="dense,gqa", help="groups of cases: " + ",".join(GROUPS))
     parser.add_argument("--only", default="", help="only cases whose name contains this")
     parser.add_argument("--lengths", default="", help="only these lengths, joined by commas")
@@ -140,7 +140,8 @@ def main():
             good = error < 1e-2
             failures += not good
             flops = 10.0 * B * H * S * S * D * (0.5 if causal else 1.0)
-            row = dict(mode="bwd", B=B, H=H, Hkv=Hkv, S=S, D=D, causal=causal, p=0.0, mask="causal" if causal else "full")
+            mode = "bwd_deterministic" if options.deterministic else "bwd"
+            row = dict(mode=mode, B=B, H=H, Hkv=Hkv, S=S, D=D, causal=causal, p=0.0, mask="causal" if causal else "full")
 
             def make_peer(backend):
                 inputs = [x.detach().clone().requires_grad_(True) for x in (q, k, v)]
@@ -149,8 +150,7 @@ def main():
                 return lambda: torch.autograd.grad(result, inputs, dout, retain_graph=True)
 
             # Two rounds in turn, the better one of each: nobody has the cooler GPU.
-            ours = "attn_deterministic" if options.deterministic else "attn"
-            runs = {ours: run, **{peer: make_peer(backends[peer]) for peer in peers}}
+            runs = {"attn": run, **{peer: make_peer(backends[peer]) for peer in peers}}
             times = {}
             for _ in range(2):
                 for op, fn in runs.items():

@@ -61,6 +61,7 @@ TITLES = {
     "decoding": "decoding (`decode.py`)",
     "dropout": "dropout, made and read (`dropout.py`, suite attention)",
     "gradients": "gradients (`backward.py`)",
+    "gradients, deterministic": "the same, deterministic",
     "gradients, masks": "gradients, masks that have names",
     "gradients, masks that read": "gradients, masks that read tensors",
     "gradients, sequences": "gradients, packed sequences of one length",
@@ -237,8 +238,10 @@ def sequence_points():
 
 def gradient_points():
     for row in read_last("backward.jsonl", KEYS, is_ours):
-        text = get_case(row, mask="#attn.causal" if row["causal"] else "").grad_mlir()
-        yield Point("gradients", describe(row), row["D"], row["ms"], text, row["S"], row["B"])
+        deterministic = row["mode"] == "bwd_deterministic"
+        text = get_case(row, mask="#attn.causal" if row["causal"] else "").grad_mlir(deterministic)
+        group = "gradients, deterministic" if deterministic else "gradients"
+        yield Point(group, describe(row), row["D"], row["ms"], text, row["S"], row["B"])
 
 
 def decode_points():

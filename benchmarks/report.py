@@ -31,12 +31,11 @@ NAMES = {
     "fa2": "FlashAttention-2",
     "fa3": "FlashAttention-3",
     "flex": "FlexAttention",
-    "attn_deterministic": "deterministic",
     "attn_batch": "the batch",
     "attn_groups": "equal groups",
     "attn_unchecked": "the map unchecked",
 }
-MODES = {"fwd": "Forward", "bwd": "Backward", "decode": "Decoding"}
+MODES = {"fwd": "Forward", "bwd": "Backward", "bwd_deterministic": "Backward, deterministic", "decode": "Decoding"}
 BEGIN, END = "<!-- performance -->", "<!-- /performance -->"
 
 
