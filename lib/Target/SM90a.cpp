@@ -110,6 +110,13 @@ public:
   void emitBulkDone(OpBuilder &builder, Location loc) const override;
   void emitCount(OpBuilder &builder, Location loc, Value address, Value lane,
                  int64_t amount, bool hasAdded) const override;
+  void emitInitCompleted(OpBuilder &builder, Location loc,
+                         Value barriers) const override;
+  void emitComplete(OpBuilder &builder, Location loc, Value barriers,
+                    Value lane) const override;
+  void emitCountCompleted(OpBuilder &builder, Location loc, Value address,
+                          Value lane, int64_t amount, Value barriers,
+                          Value position, int64_t warps) const override;
   void emitAwaitCount(OpBuilder &builder, Location loc, Value address,
                       Value number, Value lane) const override;
   void emitStartTake(OpBuilder &builder, Location loc, Value stage,
@@ -865,6 +872,53 @@ void SM90aTarget::emitCount(OpBuilder &builder, Location loc, Value address,
              Twine(amount) + ";\n}")
                 .str(),
             "l,r,~{memory}", {address, lane});
+}
+
+void SM90aTarget::emitInitCompleted(OpBuilder &builder, Location loc,
+                                    Value barriers) const {
+  ptx::emit(builder, loc, "st.shared.u32 [$0], 0;", "r,~{memory}", {barriers});
+}
+
+void SM90aTarget::emitComplete(OpBuilder &builder, Location loc, Value barriers,
+                               Value lane) const {
+  // A number that only grows: warps need to know neither which time it is nor
+  // whether the last one has been seen.
+  StringRef code = "{\n"
+                   ".reg .pred first;\n"
+                   "setp.eq.s32 first, $1, 0;\n"
+                   "cp.async.bulk.wait_group 0;\n"
+                   "@first red.release.cta.shared::cta.add.u32 [$0], 1;\n"
+                   "}";
+  ptx::emit(builder, loc, code, "r,r,~{memory}", {barriers, lane});
+}
+
+void SM90aTarget::emitCountCompleted(OpBuilder &builder, Location loc,
+                                     Value address, Value lane, int64_t amount,
+                                     Value barriers, Value position,
+                                     int64_t warps) const {
+  // The numbers may overflow; their difference does not.
+  constexpr int64_t napNs = 100;
+  std::string code = "{\n"
+                     ".reg .pred first, done;\n"
+                     ".reg .s32 found, expected;\n"
+                     "mad.lo.s32 expected, $3, " +
+                     std::to_string(warps) + ", " + std::to_string(warps) +
+                     ";\n"
+                     "again_${:uid}:\n"
+                     "ld.acquire.cta.shared::cta.s32 found, [$2];\n"
+                     "sub.s32 found, found, expected;\n"
+                     "setp.ge.s32 done, found, 0;\n"
+                     "@done bra complete_${:uid};\n"
+                     "nanosleep.u32 " +
+                     std::to_string(napNs) +
+                     ";\n"
+                     "bra again_${:uid};\n"
+                     "complete_${:uid}:\n"
+                     "setp.eq.s32 first, $1, 0;\n"
+                     "@first red.release.gpu.global.add.s32 [$0], " +
+                     std::to_string(amount) + ";\n}";
+  ptx::emit(builder, loc, code, "l,r,r,r,~{memory}",
+            {address, lane, barriers, position});
 }
 
 void SM90aTarget::emitAwaitCount(OpBuilder &builder, Location loc,

@@ -224,6 +224,18 @@ public:
   /// and added by `emitBulkAdd` if `hasAdded`, is seen by who waits for that.
   virtual void emitCount(OpBuilder &, Location, Value address, Value lane,
                          int64_t amount, bool hasAdded) const {}
+  /// Prepares what `emitComplete` tells `emitCountCompleted` by, which takes
+  /// the place of the barriers of a stage; run by one thread.
+  virtual void emitInitCompleted(OpBuilder &, Location, Value barriers) const {}
+  /// Waits until what the warp has added by `emitBulkAdd` is there, and says
+  /// so.
+  virtual void emitComplete(OpBuilder &, Location, Value barriers,
+                            Value lane) const {}
+  /// Waits until `warps` warps have said that they are complete, for the time
+  /// that `position` tells, and adds `amount` to a counter in global memory.
+  virtual void emitCountCompleted(OpBuilder &, Location, Value address,
+                                  Value lane, int64_t amount, Value barriers,
+                                  Value position, int64_t warps) const {}
   /// Waits until a counter has reached `number`: a warp whose lane is given, or
   /// a single thread.
   virtual void emitAwaitCount(OpBuilder &, Location, Value address,

@@ -38,11 +38,11 @@ static int64_t getBarrierBytes(CreatePipeOp pipe, const TargetInfo &target) {
 /// Whether only packed tiles go through a pipe: their order is no matter of the
 /// target's products and copies.
 static bool holdsPackedTiles(CreatePipeOp pipe) {
-  return !pipe->use_empty() &&
-         llvm::all_of(pipe->getUsers(), [](Operation *user) {
-           return isa<attn_tile::PackOp, attn_tile::PublishOp,
-                      attn_tile::AddInTurnOp>(user);
-         });
+  return !pipe->use_empty() && llvm::all_of(pipe->getUsers(), [](Operation
+                                                                     *user) {
+    return isa<attn_tile::PackOp, attn_tile::PublishOp, attn_tile::AddInTurnOp,
+               attn_tile::CompleteOp, attn_tile::CountOp>(user);
+  });
 }
 
 static int64_t getStageBytes(CreatePipeOp pipe, const TargetInfo &target) {
@@ -62,17 +62,15 @@ static constexpr int64_t idleAlignment = 128;
 /// Bytes of the warps that a producer leaves idle: the part of a packed tile
 /// that each of them rounds at a time.
 static int64_t getIdleBytes(KernelOp kernel) {
-  int64_t bytes = 0, warps = 0;
-  kernel.walk([&](attn_tile::RoundPackedOp op) {
-    constexpr int64_t sumBytes = 4;
-    int64_t ofPart = op.getTileType().getNumElements() * sumBytes /
-                     static_cast<int64_t>(op.getParts());
-    bytes = std::max(bytes, ofPart);
-  });
-  for (auto role : kernel.getOps<attn_tile::RoleOp>())
-    if (role.getKind() == attn_tile::RoleKind::Producer)
-      warps = role.getWarpgroups() * 4 - 1;
-  return warps * bytes;
+  int64_t bytes = 0;
+  for (auto [beside, warps] : getIdleWarps(kernel))
+    beside->walk([&, count = warps.count](attn_tile::RoundPackedOp op) {
+      constexpr int64_t sumBytes = 4;
+      int64_t ofPart = op.getTileType().getNumElements() * sumBytes /
+                       static_cast<int64_t>(op.getParts());
+      bytes = std::max(bytes, std::max<int64_t>(count, 0) * ofPart);
+    });
+  return bytes;
 }
 
 /// Bytes of what numbers are counted by.

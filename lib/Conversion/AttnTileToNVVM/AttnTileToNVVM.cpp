@@ -66,11 +66,12 @@ struct ProgramLowering : public KernelPattern<OpTy> {
   Value emitBeside(OpBuilder &builder, OpTy op) const {
     Location loc = op.getLoc();
     Value groups = XOp::create(builder, loc, builder.getI32Type());
-    Value result = arith::MulIOp::create(
-        builder, loc, groups, createI32(builder, loc, context.numIdleWarps));
+    IdleWarps warps = context.getIdleWarps(op);
+    Value result = arith::MulIOp::create(builder, loc, groups,
+                                         createI32(builder, loc, warps.count));
     if (isa<NumProgramsOp>(op))
       return result;
-    Value warp = emitAdd(builder, loc, context.warp, -context.firstIdleWarp);
+    Value warp = emitAdd(builder, loc, context.warp, -warps.first);
     return arith::AddIOp::create(builder, loc, result, warp);
   }
 };
@@ -205,6 +206,18 @@ static LogicalResult verifyKernel(KernelOp kernel, const TargetInfo &target) {
     if (!hasIdleWarps)
       return beside.emitOpError("needs a producer whose warps but the first "
                                 "one are idle");
+  DenseMap<Operation *, IdleWarps> idleWarps = getIdleWarps(kernel);
+  for (auto beside : kernel.getOps<BesideOp>()) {
+    int64_t count = idleWarps.lookup(beside).count;
+    int64_t needed = beside.getWarps().value_or(1);
+    if (count >= needed)
+      continue;
+    if (!beside.getWarps())
+      return beside.emitOpError("has no idle warps: others have all of them");
+    return beside.emitOpError("needs ")
+           << needed << " idle warps, but others leave "
+           << std::max<int64_t>(count, 0);
+  }
   WalkResult result = kernel.walk([&](Operation *op) -> WalkResult {
     if (auto loop = dyn_cast<scf::ForallOp>(op))
       return loop.emitOpError("must be replaced by a traversal before the "
@@ -393,14 +406,11 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
   context.cluster = kernel.getClusterSize();
   if (context.cluster > 1 && !target.hasClusters())
     return kernel.emitOpError("cannot be of clusters on ") << target.getName();
+  context.idleWarps = getIdleWarps(kernel);
   DenseSet<Operation *> takingTurns;
   int64_t warpgroups = 0, registers = 0;
   for (RoleOp role : kernel.getOps<RoleOp>()) {
     context.firstWarpgroup[role] = warpgroups;
-    if (role.getKind() == RoleKind::Producer) {
-      context.firstIdleWarp = warpgroups * warpsPerWarpgroup + 1;
-      context.numIdleWarps = role.getWarpgroups() * warpsPerWarpgroup - 1;
-    }
     warpgroups += role.getWarpgroups();
     registers += role.getWarpgroups() * role.getRegisters() * warpgroupSize;
     int64_t &users = role.getKind() == RoleKind::Producer
@@ -441,6 +451,8 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
       context.newerProducts[op] = countNewerProducts(op, wait.getPending());
     if (auto add = dyn_cast<AddInTurnOp>(op))
       context.addedInTurn.insert(add.getPipe().getDefiningOp());
+    if (auto count = dyn_cast<CountOp>(op); count && count.getPipe())
+      context.counted.insert(count.getPipe().getDefiningOp());
     auto read = dyn_cast<ReadOp>(op);
     if (Operation *pipe = read ? getPipe(read.getBuffer()) : nullptr)
       context.readByThreads.insert(pipe);

@@ -50,10 +50,42 @@ struct CountLowering : public KernelPattern<CountOp> {
     if (countUnit % warps != 0)
       return op.emitOpError("cannot be shared by ") << warps << " warps";
     bool isBeside = bool(op->getParentOfType<BesideOp>());
+    if (op.getPipe()) {
+      if (!isBeside)
+        return op.emitOpError("after additions needs roles, of which "
+                              "attn-tile-split-roles makes an idle warp count");
+      context.target.emitCountCompleted(
+          rewriter, loc, emitCounter(rewriter, op, adaptor),
+          emitLane(rewriter, loc, position.thread), countUnit,
+          adaptor.getPipe()[1], adaptor.getPosition().front(),
+          context.stageThreads.consumers / warpSize);
+      rewriter.eraseOp(op);
+      return success();
+    }
     context.target.emitCount(
         rewriter, loc, emitCounter(rewriter, op, adaptor),
         emitLane(rewriter, loc, position.thread), countUnit / warps,
         /*hasAdded=*/context.copiesFromStages && !isBeside);
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct CompleteLowering : public KernelPattern<CompleteOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(CompleteOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    if (!context.target.hasCounters())
+      return op.emitOpError("cannot be on ") << context.target.getName();
+    if (!context.counted.contains(op.getPipe().getDefiningOp()))
+      return op.emitOpError("needs an 'attn_tile.count' after the additions "
+                            "through its pipe");
+    Location loc = op.getLoc();
+    ThreadPosition position = context.getPosition(rewriter, op);
+    context.target.emitComplete(rewriter, loc, adaptor.getPipe()[1],
+                                emitLane(rewriter, loc, position.thread));
     rewriter.eraseOp(op);
     return success();
   }
@@ -170,8 +202,9 @@ struct RoundPackedLowering : public KernelPattern<RoundPackedOp> {
     // thread reads what it has copied itself.
     int64_t loads = warps / parts * rows * columns / 4;
     constexpr int64_t loadBytes = 16, bytesOfLoads = warpSize * loadBytes;
-    Value idleWarp = emitAdd(rewriter, loc, context.warp,
-                             -context.firstIdleWarp - context.numIdleWarps);
+    IdleWarps idle = context.getIdleWarps(op);
+    Value idleWarp =
+        emitAdd(rewriter, loc, context.warp, -idle.first - idle.count);
     Value stage =
         add(add(emitAdd(rewriter, loc, context.shared, context.sharedBytes),
                 multiply(idleWarp, constant(loads * bytesOfLoads))),
@@ -277,6 +310,6 @@ struct RoundPackedLowering : public KernelPattern<RoundPackedOp> {
 void attn::populateCounterPatterns(RewritePatternSet &patterns,
                                    const TypeConverter &converter,
                                    const KernelContext &context) {
-  patterns.add<AwaitCountLowering, CountLowering, RoundPackedLowering>(
-      converter, patterns.getContext(), context);
+  patterns.add<AwaitCountLowering, CompleteLowering, CountLowering,
+               RoundPackedLowering>(converter, patterns.getContext(), context);
 }

@@ -28,6 +28,16 @@ namespace mlir::attn {
 constexpr int64_t warpgroupSize = 128;
 constexpr int64_t warpsPerWarpgroup = warpgroupSize / 32;
 
+/// Warps of a group that run `attn_tile.beside`.
+struct IdleWarps {
+  int64_t first = 0, count = 0;
+};
+
+/// The warps of each `attn_tile.beside` of a kernel: first those of the ones
+/// that say how many they have. The others have what is left, which may be
+/// none.
+DenseMap<Operation *, IdleWarps> getIdleWarps(attn_tile::KernelOp kernel);
+
 /// What the patterns need to know of the kernel they are in.
 struct KernelContext {
   KernelContext(const TargetInfo &target,
@@ -55,8 +65,8 @@ struct KernelContext {
   Value zeros;
   /// First warpgroup of each role.
   DenseMap<Operation *, int64_t> firstWarpgroup;
-  /// The warps that run `attn_tile.beside`.
-  int64_t firstIdleWarp = 0, numIdleWarps = 0;
+  /// The warps that run each `attn_tile.beside`.
+  DenseMap<Operation *, IdleWarps> idleWarps;
   /// Bytes of shared memory, whose end belongs to the idle warps.
   int64_t sharedBytes = 0;
   /// Where the counter of `attn_tile.take_number` is in shared memory.
@@ -68,8 +78,9 @@ struct KernelContext {
   /// Pipes whose tiles threads read themselves, by `attn_tile.read`, and where
   /// their stages are released.
   DenseSet<Operation *> readByThreads;
-  /// Pipes of packed tiles that idle warps add in turns.
-  DenseSet<Operation *> addedInTurn;
+  /// Pipes of packed tiles that idle warps add in turns, and of those whose
+  /// additions an idle warp counts.
+  DenseSet<Operation *> addedInTurn, counted;
 
   /// Whether a register holds two neighbours of a row: an `i32` whose lower
   /// half is the first of them.
@@ -77,6 +88,11 @@ struct KernelContext {
     return type.getRank() == 2 && type.getDimSize(1) > 1 &&
            type.getElementType().isIntOrFloat() &&
            isa<BFloat16Type, Float16Type>(type.getElementType());
+  }
+
+  /// The warps that run the `attn_tile.beside` that `op` is in.
+  IdleWarps getIdleWarps(Operation *op) const {
+    return idleWarps.lookup(op->getParentOfType<attn_tile::BesideOp>());
   }
 
   int64_t getRows(VectorType type) const {

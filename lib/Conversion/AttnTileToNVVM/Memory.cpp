@@ -635,7 +635,7 @@ struct AddInTurnLowering : public KernelPattern<AddInTurnOp> {
                     getSingleValues(adaptor.getIndices())),
         emitAddress(op.getTurns(), adaptor.getTurns(),
                     getSingleValues(adaptor.getTurnIndices())),
-        adaptor.getTurn().front(), context.firstIdleWarp, bytes);
+        adaptor.getTurn().front(), context.getIdleWarps(op).first, bytes);
     rewriter.eraseOp(op);
     return success();
   }

@@ -36,6 +36,8 @@ struct CreatePipeLowering : public KernelPattern<CreatePipeOp> {
       if (context.addedInTurn.contains(op))
         return context.target.emitInitTurns(
             builder, loc, barriers, context.stageThreads.consumers / 32);
+      if (context.counted.contains(op))
+        return context.target.emitInitCompleted(builder, loc, barriers);
       for (int64_t i = 0; i < type.getStages(); ++i) {
         Value full = emitAdd(builder, loc, barriers, i * bytes);
         Value empty = emitAdd(builder, loc, barriers, i * bytes + bytes / 2);

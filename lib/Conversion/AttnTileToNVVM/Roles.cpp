@@ -103,6 +103,29 @@ static void emitTurnFrame(OpBuilder &builder, Location loc, Value warpgroup,
   });
 }
 
+DenseMap<Operation *, IdleWarps> attn::getIdleWarps(KernelOp kernel) {
+  IdleWarps idle;
+  int64_t warps = 0;
+  for (RoleOp role : kernel.getOps<RoleOp>()) {
+    int64_t ofRole = role.getWarpgroups() * warpsPerWarpgroup;
+    if (role.getKind() == RoleKind::Producer)
+      idle = {warps + 1, ofRole - 1};
+    warps += ofRole;
+  }
+  DenseMap<Operation *, IdleWarps> result;
+  for (BesideOp beside : kernel.getOps<BesideOp>()) {
+    if (!beside.getWarps())
+      continue;
+    auto count = static_cast<int64_t>(*beside.getWarps());
+    result[beside] = {idle.first, std::min(count, idle.count)};
+    idle = {idle.first + count, idle.count - count};
+  }
+  for (BesideOp beside : kernel.getOps<BesideOp>())
+    if (!beside.getWarps())
+      result[beside] = idle;
+  return result;
+}
+
 void attn::lowerRoles(LLVM::LLVMFuncOp function, const KernelContext &context,
                       const DenseSet<Operation *> &takingTurns) {
   SmallVector<RoleOp> roles(function.getOps<RoleOp>());
@@ -149,9 +172,11 @@ void attn::lowerRoles(LLVM::LLVMFuncOp function, const KernelContext &context,
           createI32(builder, loc, first * warpgroupSize));
       emitIf(builder, loc, isFirst, moveBody);
       for (BesideOp beside : besides) {
-        Value isIdle = arith::CmpIOp::create(
-            builder, loc, arith::CmpIPredicate::sge, context.warp,
-            createI32(builder, loc, context.firstIdleWarp));
+        IdleWarps warps = context.idleWarps.lookup(beside);
+        Value place = emitAdd(builder, loc, context.warp, -warps.first);
+        Value isIdle =
+            arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult,
+                                  place, createI32(builder, loc, warps.count));
         emitIf(builder, loc, isIdle,
                [&](OpBuilder &inner) { copy(inner, beside.getBody()); });
       }

@@ -240,13 +240,14 @@ struct TakesPartLowering : public KernelPattern<TakesPartOp> {
   matchAndRewrite(TakesPartOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Location loc = op.getLoc();
-    Value place = emitAdd(rewriter, loc, context.warp, -context.firstIdleWarp);
+    IdleWarps warps = context.getIdleWarps(op);
+    Value place = emitAdd(rewriter, loc, context.warp, -warps.first);
     Value isEarly =
         arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::ult, place,
                               adaptor.getCount().front());
     Value hasJoined =
         arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::uge, place,
-                              createI32(rewriter, loc, context.numIdleWarps));
+                              createI32(rewriter, loc, warps.count));
     rewriter.replaceOpWithNewOp<arith::OrIOp>(op, isEarly, hasJoined);
     return success();
   }

@@ -163,8 +163,9 @@ private:
   void begin(attn_tile::KernelOp kernel);
   /// Counters of a place in the ring.
   enum RingCounter : int64_t { Added, Rounded };
-  /// Parts of a packed tile that different warps round.
-  static constexpr int64_t roundedParts = 4;
+  /// Parts of a packed tile that different warps round. Large ones have less
+  /// to wait for; two parts of queries leave no room for them.
+  int64_t getRoundedParts() const { return queryParts > 1 ? 4 : 2; }
   /// Where a key head has its sums in a ring, and how many others have had that
   /// place before.
   struct RingPlace {

@@ -177,7 +177,7 @@ void GradKernelWriter::forEachSumPart(
 
 Value GradKernelWriter::emitRoundedShares() {
   return arith::MulIOp::create(b, b.countTiles(queryLength, queryTile),
-                               b.index(op.getGroupSize() * roundedParts));
+                               b.index(op.getGroupSize() * getRoundedParts()));
 }
 
 void GradKernelWriter::clearRing(const WorkItem &item,
@@ -241,7 +241,7 @@ void GradKernelWriter::writeRounding(attn_tile::KernelOp kernel,
   attn_tile::AwaitCountOp::create(
       b, counters, ValueRange{place.slot, b.index(Added)},
       arith::MulIOp::create(b, next, tilesOfKeys).getResult());
-  Value parts = b.index(roundedParts);
+  Value parts = b.index(getRoundedParts());
   Value part = arith::RemUIOp::create(b, ids[1], parts);
   Value tile = arith::DivUIOp::create(b, ids[1], parts);
   Value batch = arith::DivUIOp::create(b, ids[0], keyHeads);
@@ -263,9 +263,9 @@ void GradKernelWriter::writeRounding(attn_tile::KernelOp kernel,
       shape = {rows, queryTile};
     attn_tile::RoundPackedOp::create(
         b, sums, placeOfPart, dest,
-        ValueRange{batch, head, row, b.index(firstChannel)}, part, roundedParts,
-        APFloat(op.getScaleOrDefault() / getGradFactor()), b.f32Vector(shape),
-        transposed);
+        ValueRange{batch, head, row, b.index(firstChannel)}, part,
+        getRoundedParts(), APFloat(op.getScaleOrDefault() / getGradFactor()),
+        b.f32Vector(shape), transposed);
   };
   SmallVector<Value> placeOfSums = {place.slot, member, row, zero};
   if (transposed)

@@ -14,8 +14,9 @@
 // CHECK:           scf.if %[[ISFIRST]] {
 // CHECK-NOT:         llvm.store
 // CHECK:           }
-// CHECK:           %[[ONE:.*]] = arith.constant 1 : i32
-// CHECK:           %[[ISIDLE:.*]] = arith.cmpi sge, %[[WARP]], %[[ONE]] : i32
+// CHECK:           %[[PLACE:.*]] = arith.addi %[[WARP]], %{{.*}} : i32
+// CHECK:           %[[THREE:.*]] = arith.constant 3 : i32
+// CHECK:           %[[ISIDLE:.*]] = arith.cmpi ult, %[[PLACE]], %[[THREE]] : i32
 // CHECK:           scf.if %[[ISIDLE]] {
 // CHECK:             %[[BLOCK:.*]] = nvvm.read.ptx.sreg.ctaid.x : i32
 // CHECK:             %[[BLOCKS:.*]] = arith.muli %[[BLOCK]], %{{.*}} : i32
@@ -53,6 +54,42 @@ attn_tile.kernel @beside(%list: memref<?xi32>, %x: i32, %n: index)
   attn_tile.return
 }
 
+// Those that say how many warps they have get the first ones: here warp 1, and
+// warps 2 and 3 what is left.
+
+// CHECK-LABEL: llvm.func @shared(
+// CHECK-SAME:    nvvm.reqntid = array<i32: 256>
+// CHECK:         %[[WARP:.*]] = nvvm.shfl.sync idx
+// CHECK:         %[[MINUSTWO:.*]] = arith.constant -2 : i32
+// CHECK:         %[[PLACE:.*]] = arith.addi %[[WARP]], %[[MINUSTWO]] : i32
+// CHECK:         %[[TWO:.*]] = arith.constant 2 : i32
+// CHECK:         %[[ISLEFT:.*]] = arith.cmpi ult, %[[PLACE]], %[[TWO]] : i32
+// CHECK:         scf.if %[[ISLEFT]] {
+// CHECK:           arith.constant 2 : i32
+// CHECK:           arith.constant -2 : i32
+// CHECK:           llvm.store
+// CHECK:         %[[MINUSONE:.*]] = arith.constant -1 : i32
+// CHECK:         %[[FIRST:.*]] = arith.addi %[[WARP]], %[[MINUSONE]] : i32
+// CHECK:         %[[ONE:.*]] = arith.constant 1 : i32
+// CHECK:         %[[ISFIRST:.*]] = arith.cmpi ult, %[[FIRST]], %[[ONE]] : i32
+// CHECK:         scf.if %[[ISFIRST]] {
+// CHECK:           llvm.store
+attn_tile.kernel @shared(%list: memref<?xi32>, %x: i32, %n: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  attn_tile.beside {
+    %p = attn_tile.program_id 0
+    memref.store %x, %list[%p] : memref<?xi32>
+  }
+  attn_tile.beside warps(1) {
+    memref.store %x, %list[%n] : memref<?xi32>
+  }
+  attn_tile.role producer warpgroups(1) registers(56) {
+  }
+  attn_tile.role consumer warpgroups(1) registers(240) {
+  }
+  attn_tile.return
+}
+
 // What is joined is run by the idle warps and, once they are done, by those of
 // consumers. One lane of a warp takes a number, from a counter at the end of
 // shared memory that the first thread clears. Two idle warps take part from the
@@ -66,6 +103,8 @@ attn_tile.kernel @beside(%list: memref<?xi32>, %x: i32, %n: index)
 // CHECK:           llvm.store %{{.*}}, %{{.*}} : i32, !llvm.ptr<3>
 // CHECK:         nvvm.barrier
 // CHECK:         nvvm.setmaxregister
+// CHECK:         %[[IDLE:.*]] = arith.cmpi ult, %{{.*}}, %{{.*}} : i32
+// CHECK:         scf.if %[[IDLE]] {
 // CHECK:         %[[PLACE:.*]] = arith.addi %{{.*}}, %{{.*}} : i32
 // CHECK:         %[[EARLY:.*]] = arith.cmpi ult, %[[PLACE]], %{{.*}} : i32
 // CHECK:         %[[HAS:.*]] = arith.cmpi uge, %[[PLACE]], %{{.*}} : i32

@@ -287,3 +287,52 @@ attn_tile.kernel @turn_without_roles(%v: vector<64x16xf32>, %m: memref<?x16xf32>
   attn_tile.add_packed %v to %m[%i, %i] turn(%i of %c[%i]) : vector<64x16xf32> to memref<?x16xf32>, memref<?xi32>
   attn_tile.return
 }
+
+// -----
+
+attn_tile.kernel @beside_without_warps() attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  attn_tile.beside warps(3) {
+  }
+  // expected-error @below {{'attn_tile.beside' op has no idle warps: others have all of them}}
+  attn_tile.beside {
+  }
+  attn_tile.role producer warpgroups(1) registers(24) {
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @beside_with_too_many() attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  // expected-error @below {{'attn_tile.beside' op needs 4 idle warps, but others leave 3}}
+  attn_tile.beside warps(4) {
+  }
+  attn_tile.role producer warpgroups(1) registers(24) {
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @count_after_without_roles(%c: memref<?xi32>, %i: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
+  // expected-error @below {{'attn_tile.count' op after additions needs roles, of which attn-tile-split-roles makes an idle warp count}}
+  // expected-error @below {{failed to legalize}}
+  attn_tile.count %c[%i] after(%p[%i]) : memref<?xi32>, !attn_tile.pipe<64x16xf32, stages = 1>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @complete_uncounted() attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
+  attn_tile.role producer warpgroups(1) registers(24) {
+  }
+  attn_tile.role consumer warpgroups(1) registers(240) {
+    // expected-error @below {{'attn_tile.complete' op needs an 'attn_tile.count' after the additions through its pipe}}
+    // expected-error @below {{failed to legalize}}
+    attn_tile.complete %p : !attn_tile.pipe<64x16xf32, stages = 1>
+  }
+  attn_tile.return
+}

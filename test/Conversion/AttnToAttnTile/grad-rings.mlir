@@ -20,7 +20,7 @@
 // CHECK:             attn_tile.each to(
 // CHECK:               memref.store %{{.*}}, %[[COUNTERS]][%[[NUMBER]], %{{.*}}]
 
-// Idle warps take a quarter of a tile each, when all tiles of keys of the head
+// Idle warps take half of a tile each, when all tiles of keys of the head
 // have been added; but for the last heads.
 // CHECK-LABEL: attn_tile.kernel @ring_grad_keys_kernel(
 // CHECK-SAME:    %[[SUMS:[a-zA-Z0-9_]+]]: memref<?x2x?x128xf32>, %[[COUNTERS:[a-zA-Z0-9_]+]]: memref<?x2xi32>, %[[DQ:[a-zA-Z0-9_]+]]: memref<?x4x?x128xbf16>
@@ -40,7 +40,7 @@
 // CHECK:             %[[B:.*]] = arith.divui %[[NUMBER]]
 // CHECK:             %[[MEMBER:.*]] = arith.divui
 // CHECK:             %[[H:.*]] = arith.addi %{{.*}}, %[[MEMBER]] : index
-// CHECK:             attn_tile.round_packed %[[SUMS]][%[[SLOT]], %[[MEMBER]], %[[ROW:.*]], %{{.*}}] to %[[DQ]][%[[B]], %[[H]], %[[ROW]], %{{.*}}] part(%[[PART]] of 4) times {{.*}} transposed : vector<128x64xf32>
+// CHECK:             attn_tile.round_packed %[[SUMS]][%[[SLOT]], %[[MEMBER]], %[[ROW:.*]], %{{.*}}] to %[[DQ]][%[[B]], %[[H]], %[[ROW]], %{{.*}}] part(%[[PART]] of 2) times {{.*}} transposed : vector<128x64xf32>
 // CHECK:             attn_tile.count %[[COUNTERS]][%[[SLOT]], %{{.*}}]
 
 // A place is waited for before anything is loaded, and counted at the end.

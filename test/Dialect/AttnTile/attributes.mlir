@@ -265,7 +265,7 @@ func.func private @scalar() attributes {s = #attn_tile.scalar}
 // CHECK-SAME:    s1 = #attn_tile.key_stationary<query_tile = 64, key_tile = 64, stages = 1, consumers = 1, traversal = paired, interleave = 2, pipelined = true, query_parts = 2>,
 // CHECK-SAME:    s2 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ring_items = 264>,
 // CHECK-SAME:    s3 = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, query_parts = 2, lhs_registers = true>,
-// CHECK-SAME:    s4 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired, in_turn = true>}
+// CHECK-SAME:    s4 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired, in_turn = true, key_stages = 2>}
 func.func private @key_stationary() attributes {
   s0 = #attn_tile.key_stationary<query_tile = 80, key_tile = 128, stages = 2, consumers = 2,
       traversal = persistent>,
@@ -275,7 +275,8 @@ func.func private @key_stationary() attributes {
       lhs_registers = false>,
   s3 = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, query_parts = 2,
       lhs_registers = true, in_turn = false>,
-  s4 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired, in_turn = true>
+  s4 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired, in_turn = true,
+      key_stages = 2>
 }
 
 // -----
@@ -421,6 +422,13 @@ func.func private @key_stationary_ring_grid() attributes {
 func.func private @key_stationary_ring_interleave() attributes {
   // expected-error @below {{'ring_items' needs groups that walk over one head after the other (was 264)}}
   s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, interleave = 8, ring_items = 264>
+}
+
+// -----
+
+func.func private @key_stationary_key_stages() attributes {
+  // expected-error @below {{'key_stages' must be positive (was 0)}}
+  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, key_stages = 0>
 }
 
 // -----

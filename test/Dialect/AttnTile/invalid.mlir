@@ -1013,8 +1013,59 @@ attn_tile.kernel @beside_twice() {
   // expected-note @below {{see the first one here}}
   attn_tile.beside {
   }
-  // expected-error @below {{'attn_tile.beside' op is a second one in the kernel}}
+  // expected-error @below {{'attn_tile.beside' op is a second one without 'warps' in the kernel}}
   attn_tile.beside {
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @beside_joined_by_some() {
+  // expected-error @below {{'attn_tile.beside' op that is 'joined' cannot have 'warps': it has all that others leave, and those of the consumers}}
+  "attn_tile.beside"() <{joined, registers = 64 : i64, warps = 1 : i64}> ({
+  ^bb0:
+  }) : () -> ()
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @count_after_tiles(%c: memref<?xi32>, %i: index) {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 2>
+  // expected-error @below {{'attn_tile.count' op pipe must have one stage of f32 values (was '!attn_tile.pipe<64x16xf32, stages = 2>')}}
+  attn_tile.count %c[%i] after(%p[%i]) : memref<?xi32>, !attn_tile.pipe<64x16xf32, stages = 2>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @count_without_position(%c: memref<?xi32>, %i: index) {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
+  // expected-error @below {{'attn_tile.count' op needs 'pipe' and 'position' together}}
+  "attn_tile.count"(%c, %i, %p) <{operandSegmentSizes = array<i32: 1, 1, 1, 0>}>
+      : (memref<?xi32>, index, !attn_tile.pipe<64x16xf32, stages = 1>) -> ()
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @complete_halves() {
+  attn_tile.role consumer warpgroups(1) registers(24) {
+    %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf16, stages = 1>
+    // expected-error @below {{'attn_tile.complete' op pipe must have one stage of f32 values (was '!attn_tile.pipe<64x16xf16, stages = 1>')}}
+    attn_tile.complete %p : !attn_tile.pipe<64x16xf16, stages = 1>
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @complete_of_the_producer() {
+  attn_tile.role producer warpgroups(1) registers(24) {
+    %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
+    // expected-error @below {{'attn_tile.complete' op must be inside of the role of consumers}}
+    attn_tile.complete %p : !attn_tile.pipe<64x16xf32, stages = 1>
   }
   attn_tile.return
 }

@@ -236,6 +236,11 @@ RING_IN_PARTS = """#attn_tile.gradient<
     rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
     keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = {traversal},
         pipelined = true, query_parts = 2, ring_items = 1, lhs_registers = true>>"""
+# Keys of the next item that are loaded early.
+EARLY_KEYS = """#attn_tile.gradient<
+    rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+    keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired,
+        pipelined = true, query_parts = 2, lhs_registers = true, key_stages = 2>>"""
 # Sums in turns, of pairs of items.
 TURNS = """#attn_tile.gradient<
     rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
@@ -273,7 +278,7 @@ class Variant:
     # A score change with a gradient of its own.
     score: str = ""
     schedule: str = ""
-    # Whether the idle warps that add in turns, which have few registers, may spill some.
+    # Whether idle warps, which have few registers, may spill some.
     may_spill: bool = False
 
     def mlir(self) -> str:
@@ -432,12 +437,14 @@ VARIANTS = [
     Variant("d64_bias_of_keys", 64, score="bias_of_keys", schedule=IN_PARTS, dlse=True),
     Variant("d64_slopes", 64, heads=(6, 2), mask="causal", score="slopes", schedule=IN_PARTS),
     Variant("d128_temperature", 128, score="temperature", sums=48, dlse=True),
-    Variant("d128_ring", 128, schedule=RING.format(traversal="persistent")),
+    Variant("d128_ring", 128, schedule=RING.format(traversal="persistent"), may_spill=True),
     Variant("d128_ring_causal", 128, dtype="f16", mask="causal", schedule=RING.format(traversal="paired")),
     Variant("d96_ring_causal", 96, heads=(3, 3), mask="causal", dlse=True, schedule=RING.format(traversal="paired")),
     Variant("d64_ring", 64, schedule=RING_IN_PARTS.format(traversal="persistent")),
     Variant("d64_ring_causal", 64, heads=(3, 3), mask="causal", schedule=RING_IN_PARTS.format(traversal="paired")),
     Variant("d32_ring_grouped", 32, heads=(4, 2), dtype="f16", schedule=RING_IN_PARTS.format(traversal="persistent")),
+    Variant("d64_early_keys", 64, heads=(3, 3), mask="causal", schedule=EARLY_KEYS),
+    Variant("d64_early_keys_dropout", 64, dtype="f16", mask="causal", dropout=Dropout(0.1, "arx", 6), schedule=EARLY_KEYS),
     # Gradients of queries that are added up in turns.
     Variant("d128_turns_causal", 128, heads=(3, 3), mask="causal", deterministic=True, schedule=TURNS, may_spill=True),
     Variant("d128_turns_causal_tl", 128, dtype="f16", mask="causal_tl", dlse=True, deterministic=True, schedule=TURNS, may_spill=True),

@@ -219,12 +219,13 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
   MLIRContext *context = op.getContext();
   auto makeKeys = [&](int64_t queryTile, bool pipelined = false,
                       int64_t queryParts = 1, int64_t ringItems = 0,
-                      bool lhsRegisters = false, bool inTurn = false) {
+                      bool lhsRegisters = false, bool inTurn = false,
+                      int64_t keyStages = 1) {
     return cast<ScheduleAttrInterface>(
         Attribute(attn_tile::KeyStationaryAttr::get(
             context, queryTile, rows, gradStages * queryParts, gradConsumers,
             keysTraversal, interleave, pipelined, queryParts, ringItems,
-            lhsRegisters, inTurn)));
+            lhsRegisters, inTurn, keyStages)));
   };
   bool isPaired = keysTraversal == attn_tile::TraversalKind::Paired;
   auto ofRows = cast<ScheduleAttrInterface>(
@@ -265,9 +266,7 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
         op.getGroupSize() != 1 || !op.getDcaptures().empty() ||
         channels != op.getQueryHeadDim() || channels % roundedChannels != 0)
       return 0;
-    if (parts > 1)
-      return isPaired ? 1536 : 6144;
-    return isPaired ? 6144 : 3072;
+    return parts > 1 && isPaired && op.hasDropout() ? 3072 : 6144;
   };
   bool hasRoom = areSumsWithin(sumBudget, op, keyChannels);
   auto mayAddUp = [&](int64_t parts) {
@@ -293,7 +292,10 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
       return attn_tile::GradientAttr::get(
           context, ofRows,
           makeKeys(tile, pipelined, parts, ringItems, lhsRegisters,
-                   /*inTurn=*/op.getDeterministic()),
+                   /*inTurn=*/op.getDeterministic(),
+                   // Items of pairs wait for keys that come late; warps that
+                   // round leave no room for them.
+                   lhsRegisters && isPaired && ringItems == 0 ? 2 : 1),
           /*queries=*/nullptr, /*values=*/nullptr);
     };
     std::string reason = ("tiles of " + Twine(tile) +
@@ -425,7 +427,8 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
             context, queryTile, rows, gradStages, gradConsumers,
             isMasked ? attn_tile::TraversalKind::Grid : traversal,
             isMasked ? maskedKeyHeads : 1, pipelined, /*query_parts=*/1,
-            /*ring_items=*/0, /*lhs_registers=*/false, /*in_turn=*/false)));
+            /*ring_items=*/0, /*lhs_registers=*/false, /*in_turn=*/false,
+            /*key_stages=*/1)));
   };
   Attribute withAdditions = attn_tile::GradientAttr::get(
       context, ofRows, makePart(tile, /*pipelined=*/true), /*queries=*/nullptr,

@@ -210,13 +210,17 @@ LogicalResult WarpSpecializedAttr::verify(
   return success();
 }
 
-LogicalResult KeyStationaryAttr::verify(
-    EmitErrorFn emitError, int64_t queryTile, int64_t keyTile, int64_t stages,
-    int64_t consumers, TraversalKind traversal, int64_t interleave, bool,
-    int64_t queryParts, int64_t ringItems, bool, bool inTurn) {
+LogicalResult KeyStationaryAttr::verify(EmitErrorFn emitError,
+                                        int64_t queryTile, int64_t keyTile,
+                                        int64_t stages, int64_t consumers,
+                                        TraversalKind traversal,
+                                        int64_t interleave, bool,
+                                        int64_t queryParts, int64_t ringItems,
+                                        bool, bool inTurn, int64_t keyStages) {
   if (failed(verifyPositive(emitError, "consumers", consumers)) ||
       failed(verifyPositive(emitError, "stages", stages)) ||
       failed(verifyPositive(emitError, "query_parts", queryParts)) ||
+      failed(verifyPositive(emitError, "key_stages", keyStages)) ||
       failed(
           verifyMultiple(emitError, "query_tile", queryTile, 16 * queryParts)))
     return failure();

@@ -170,10 +170,13 @@ static LogicalResult verifyClusterOf(CreatePipeOp pipe) {
 }
 
 LogicalResult KernelOp::verifyRegions() {
+  // Of several, all but one say how many warps they have.
   BesideOp beside;
   for (auto other : getBody().getOps<BesideOp>()) {
+    if (other.getWarps())
+      continue;
     if (beside)
-      return other.emitOpError("is a second one in the kernel")
+      return other.emitOpError("is a second one without 'warps' in the kernel")
                  .attachNote(beside.getLoc())
              << "see the first one here";
     beside = other;
@@ -446,6 +449,14 @@ static LogicalResult verifyTurns(Operation *op, Value turns,
          << rank << " dimensions, but " << indices.size() << " indices";
 }
 
+/// Checks that packed tiles are added through `pipe`.
+static LogicalResult verifyPackedPipe(Operation *op, PipeType pipe) {
+  if (pipe.getStages() == 1 && pipe.getElementType().isF32())
+    return success();
+  return op->emitOpError("pipe must have one stage of f32 values (was ")
+         << pipe << ")";
+}
+
 LogicalResult PublishOp::verify() {
   auto pack = getBuffer().getDefiningOp<PackOp>();
   if (!pack || pack.getPipe() != getPipe() ||
@@ -474,9 +485,8 @@ LogicalResult AddInTurnOp::verify() {
     return failure();
   if (!(*this)->getParentOfType<BesideOp>())
     return emitOpError("must be inside of 'attn_tile.beside'");
-  if (pipe.getStages() != 1 || !pipe.getElementType().isF32())
-    return emitOpError("pipe must have one stage of f32 values (was ")
-           << pipe << ")";
+  if (failed(verifyPackedPipe(*this, pipe)))
+    return failure();
   return verifyPackedAccess(
       *this, VectorType::get(pipe.getShape(), pipe.getElementType()),
       cast<MemRefType>(getDest().getType()), getIndices().size());
@@ -566,8 +576,25 @@ static LogicalResult verifyCounter(Operation *op, MemRefType counters,
          << counters.getRank() << ", found " << numIndices << ")";
 }
 
+void CountOp::build(OpBuilder &builder, OperationState &state, Value counters,
+                    ValueRange indices) {
+  build(builder, state, counters, indices, /*pipe=*/Value(),
+        /*position=*/Value());
+}
+
 LogicalResult CountOp::verify() {
+  if (bool(getPipe()) != bool(getPosition()))
+    return emitOpError("needs 'pipe' and 'position' together");
+  if (getPipe() && failed(verifyPackedPipe(*this, getPipe().getType())))
+    return failure();
   return verifyCounter(*this, getCounters().getType(), getIndices().size());
+}
+
+LogicalResult CompleteOp::verify() {
+  auto role = (*this)->getParentOfType<RoleOp>();
+  if (!role || role.getKind() != RoleKind::Consumer)
+    return emitOpError("must be inside of the role of consumers");
+  return verifyPackedPipe(*this, getPipe().getType());
 }
 
 LogicalResult AwaitCountOp::verify() {
@@ -984,6 +1011,9 @@ LogicalResult RoleOp::verify() {
 //===----------------------------------------------------------------------===//
 
 LogicalResult BesideOp::verifyRegions() {
+  if (getJoined() && getWarps())
+    return emitOpError("that is 'joined' cannot have 'warps': it has all that "
+                       "others leave, and those of the consumers");
   SmallVector<PaceOp> paces(getBody().getOps<PaceOp>());
   if (paces.size() > 1)
     return paces[1].emitOpError("is a second one in 'attn_tile.beside'");

@@ -556,6 +556,20 @@ static void stageRow(LoadOp load, int64_t stages, SharedPipes &pipes) {
                                 load.getSource()));
 }
 
+/// Lets counts wait for the additions through `pipe`, where something staged
+/// beside them counts the work items.
+static void countAfterAdditions(KernelOp kernel, Value pipe,
+                                const DenseMap<Value, WaitOp> &waits) {
+  kernel.walk([&](CountOp op) {
+    if (op->getParentOfType<BesideOp>())
+      return;
+    if (Value position = getPositionIn(op->getBlock(), waits)) {
+      op.getPipeMutable().assign(pipe);
+      op.getPositionMutable().assign(position);
+    }
+  });
+}
+
 namespace {
 struct AttnTileCreatePipesPass
     : public attn_tile::impl::AttnTileCreatePipesPassBase<
@@ -625,7 +639,9 @@ void AttnTileCreatePipesPass::runOnOperation() {
     auto tile = cast<VectorType>(stream.tile);
     int64_t count = stages;
     if (isConstantIntValue(first.getLength(), 1))
-      count = queryStages;
+      count = lhsRegisters && llvm::all_of(stream.loads, isPlainLhs)
+                  ? 1
+                  : queryStages;
     else if (readOnceStages != 0 && isReadOnce(stream))
       count = readOnceStages;
     auto type = PipeType::get(&getContext(), tile.getShape(),
@@ -705,6 +721,10 @@ void AttnTileCreatePipesPass::runOnOperation() {
     op.getValueMutable().assign(
         PackOp::create(beforeOp, op.getLoc(), op.getValue(), pipe, position));
   }
+  if (!additions.empty())
+    countAfterAdditions(
+        kernel, additions.front().getValue().getDefiningOp<PackOp>().getPipe(),
+        waitsOfLoads);
 
   DenseMap<Value, SmallVector<Operation *>> readers;
   SmallVector<SmallVector<MmaStartOp>> starts;

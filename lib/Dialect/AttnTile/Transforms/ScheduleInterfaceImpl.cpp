@@ -349,6 +349,7 @@ struct KeyStationarySchedule
     addCleanUp(pm);
     AttnTileCreatePipesPassOptions pipes;
     pipes.stages = schedule.getStages();
+    pipes.queryStages = schedule.getKeyStages();
     // What the first product of a step alone reads is free again early.
     if (schedule.getPipelined())
       pipes.readOnceStages = 1;

@@ -134,6 +134,22 @@ private:
   }
   StringRef getPurpose() const override { return "add in turns"; }
 };
+
+/// Counts work items whose additions are complete.
+class Counter : public RoleSlice {
+public:
+  using RoleSlice::RoleSlice;
+
+  /// The count that `op` is, if it comes after additions.
+  static CountOp getCount(Operation *op) {
+    auto count = dyn_cast<CountOp>(op);
+    return count && count.getPipe() ? count : CountOp();
+  }
+
+private:
+  bool hasRoot(Operation *op) const override { return bool(getCount(op)); }
+  StringRef getPurpose() const override { return "count additions"; }
+};
 } // namespace
 
 LogicalResult RoleSlice::analyze() {
@@ -429,8 +445,10 @@ void AttnTileSplitRolesPass::runOnOperation() {
   DenseSet<Operation *> shared = collectShared(body);
   Producer producer(kernel, shared);
   Adder adder(kernel, shared);
+  Counter counter(kernel, shared);
   if (failed(checkTiles(layout)) || failed(checkAdditions()) ||
-      failed(producer.analyze()) || failed(adder.analyze()))
+      failed(producer.analyze()) || failed(adder.analyze()) ||
+      failed(counter.analyze()))
     return signalPassFailure();
 
   // By the number of consumers. With too few the producer spills, which the
@@ -449,13 +467,18 @@ void AttnTileSplitRolesPass::runOnOperation() {
   int64_t consumerRegisters =
       getConsumerRegisters(producerRegisters, consumers, groups);
   OpBuilder builder(body->getTerminator());
-  if (!adder.empty()) {
-    auto beside = BesideOp::create(builder, kernel.getLoc(), producerRegisters);
+  auto createBeside = [&](RoleSlice &slice, IntegerAttr warps) {
+    if (slice.empty())
+      return;
+    auto beside = BesideOp::create(builder, kernel.getLoc(), producerRegisters,
+                                   /*joined=*/false, warps);
     IRMapping map;
     auto besideBuilder =
         OpBuilder::atBlockBegin(&beside.getBody().emplaceBlock());
-    adder.clone(besideBuilder, body, map);
-  }
+    slice.clone(besideBuilder, body, map);
+  };
+  createBeside(adder, /*warps=*/IntegerAttr());
+  createBeside(counter, builder.getI64IntegerAttr(1));
   auto createRole = [&](RoleKind kind, int64_t warpgroups, int64_t registers) {
     auto role =
         RoleOp::create(builder, kernel.getLoc(), kind, warpgroups, registers);
@@ -485,6 +508,13 @@ void AttnTileSplitRolesPass::runOnOperation() {
     PackOp pack = Adder::getPack(op);
     PublishOp::create(atAddition, op.getLoc(), pack.getBuffer(), pack.getPipe(),
                       pack.getPosition());
+    op.erase();
+  });
+  consumerRole.walk([](CountOp op) {
+    if (!Counter::getCount(op))
+      return;
+    OpBuilder atCount(op);
+    CompleteOp::create(atCount, op.getLoc(), op.getPipe());
     op.erase();
   });
   consumerRole.walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {

@@ -5,7 +5,7 @@
 // few of them.
 
 // CHECK-LABEL: func @d128
-// CHECK:         schedule(#attn.by_query_length<bound = 3072,
+// CHECK:         schedule(#attn.by_query_length<bound = 6144,
 // CHECK-SAME:      below = #attn_tile.gradient<rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
 // CHECK-SAME:        keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, pipelined = true, ring_items = 264>>,
 // CHECK-SAME:      from = #attn_tile.gradient<rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
@@ -25,12 +25,13 @@ func.func @d128(%q: memref<?x8x?x128xbf16>, %lse: memref<?x8x?xf32>) {
 
 // With half as many channels, two tiles of queries add to one tile of sums, and
 // values stay in registers. A score region leaves no registers for them, nor to
-// begin the next step early.
+// begin the next step early. Pairs have room for the keys of the next item where
+// no warps round.
 
 // CHECK-LABEL: func @d64
-// CHECK:         schedule(#attn.by_query_length<bound = 1536,
+// CHECK:         schedule(#attn.by_query_length<bound = 6144,
 // CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2, ring_items = 528, lhs_registers = true>>,
-// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2, lhs_registers = true>>>)
+// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2, lhs_registers = true, key_stages = 2>>>)
 // CHECK:         schedule(#attn.by_query_length<bound = 6144,
 // CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, query_parts = 2, ring_items = 264>>,
 // CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, query_parts = 2>>>)
@@ -84,19 +85,34 @@ func.func @dropout(%q: memref<?x8x?x128xbf16>, %k: memref<?x8x?x64xbf16>, %lse: 
 // CHECK:         schedule(#attn_tile.gradient<
 // CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2, ring_items = 528, lhs_registers = true>>)
 // CHECK:         schedule(#attn_tile.gradient<
-// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2, lhs_registers = true>>)
+// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2, lhs_registers = true, key_stages = 2>>)
+// CHECK:         schedule(#attn_tile.gradient<
+// CHECK-SAME:      ring_items = 528, lhs_registers = true>>)
+// CHECK:         schedule(#attn_tile.gradient<
+// CHECK-SAME:      query_parts = 2, lhs_registers = true, key_stages = 2>>)
 func.func @static(%q: memref<64x16x1024x64xbf16>, %lse: memref<64x16x1024xf32>, %seed: i64,
-                  %long: memref<1x16x1536x64xbf16>, %longlse: memref<1x16x1536xf32>) {
+                  %long: memref<1x16x6144x64xbf16>, %longlse: memref<1x16x6144xf32>,
+                  %middle: memref<1x16x3072x64xbf16>, %middlelse: memref<1x16x3072xf32>) {
   attn.attention_grad
       ins(%q, %q, %q, %q, %lse, %q : memref<64x16x1024x64xbf16>, memref<64x16x1024x64xbf16>, memref<64x16x1024x64xbf16>,
           memref<64x16x1024x64xbf16>, memref<64x16x1024xf32>, memref<64x16x1024x64xbf16>)
       outs(%q, %q, %q : memref<64x16x1024x64xbf16>, memref<64x16x1024x64xbf16>, memref<64x16x1024x64xbf16>)
       mask(#attn.causal) dropout(#attn.dropout<p = 0.125, rng = #attn.arx>, %seed, %seed : i64, i64)
   attn.attention_grad
-      ins(%long, %long, %long, %long, %longlse, %long : memref<1x16x1536x64xbf16>, memref<1x16x1536x64xbf16>, memref<1x16x1536x64xbf16>,
-          memref<1x16x1536x64xbf16>, memref<1x16x1536xf32>, memref<1x16x1536x64xbf16>)
-      outs(%long, %long, %long : memref<1x16x1536x64xbf16>, memref<1x16x1536x64xbf16>, memref<1x16x1536x64xbf16>)
+      ins(%long, %long, %long, %long, %longlse, %long : memref<1x16x6144x64xbf16>, memref<1x16x6144x64xbf16>, memref<1x16x6144x64xbf16>,
+          memref<1x16x6144x64xbf16>, memref<1x16x6144xf32>, memref<1x16x6144x64xbf16>)
+      outs(%long, %long, %long : memref<1x16x6144x64xbf16>, memref<1x16x6144x64xbf16>, memref<1x16x6144x64xbf16>)
       mask(#attn.causal)
+  attn.attention_grad
+      ins(%middle, %middle, %middle, %middle, %middlelse, %middle : memref<1x16x3072x64xbf16>, memref<1x16x3072x64xbf16>, memref<1x16x3072x64xbf16>,
+          memref<1x16x3072x64xbf16>, memref<1x16x3072xf32>, memref<1x16x3072x64xbf16>)
+      outs(%middle, %middle, %middle : memref<1x16x3072x64xbf16>, memref<1x16x3072x64xbf16>, memref<1x16x3072x64xbf16>)
+      mask(#attn.causal)
+  attn.attention_grad
+      ins(%middle, %middle, %middle, %middle, %middlelse, %middle : memref<1x16x3072x64xbf16>, memref<1x16x3072x64xbf16>, memref<1x16x3072x64xbf16>,
+          memref<1x16x3072x64xbf16>, memref<1x16x3072xf32>, memref<1x16x3072x64xbf16>)
+      outs(%middle, %middle, %middle : memref<1x16x3072x64xbf16>, memref<1x16x3072x64xbf16>, memref<1x16x3072x64xbf16>)
+      mask(#attn.causal) dropout(#attn.dropout<p = 0.125, rng = #attn.arx>, %seed, %seed : i64, i64)
   return
 }
 

@@ -317,3 +317,49 @@ attn_tile.kernel @turns(%k: memref<?x16xf16>, %p: vector<128x16xf16>, %sums: mem
   }
   attn_tile.return
 }
+
+// -----
+
+// Counts after additions are left to an idle warp, which goes through the same
+// items; consumers say that they have added.
+
+// CHECK-LABEL: attn_tile.kernel @counts_beside
+// CHECK-SAME:    %[[C:[a-z0-9]+]]: memref<?xi32>
+// CHECK:         %[[SUMS:.*]] = attn_tile.create_pipe : <128x16xf32, stages = 1>
+// CHECK:         attn_tile.beside registers(40) {
+// CHECK-NEXT:    }
+// CHECK:         attn_tile.beside warps(1) registers(40) {
+// CHECK-NEXT:      scf.for %[[I:.*]] = %{{.*}} to
+// CHECK-NEXT:        attn_tile.count %[[C]][%[[I]]] after(%[[SUMS]][%[[I]]])
+// CHECK-NEXT:      }
+// CHECK-NEXT:    }
+// CHECK:         attn_tile.role producer
+// CHECK-NOT:       attn_tile.count
+// CHECK:         attn_tile.role consumer
+// CHECK:           attn_tile.add_packed
+// CHECK-NEXT:      attn_tile.complete %[[SUMS]] : <128x16xf32, stages = 1>
+// CHECK-NOT:       attn_tile.count
+// CHECK:         attn_tile.return
+attn_tile.kernel @counts_beside(%c: memref<?xi32>, %k: memref<?x16xf16>, %p: vector<128x16xf16>, %sums: memref<?x16xf32>,
+                                %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %pipe = attn_tile.create_pipe : !attn_tile.pipe<16x16xf16, stages = 2>
+  %packed = attn_tile.create_pipe : !attn_tile.pipe<128x16xf32, stages = 1>
+  attn_tile.beside registers(40) {
+  }
+  scf.for %i = %c0 to %n step %c1 {
+    %b = attn_tile.acquire %pipe[%i] : !attn_tile.pipe<16x16xf16, stages = 2>
+    attn_tile.copy %k[%i, %c0] to %b : memref<?x16xf16> to !attn_tile.buffer<16x16xf16>
+    attn_tile.commit %b : !attn_tile.buffer<16x16xf16>
+    %f = attn_tile.wait %pipe[%i] : !attn_tile.pipe<16x16xf16, stages = 2>
+    %s = attn_tile.mma_start %p, %f : vector<128x16xf16>, !attn_tile.buffer<16x16xf16>
+        -> !attn_tile.pending<vector<128x16xf32>>
+    %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<128x16xf32>>
+    attn_tile.release %f : !attn_tile.buffer<16x16xf16>
+    %t = attn_tile.pack %r in %packed : vector<128x16xf32>, !attn_tile.pipe<128x16xf32, stages = 1>
+    attn_tile.add_packed %t to %sums[%i, %c0] : !attn_tile.buffer<128x16xf32> to memref<?x16xf32>
+    attn_tile.count %c[%i] after(%packed[%i]) : memref<?xi32>, !attn_tile.pipe<128x16xf32, stages = 1>
+  }
+  attn_tile.return
+}

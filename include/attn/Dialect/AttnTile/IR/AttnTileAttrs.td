@@ -174,6 +174,9 @@ def AttnTile_KeyStationaryAttr : AttnTile_Attr<"KeyStationary",
     warps that the producer leaves idle wait for the turn of each, and groups
     begin with different tiles of queries, so that turns come when they are due.
 
+    The tiles of an item are staged in pipes of `key_stages` stages: with two,
+    those of the next one are loaded early.
+
     With `lhs_registers`, consumers read tiles of an item that are left-hand
     sides of products, as they are, to registers once. Those are the values where
     the gradients of queries are added up, whose product has the keys transposed,
@@ -183,7 +186,7 @@ def AttnTile_KeyStationaryAttr : AttnTile_Attr<"KeyStationary",
     #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2,
         consumers = 2, traversal = paired, ring_items = 264>
     #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2,
-        consumers = 2, traversal = paired, in_turn = true>
+        consumers = 2, traversal = paired, in_turn = true, key_stages = 2>
     #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4,
         consumers = 2, pipelined = true, query_parts = 2, lhs_registers = true>
     ```
@@ -197,7 +200,8 @@ def AttnTile_KeyStationaryAttr : AttnTile_Attr<"KeyStationary",
                         DefaultValuedParameter<"int64_t", "1">:$query_parts,
                         DefaultValuedParameter<"int64_t", "0">:$ring_items,
                         DefaultValuedParameter<"bool", "false">:$lhs_registers,
-                        DefaultValuedParameter<"bool", "false">:$in_turn);
+                        DefaultValuedParameter<"bool", "false">:$in_turn,
+                        DefaultValuedParameter<"int64_t", "1">:$key_stages);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

@@ -726,19 +726,52 @@ def AttnTile_RoundPackedOp : AttnTile_Op<"round_packed", [
 // Counters
 //===----------------------------------------------------------------------===//
 
-def AttnTile_CountOp : AttnTile_Op<"count", [MemoryEffects<[MemRead, MemWrite]>]> {
+def AttnTile_CountOp : AttnTile_Op<"count", [
+    AttrSizedOperandSegments, MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "counts what the group has done";
   let description = [{
     Counts one more at `indices`, once all that the group has stored and added
     before, in any way, is seen by who waits for that by `attn_tile.await_count`.
     The unit of what is stored is up to the target; zero is zero.
 
+    With `after`, that is said of additions through the pipe alone (see
+    `attn_tile.pack`), and `position` counts such operations from 0 on.
+    `attn-tile-split-roles` leaves them to an idle warp then: it waits for what
+    the device takes to order additions before a count, while consumers, who say
+    by `attn_tile.complete` that they have added, go on.
+
     ```mlir
     attn_tile.count %counters[%i] : memref<?xi32>
+    attn_tile.count %counters[%i] after(%pipe[%n])
+        : memref<?xi32>, !attn_tile.pipe<128x64xf32, stages = 1>
     ```
   }];
-  let arguments = (ins MemRefOf<[I32]>:$counters, Variadic<Index>:$indices);
-  let assemblyFormat = "$counters `[` $indices `]` attr-dict `:` type($counters)";
+  let arguments = (ins MemRefOf<[I32]>:$counters, Variadic<Index>:$indices,
+                       Optional<AttnTile_PipeType>:$pipe,
+                       Optional<Index>:$position);
+  let assemblyFormat = [{
+    $counters `[` $indices `]` (`after` `(` $pipe^ `[` $position `]` `)`)?
+    attr-dict `:` type($counters) (`,` type($pipe)^)?
+  }];
+  let builders = [OpBuilder<(ins "::mlir::Value":$counters,
+                                 "::mlir::ValueRange":$indices)>];
+  let hasVerifier = 1;
+}
+
+def AttnTile_CompleteOp : AttnTile_Op<"complete", [
+    MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "says that the additions through a pipe are complete";
+  let description = [{
+    Each warp of the consumers waits for its additions through the pipe (see
+    `attn_tile.pack`), and says so to the `attn_tile.count` after them, which an
+    idle warp runs.
+
+    ```mlir
+    attn_tile.complete %pipe : !attn_tile.pipe<128x64xf32, stages = 1>
+    ```
+  }];
+  let arguments = (ins AttnTile_PipeType:$pipe);
+  let assemblyFormat = "$pipe attr-dict `:` type($pipe)";
   let hasVerifier = 1;
 }
 
@@ -1539,7 +1572,8 @@ def AttnTile_BesideOp : AttnTile_Op<"beside", [
     Work that runs at the same time as the rest of the kernel. Neither of them
     reads what the other one writes, unless it has waited for a count of that. It
     runs on the warps that a producer leaves idle: all but the first one of its
-    warpgroup, whose threads have at least `registers` registers. Each of these
+    warpgroup, whose threads have at least `registers` registers. It has `warps` of
+    them, or all that those leave which say how many they have. Each of these
     warps is a group of its own there, which `attn_tile.program_id 0` and
     `attn_tile.num_programs 0` count, and whose threads share the numbers of
     `attn_tile.each`. As in kernels of `#attn_tile.scalar`, there are no tiles. As
@@ -1565,10 +1599,16 @@ def AttnTile_BesideOp : AttnTile_Op<"beside", [
   }];
   let arguments = (ins
       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "64">:$registers,
-      UnitAttr:$joined);
+      UnitAttr:$joined,
+      OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$warps);
+  let builders = [OpBuilder<(ins "int64_t":$registers,
+                                 CArg<"bool", "false">:$joined), [{
+    build($_builder, $_state, static_cast<uint64_t>(registers), joined,
+          /*warps=*/::mlir::IntegerAttr());
+  }]>];
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    (`registers` `(` $registers^ `)`)? (`joined` $joined^)? attr-dict-with-keyword
+    (`warps` `(` $warps^ `)`)? (`registers` `(` $registers^ `)`)? (`joined` $joined^)? attr-dict-with-keyword
     custom<ClosedRegion>($body)
   }];
   let hasRegionVerifier = 1;
