@@ -313,7 +313,8 @@ static std::pair<Value, Value> emitHead(IndexBuilder &builder, Value unit,
 /// Of `n` query tiles of a head, `n - 1 - q` and `q` are a pair; an odd one in
 /// the middle is left. Pairs are dealt out in turn, head after head, long tiles
 /// first, but for the rest of the last round; then follow the tiles in the
-/// middle, and the tiles of the rest.
+/// middle, and the tiles of the rest. Those in the middle go to groups that get
+/// less of the last round first.
 Walk Walk::overPairs(IndexBuilder &builder, const Walkers &walkers,
                      ArrayRef<OpFoldResult> sizes) {
   Value one = builder.constant(1), two = builder.constant(2);
@@ -326,11 +327,21 @@ Walk Walk::overPairs(IndexBuilder &builder, const Walkers &walkers,
   Value pairs = builder.sub(builder.mul(outer, pairsOfHead), rest.count);
   Value middles = builder.mul(outer, builder.rem(tiles, two));
   Value myPairs = emitShare(builder, pairs, program, programs);
-  Value myMiddles = emitShare(builder, middles, program, programs);
+  Value shortPrograms = builder.sub(programs, rest.count);
+  // Those get the most that come before `most`: of a rest, who has a long tile
+  // or one more of the short ones than others, and else who has one pair more.
+  Value hasRest = arith::CmpIOp::create(builder, arith::CmpIPredicate::ne,
+                                        rest.count, builder.constant(0));
+  Value most = arith::SelectOp::create(
+      builder, hasRest,
+      builder.add(rest.count, builder.rem(rest.count, shortPrograms)),
+      builder.rem(pairs, programs));
+  Value inMiddle =
+      builder.rem(builder.sub(builder.add(program, programs), most), programs);
+  Value myMiddles = emitShare(builder, middles, inMiddle, programs);
   Value getsLong = arith::CmpIOp::create(builder, arith::CmpIPredicate::ult,
                                          program, rest.count);
   Value shortProgram = builder.sub(program, rest.count);
-  Value shortPrograms = builder.sub(programs, rest.count);
   Value myRest = arith::SelectOp::create(
       builder, getsLong, one,
       emitShare(builder, rest.count, shortProgram, shortPrograms));
@@ -374,8 +385,8 @@ Walk Walk::overPairs(IndexBuilder &builder, const Walkers &walkers,
         compare(Predicate::eq, builder.rem(step, two), builder.constant(0)));
     Value longTile = builder.sub(builder.sub(tiles, one), place);
     Value tile = select(isMiddle, pairsOfHead, select(isLong, longTile, place));
-    Value middle =
-        builder.add(builder.mul(builder.sub(step, inPairs), programs), program);
+    Value middle = builder.add(
+        builder.mul(builder.sub(step, inPairs), programs), inMiddle);
     return ::emitIndices(builder, select(isMiddle, middle, head), tile, sizes);
   };
   return {builder.add(beforeRest, myRest), emit};

@@ -219,13 +219,25 @@ TEST_F(TraversalTest, PairsShareTheWorkOut) {
   for (int64_t programs : {132, 114}) {
     for (const Shape &shape :
          {Shape{1, 16, 128}, Shape{1, 32, 128}, Shape{1, 32, 86},
-          Shape{2, 16, 64}, Shape{8, 16, 16}}) {
+          Shape{2, 16, 64}, Shape{8, 16, 16}, Shape{2, 32, 43}}) {
       checkVisits(shape, programs, groups);
       EXPECT_LE(getImbalance(groups), 1.04)
           << shape.heads << " heads, " << shape.tiles << " tiles, " << programs
           << " groups";
     }
   }
+}
+
+// Tiles in the middle go to who has less of the last round.
+TEST_F(TraversalTest, MiddlesBalanceTheLastRound) {
+  writeWalk(TraversalKind::Paired);
+  std::vector<Items> groups;
+  checkVisits({1, 32, 43}, /*programs=*/132, groups);
+  EXPECT_LE(getImbalance(groups), 1.07);
+  checkVisits({1, 16, 43}, /*programs=*/132, groups);
+  EXPECT_LE(getImbalance(groups), 1.15);
+  checkVisits({1, 4, 9}, /*programs=*/12, groups);
+  EXPECT_LE(getImbalance(groups), 1.14);
 }
 
 TEST_F(TraversalTest, PairsAreNeverWorseThanWholeRounds) {
