@@ -199,33 +199,42 @@ ScoreWork attn::countScoreWork(Region &region) {
 //===----------------------------------------------------------------------===//
 
 /// Fitted to `benchmarks/results/dropout.jsonl` (suites attention and grid, an
-/// H200, 2026-11-22; `benchmarks/calibrate.py`, see docs/cost-model.md): what
+/// H200, 2026-11-23; `benchmarks/calibrate.py`, see docs/cost-model.md): what
 /// does not depend on the generator, in attention and in gradients, and for
 /// each instruction per score; and where decisions are read.
 static constexpr double clocksPerScoreMade = 0.015;
 static constexpr double clocksPerScoreMadeGradient = 0.027;
 static constexpr double clocksPerIntegerMade = 0.0026;
 static constexpr double clocksPerWideMade = 0.045;
-static constexpr double clocksPerScoreRead = 0.0155;
-static constexpr double clocksPerScoreReadGradient = 0.074;
+static constexpr double clocksPerScoreRead = 0.010;
+static constexpr double clocksPerScoreReadGradient = 0.03;
+/// Products of so many channels run nearly all of the time. While they do,
+/// instructions are hidden, but wide multiplications wait for them.
+static constexpr double channelsOfFullRate = 256, minShareOfProducts = 0.25;
 /// Scores that one word decides on.
 static constexpr double bitsOfWord = 32;
 
 double attn::getDecisionClocks(Decisions decisions, const RngWork &rng,
-                               bool isGradient) {
+                               int64_t channels, bool isGradient) {
   if (decisions == Decisions::Read)
     return isGradient ? clocksPerScoreReadGradient : clocksPerScoreRead;
+  double share = std::clamp(double(channels) / channelsOfFullRate,
+                            minShareOfProducts, 1.0);
+  double wide = clocksPerWideMade * share * double(rng.wideMultiply);
+  double integer = clocksPerIntegerMade * double(rng.integer);
+  // Gradients have five products, which hide as much at any width.
+  if (!isGradient)
+    integer /= share;
   return (isGradient ? clocksPerScoreMadeGradient : clocksPerScoreMade) +
-         (clocksPerIntegerMade * double(rng.integer) +
-          clocksPerWideMade * double(rng.wideMultiply)) /
-             bitsOfWord;
+         (integer + wide) / bitsOfWord;
 }
 
 double attn::getDecisionClocks(AttentionOpInterface op, bool isGradient) {
+  int64_t channels = op.getQueryHeadDim() + op.getValueHeadDim();
   if (op.getDropoutMask())
-    return getDecisionClocks(Decisions::Read, RngWork(), isGradient);
+    return getDecisionClocks(Decisions::Read, RngWork(), channels, isGradient);
   if (DropoutAttr dropout = op.getDropoutAttr())
-    return getDecisionClocks(Decisions::Made, dropout.countKeepWord(),
+    return getDecisionClocks(Decisions::Made, dropout.countKeepWord(), channels,
                              isGradient);
   return 0;
 }

@@ -42,9 +42,10 @@ ScoreWork countScoreWork(Region &region);
 enum class Decisions { Made, Read };
 
 /// Clocks of a multiprocessor for each score of the tiles that are visited, of
-/// decisions that `rng` is the work of.
+/// decisions that `rng` is the work of. `channels` are those of a query and of
+/// a value together, which say how long products run.
 double getDecisionClocks(Decisions decisions, const RngWork &rng,
-                         bool isGradient);
+                         int64_t channels, bool isGradient);
 
 /// The same of `op`; 0 if it drops nothing.
 double getDecisionClocks(AttentionOpInterface op, bool isGradient);

@@ -123,11 +123,28 @@ TEST(ScoreWork, DecisionsThatAreReadTakeNoGenerator) {
   RngWork none, much;
   much.integer = 100;
   much.wideMultiply = 20;
+  constexpr int64_t channels = 256;
   for (bool isGradient : {false, true}) {
-    EXPECT_EQ(getDecisionClocks(Decisions::Read, none, isGradient),
-              getDecisionClocks(Decisions::Read, much, isGradient));
-    EXPECT_LT(getDecisionClocks(Decisions::Made, none, isGradient),
-              getDecisionClocks(Decisions::Made, much, isGradient));
+    EXPECT_EQ(getDecisionClocks(Decisions::Read, none, channels, isGradient),
+              getDecisionClocks(Decisions::Read, much, channels, isGradient));
+    EXPECT_LT(getDecisionClocks(Decisions::Made, none, channels, isGradient),
+              getDecisionClocks(Decisions::Made, much, channels, isGradient));
   }
+}
+
+// Products hide instructions, but not wide multiplications.
+TEST(ScoreWork, DecisionsDependOnProducts) {
+  RngWork integer, wide;
+  integer.integer = 100;
+  wide.wideMultiply = 20;
+  constexpr int64_t few = 128, many = 256, more = 512;
+  auto get = [](const RngWork &work, int64_t channels) {
+    return getDecisionClocks(Decisions::Made, work, channels,
+                             /*isGradient=*/false);
+  };
+  EXPECT_GT(get(integer, few), get(integer, many));
+  EXPECT_LT(get(wide, few), get(wide, many));
+  EXPECT_EQ(get(integer, many), get(integer, more));
+  EXPECT_EQ(get(wide, many), get(wide, more));
 }
 } // namespace

@@ -28,9 +28,11 @@ using namespace mlir::attn;
 /// --predict` compares. What decisions take of attention is in `ScoreWork.cpp`.
 /// See docs/cost-model.md.
 ///
-/// Of a kernel that makes a mask, for each word and instruction.
-static constexpr double clocksPerInteger = 0.0078;
-static constexpr double clocksPerWide = 0.0142;
+/// Of a kernel that makes a mask, for each word and instruction, and what it
+/// takes to begin and to end between two others.
+static constexpr double clocksPerInteger = 0.0098;
+static constexpr double clocksPerWide = 0.0178;
+static constexpr double secondsPerMask = 20e-6;
 /// Of decisions that the idle warps of a product make, for each word and
 /// instruction; and what the product loses by each of those that are made
 /// beside it. When it has ended, all warps make them as a kernel of the mask
@@ -159,8 +161,11 @@ DropoutTimes attn::estimateDropout(ArrayRef<AttentionOpInterface> ops,
   times.inKernel = base;
   for (AttentionOpInterface op : ops) {
     bool isGradient = isa<AttentionGradOp>(op);
-    double made = getDecisionClocks(Decisions::Made, work, isGradient);
-    double read = getDecisionClocks(Decisions::Read, work, isGradient);
+    int64_t channels = op.getQueryHeadDim() + op.getValueHeadDim();
+    double made =
+        getDecisionClocks(Decisions::Made, work, channels, isGradient);
+    double read =
+        getDecisionClocks(Decisions::Read, work, channels, isGradient);
     MadeTime time = estimateAttention(op, target, device, assumptions, made);
     times.inKernel += time.seconds;
     reading += time.seconds + time.scores * (read - made) / clocksPerSecond;
@@ -175,8 +180,8 @@ DropoutTimes attn::estimateDropout(ArrayRef<AttentionOpInterface> ops,
                      clocksPerSecond;
   double writesMask =
       times.maskBytes / getSustainedRate(device, MemoryLevel::Memory);
-  times.sequential = base + reading + std::max(makesMask, writesMask) +
-                     double(device.launchNs) * 1e-9;
+  times.sequential =
+      base + reading + std::max(makesMask, writesMask) + secondsPerMask;
   // The nearest product makes all of it.
   if (products.empty())
     return times;

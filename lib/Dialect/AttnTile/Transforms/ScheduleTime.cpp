@@ -135,7 +135,10 @@ static constexpr double clocksPerMaskedGradientRead = 200;
 static constexpr double clocksPerGradientItem = 2700;
 /// More where sums go through a ring: groups wait for what they have added, and
 /// warps round what others have (docs/Schedules.md, "A ring of sums").
-static constexpr double clocksPerRingItem = 5300;
+static constexpr double clocksPerRingItem = 4000;
+/// What a step takes whose left-hand sides stay in registers, of one that reads
+/// them in its products (docs/Schedules.md, "What stays in registers").
+static constexpr double stepOfLhsRegisters = 0.93;
 /// More for each query of a step whose sums are added in turns, for which
 /// groups wait (docs/Schedules.md, "Sums in turns").
 static constexpr double clocksPerTurnedQuery = 4.9;
@@ -774,6 +777,8 @@ attn_tile::estimateGradient(GradientAttr schedule,
       clocksPerGradientScore);
   if (hasRing)
     kernels.back().item += clocksPerRingItem;
+  if (keys.getLhsRegisters())
+    kernels.back().step *= stepOfLhsRegisters;
   if (keys.getInTurn())
     kernels.back().step += clocksPerTurnedQuery * double(keys.getQueryTile());
   if (hasSums && channels > double(keys.getKeyTile()))

@@ -48,8 +48,9 @@ attn_tile.kernel @items(%a: memref<?x?x?x8xf16>, %count: index) {
   // PERSISTENT: %[[SHARE:.*]] = arith.divui %{{.*}}, %[[G]]
 
   // Pairs come first, all but those of an incomplete last round; then the tile
-  // in the middle of each odd number of tiles; then the long or the short tiles
-  // of the pairs that are left.
+  // in the middle of each odd number of tiles, first to who comes behind those
+  // with most of the last round; then the long or the short tiles of the pairs
+  // that are left.
   // PAIRED:     %[[HEADS:.*]] = arith.muli
   // PAIRED:     %[[HALF:.*]] = arith.divui %[[N]], %[[C2:.*]]
   // PAIRED:     %[[P:.*]] = attn_tile.program_id 0
@@ -60,9 +61,14 @@ attn_tile.kernel @items(%a: memref<?x?x?x8xf16>, %count: index) {
   // PAIRED:     %[[REST:.*]] = arith.select %{{.*}}, %[[LEFT]], %{{.*}}
   // PAIRED:     %[[PAIRS:.*]] = arith.subi %{{.*}}, %[[REST]]
   // PAIRED:     %[[MYPAIRS:.*]] = arith.divui %{{.*}}, %[[G]]
+  // PAIRED:     %[[OTHERS:.*]] = arith.subi %[[G]], %[[REST]]
+  // PAIRED:     %[[MORE:.*]] = arith.remui %[[REST]], %[[OTHERS]]
+  // PAIRED:     %[[BUSY:.*]] = arith.addi %[[REST]], %[[MORE]]
+  // PAIRED:     %[[LONGER:.*]] = arith.remui %[[PAIRS]], %[[G]]
+  // PAIRED:     %[[MOST:.*]] = arith.select %{{.*}}, %[[BUSY]], %[[LONGER]]
+  // PAIRED:     arith.subi %{{.*}}, %[[MOST]]
   // PAIRED:     %[[MYMIDDLES:.*]] = arith.divui %{{.*}}, %[[G]]
   // PAIRED:     %[[GETSLONG:.*]] = arith.cmpi ult, %[[P]], %[[REST]]
-  // PAIRED:     %[[OTHERS:.*]] = arith.subi %[[G]], %[[REST]]
   // PAIRED:     %[[MYSHORT:.*]] = arith.divui %{{.*}}, %[[OTHERS]]
   // PAIRED:     %[[MYREST:.*]] = arith.select %[[GETSLONG]], %{{.*}}, %[[MYSHORT]]
   // PAIRED:     %[[BEFORE:.*]] = arith.addi %{{.*}}, %[[MYMIDDLES]]
