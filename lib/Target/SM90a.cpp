@@ -110,12 +110,12 @@ public:
   void emitBulkDone(OpBuilder &builder, Location loc) const override;
   void emitCount(OpBuilder &builder, Location loc, Value address, Value lane,
                  int64_t amount, bool hasAdded) const override;
-  void emitInitCompleted(OpBuilder &builder, Location loc,
-                         Value barriers) const override;
-  void emitComplete(OpBuilder &builder, Location loc, Value barriers,
+  void emitInitCompleted(OpBuilder &builder, Location loc, Value numbers,
+                         int64_t warps) const override;
+  void emitComplete(OpBuilder &builder, Location loc, Value numbers, Value warp,
                     Value lane) const override;
   void emitCountCompleted(OpBuilder &builder, Location loc, Value address,
-                          Value lane, int64_t amount, Value barriers,
+                          Value lane, int64_t amount, Value numbers,
                           Value position, int64_t warps) const override;
   void emitAwaitCount(OpBuilder &builder, Location loc, Value address,
                       Value number, Value lane) const override;
@@ -875,50 +875,67 @@ void SM90aTarget::emitCount(OpBuilder &builder, Location loc, Value address,
 }
 
 void SM90aTarget::emitInitCompleted(OpBuilder &builder, Location loc,
-                                    Value barriers) const {
-  ptx::emit(builder, loc, "st.shared.u32 [$0], 0;", "r,~{memory}", {barriers});
+                                    Value numbers, int64_t warps) const {
+  std::string code;
+  for (int64_t i = 0; i < warps; ++i)
+    code +=
+        "st.shared.u32 [$0 + " + std::to_string(i * numberBytes) + "], 0;\n";
+  ptx::emit(builder, loc, code, "r,~{memory}", {numbers});
 }
 
-void SM90aTarget::emitComplete(OpBuilder &builder, Location loc, Value barriers,
-                               Value lane) const {
-  // A number that only grows: warps need to know neither which time it is nor
-  // whether the last one has been seen.
-  StringRef code = "{\n"
-                   ".reg .pred first;\n"
-                   "setp.eq.s32 first, $1, 0;\n"
-                   "cp.async.bulk.wait_group 0;\n"
-                   "@first red.release.cta.shared::cta.add.u32 [$0], 1;\n"
-                   "}";
-  ptx::emit(builder, loc, code, "r,r,~{memory}", {barriers, lane});
+void SM90aTarget::emitComplete(OpBuilder &builder, Location loc, Value numbers,
+                               Value warp, Value lane) const {
+  // A number of the warp's own, which only grows: it needs to know neither
+  // which time it is nor what other warps, or the one that counts, have seen.
+  std::string code = "{\n"
+                     ".reg .pred first;\n"
+                     ".reg .b32 number;\n"
+                     "mad.lo.u32 number, $1, " +
+                     std::to_string(numberBytes) +
+                     ", $0;\n"
+                     "setp.eq.s32 first, $2, 0;\n"
+                     "cp.async.bulk.wait_group 0;\n"
+                     "@first red.release.cta.shared::cta.add.u32 [number], 1;\n"
+                     "}";
+  ptx::emit(builder, loc, code, "r,r,r,~{memory}", {numbers, warp, lane});
 }
 
 void SM90aTarget::emitCountCompleted(OpBuilder &builder, Location loc,
                                      Value address, Value lane, int64_t amount,
-                                     Value barriers, Value position,
+                                     Value numbers, Value position,
                                      int64_t warps) const {
-  // The numbers may overflow; their difference does not.
+  // Each of the first lanes waits for one warp. Numbers may overflow; their
+  // differences do not.
   constexpr int64_t napNs = 100;
   std::string code = "{\n"
-                     ".reg .pred first, done;\n"
+                     ".reg .pred first, waits, done;\n"
                      ".reg .s32 found, expected;\n"
-                     "mad.lo.s32 expected, $3, " +
-                     std::to_string(warps) + ", " + std::to_string(warps) +
+                     ".reg .b32 number;\n"
+                     "add.s32 expected, $3, 1;\n"
+                     "setp.lt.s32 waits, $1, " +
+                     std::to_string(warps) +
                      ";\n"
+                     "mad.lo.u32 number, $1, " +
+                     std::to_string(numberBytes) +
+                     ", $2;\n"
                      "again_${:uid}:\n"
-                     "ld.acquire.cta.shared::cta.s32 found, [$2];\n"
+                     "mov.s32 found, expected;\n"
+                     "@waits ld.acquire.cta.shared::cta.s32 found, [number];\n"
                      "sub.s32 found, found, expected;\n"
                      "setp.ge.s32 done, found, 0;\n"
+                     "vote.sync.all.pred done, done, 0xffffffff;\n"
                      "@done bra complete_${:uid};\n"
                      "nanosleep.u32 " +
                      std::to_string(napNs) +
                      ";\n"
                      "bra again_${:uid};\n"
                      "complete_${:uid}:\n"
+                     "bar.warp.sync 0xffffffff;\n"
                      "setp.eq.s32 first, $1, 0;\n"
                      "@first red.release.gpu.global.add.s32 [$0], " +
                      std::to_string(amount) + ";\n}";
   ptx::emit(builder, loc, code, "l,r,r,r,~{memory}",
-            {address, lane, barriers, position});
+            {address, lane, numbers, position});
 }
 
 void SM90aTarget::emitAwaitCount(OpBuilder &builder, Location loc,

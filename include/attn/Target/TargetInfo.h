@@ -69,6 +69,9 @@ struct ThreadPosition {
 /// insertion point; `i32` is the type of all addresses and positions.
 class TargetInfo {
 public:
+  /// Bytes of a number that warps tell others something by.
+  static constexpr int64_t numberBytes = 4;
+
   virtual ~TargetInfo();
 
   /// Name on command lines and in artifacts, and what LLVM calls the chip.
@@ -224,17 +227,20 @@ public:
   /// and added by `emitBulkAdd` if `hasAdded`, is seen by who waits for that.
   virtual void emitCount(OpBuilder &, Location, Value address, Value lane,
                          int64_t amount, bool hasAdded) const {}
-  /// Prepares what `emitComplete` tells `emitCountCompleted` by, which takes
-  /// the place of the barriers of a stage; run by one thread.
-  virtual void emitInitCompleted(OpBuilder &, Location, Value barriers) const {}
+  /// Prepares what `emitComplete` tells `emitCountCompleted` by, a number of 32
+  /// bits for each of `warps` warps, which take the place of the barriers of a
+  /// stage; run by one thread.
+  virtual void emitInitCompleted(OpBuilder &, Location, Value numbers,
+                                 int64_t warps) const {}
   /// Waits until what the warp has added by `emitBulkAdd` is there, and says
   /// so.
-  virtual void emitComplete(OpBuilder &, Location, Value barriers,
+  virtual void emitComplete(OpBuilder &, Location, Value numbers, Value warp,
                             Value lane) const {}
-  /// Waits until `warps` warps have said that they are complete, for the time
-  /// that `position` tells, and adds `amount` to a counter in global memory.
+  /// Waits until each of `warps` warps has said more often than `position`
+  /// times that it is complete, and adds `amount` to a counter in global
+  /// memory.
   virtual void emitCountCompleted(OpBuilder &, Location, Value address,
-                                  Value lane, int64_t amount, Value barriers,
+                                  Value lane, int64_t amount, Value numbers,
                                   Value position, int64_t warps) const {}
   /// Waits until a counter has reached `number`: a warp whose lane is given, or
   /// a single thread.

@@ -32,17 +32,25 @@ static int64_t getBarrierBytes(CreatePipeOp pipe, const TargetInfo &target) {
   // So has each of the threads that add in turn.
   if (llvm::any_of(pipe->getUsers(), llvm::IsaPred<attn_tile::AddInTurnOp>))
     return TurnStage::numThreads * target.getBarrierBytes();
+  // And so has each warp that says that its additions are complete a number.
+  if (llvm::any_of(pipe->getUsers(), llvm::IsaPred<attn_tile::CompleteOp>)) {
+    int64_t warps = 0;
+    auto kernel = pipe->getParentOfType<KernelOp>();
+    for (auto role : kernel.getOps<attn_tile::RoleOp>())
+      if (role.getKind() == attn_tile::RoleKind::Consumer)
+        warps += role.getWarpgroups() * warpsPerWarpgroup;
+    return llvm::alignTo(warps * TargetInfo::numberBytes,
+                         target.getBarrierBytes());
+  }
   return pipe.getPipe().getType().getStages() * target.getBarrierBytes();
 }
 
-/// Whether only packed tiles go through a pipe: their order is no matter of the
-/// target's products and copies.
-static bool holdsPackedTiles(CreatePipeOp pipe) {
-  return !pipe->use_empty() && llvm::all_of(pipe->getUsers(), [](Operation
-                                                                     *user) {
-    return isa<attn_tile::PackOp, attn_tile::PublishOp, attn_tile::AddInTurnOp,
-               attn_tile::CompleteOp, attn_tile::CountOp>(user);
-  });
+bool attn::holdsPackedTiles(CreatePipeOp pipe) {
+  using namespace attn_tile;
+  return !pipe->use_empty() &&
+         llvm::all_of(pipe->getUsers(),
+                      llvm::IsaPred<PackOp, PublishOp, AddInTurnOp, CompleteOp,
+                                    CountOp>);
 }
 
 static int64_t getStageBytes(CreatePipeOp pipe, const TargetInfo &target) {

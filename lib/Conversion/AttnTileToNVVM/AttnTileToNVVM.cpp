@@ -191,6 +191,44 @@ private:
 };
 } // namespace
 
+/// Checks that consumers tell each count after additions what it waits for.
+static LogicalResult verifyCounts(KernelOp kernel) {
+  WalkResult walk = kernel.walk([](CountOp op) -> WalkResult {
+    if (!op.getPipe())
+      return WalkResult::advance();
+    auto pipe = op.getPipe().getDefiningOp<CreatePipeOp>();
+    if (!pipe || !holdsPackedTiles(pipe) ||
+        llvm::any_of(pipe->getUsers(), llvm::IsaPred<AddInTurnOp>))
+      return op.emitOpError("pipe must be one of the kernel, for tiles that "
+                            "consumers pack and add");
+    auto count = [&](auto isCounted) {
+      return llvm::count_if(pipe->getUsers(), isCounted);
+    };
+    if (count(llvm::IsaPred<CountOp>) != 1 ||
+        count(llvm::IsaPred<CompleteOp>) != 1)
+      return op.emitOpError("after additions needs one 'attn_tile.complete' of "
+                            "its pipe, and no other count");
+    return WalkResult::advance();
+  });
+  return failure(walk.wasInterrupted());
+}
+
+/// Checks that one `attn_tile.beside` has the memory of idle warps.
+static LogicalResult verifyRounding(KernelOp kernel) {
+  BesideOp first;
+  for (auto beside : kernel.getOps<BesideOp>()) {
+    bool rounds =
+        beside.walk([](RoundPackedOp) { return WalkResult::interrupt(); })
+            .wasInterrupted();
+    if (rounds && first)
+      return beside.emitOpError("cannot have 'attn_tile.round_packed' beside "
+                                "another one that has it");
+    if (rounds)
+      first = beside;
+  }
+  return success();
+}
+
 /// Checks what the patterns rely on, with messages that name it.
 static LogicalResult verifyKernel(KernelOp kernel, const TargetInfo &target) {
   ThreadLayoutAttrInterface layout = kernel.getLayoutAttr();
@@ -215,9 +253,11 @@ static LogicalResult verifyKernel(KernelOp kernel, const TargetInfo &target) {
     if (!beside.getWarps())
       return beside.emitOpError("has no idle warps: others have all of them");
     return beside.emitOpError("needs ")
-           << needed << " idle warps, but others leave "
-           << std::max<int64_t>(count, 0);
+           << needed << " idle warps, but there are only "
+           << std::max<int64_t>(count, 0) << " for it";
   }
+  if (failed(verifyCounts(kernel)) || failed(verifyRounding(kernel)))
+    return failure();
   WalkResult result = kernel.walk([&](Operation *op) -> WalkResult {
     if (auto loop = dyn_cast<scf::ForallOp>(op))
       return loop.emitOpError("must be replaced by a traversal before the "

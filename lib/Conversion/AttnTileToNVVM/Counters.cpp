@@ -51,9 +51,9 @@ struct CountLowering : public KernelPattern<CountOp> {
       return op.emitOpError("cannot be shared by ") << warps << " warps";
     bool isBeside = bool(op->getParentOfType<BesideOp>());
     if (op.getPipe()) {
-      if (!isBeside)
-        return op.emitOpError("after additions needs roles, of which "
-                              "attn-tile-split-roles makes an idle warp count");
+      if (!isBeside || context.getIdleWarps(op).count != 1)
+        return op.emitOpError("after additions must be run by one idle warp, "
+                              "as attn-tile-split-roles makes it");
       context.target.emitCountCompleted(
           rewriter, loc, emitCounter(rewriter, op, adaptor),
           emitLane(rewriter, loc, position.thread), countUnit,
@@ -85,6 +85,7 @@ struct CompleteLowering : public KernelPattern<CompleteOp> {
     Location loc = op.getLoc();
     ThreadPosition position = context.getPosition(rewriter, op);
     context.target.emitComplete(rewriter, loc, adaptor.getPipe()[1],
+                                position.warp,
                                 emitLane(rewriter, loc, position.thread));
     rewriter.eraseOp(op);
     return success();

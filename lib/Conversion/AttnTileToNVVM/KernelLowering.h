@@ -38,6 +38,10 @@ struct IdleWarps {
 /// none.
 DenseMap<Operation *, IdleWarps> getIdleWarps(attn_tile::KernelOp kernel);
 
+/// Whether only packed tiles go through a pipe: their order is no matter of the
+/// target's products and copies.
+bool holdsPackedTiles(attn_tile::CreatePipeOp pipe);
+
 /// What the patterns need to know of the kernel they are in.
 struct KernelContext {
   KernelContext(const TargetInfo &target,

@@ -37,7 +37,8 @@ struct CreatePipeLowering : public KernelPattern<CreatePipeOp> {
         return context.target.emitInitTurns(
             builder, loc, barriers, context.stageThreads.consumers / 32);
       if (context.counted.contains(op))
-        return context.target.emitInitCompleted(builder, loc, barriers);
+        return context.target.emitInitCompleted(
+            builder, loc, barriers, context.stageThreads.consumers / 32);
       for (int64_t i = 0; i < type.getStages(); ++i) {
         Value full = emitAdd(builder, loc, barriers, i * bytes);
         Value empty = emitAdd(builder, loc, barriers, i * bytes + bytes / 2);

@@ -430,7 +430,8 @@ void GradKernelWriter::writeKeys(attn_tile::KernelOp kernel,
   // By now additions have ended without being waited for.
   if (ring.slot)
     attn_tile::CountOp::create(b, get(workspace.counters),
-                               ValueRange{ring.slot, b.index(Added)});
+                               ValueRange{ring.slot, b.index(Added)},
+                               /*additions=*/true);
 }
 
 void GradKernelWriter::storeValueGrads(Value tile, Value result,

@@ -113,19 +113,20 @@ attn_tile.kernel @rows(%m: memref<?x64xf32>, %d: memref<?x40xf16>, %i: index, %p
 // -----
 
 // Where an idle warp counts, warps of consumers wait for their additions alone,
-// and say so by a number in workgroup memory, which begins at zero; the idle
-// warp waits until all eight have for this item and those before.
+// and say so by a number each in workgroup memory, which begins at zero; lanes of
+// the idle warp wait until all eight have for this item and those before.
 
 // CHECK-LABEL: llvm.func @complete(
-// CHECK:         llvm.inline_asm has_side_effects asm_dialect = att "st.shared.u32 [$0], 0;"
-// CHECK:         llvm.inline_asm has_side_effects {{.*}}mad.lo.s32 expected, $3, 8, 8;{{.*}}ld.acquire.cta.shared::cta.s32 found, [$2];{{.*}}red.release.gpu.global.add.s32 [$0], 240;
-// CHECK:         llvm.inline_asm has_side_effects {{.*}}setp.eq.s32 first, $1, 0;\0Acp.async.bulk.wait_group 0;\0A@first red.release.cta.shared::cta.add.u32 [$0], 1;
+// CHECK-SAME:    attn_tile.shared_bytes = 9216 : i32
+// CHECK:         llvm.inline_asm has_side_effects {{.*}}st.shared.u32 [$0 + 0], 0;{{.*}}st.shared.u32 [$0 + 28], 0;\0A"
+// CHECK:         llvm.inline_asm has_side_effects {{.*}}add.s32 expected, $3, 1;\0Asetp.lt.s32 waits, $1, 8;\0Amad.lo.u32 number, $1, 4, $2;{{.*}}@waits ld.acquire.cta.shared::cta.s32 found, [number];{{.*}}vote.sync.all.pred done, done, 0xffffffff;{{.*}}bar.warp.sync 0xffffffff;{{.*}}red.release.gpu.global.add.s32 [$0], 240;
+// CHECK:         llvm.inline_asm has_side_effects {{.*}}mad.lo.u32 number, $1, 4, $0;\0Asetp.eq.s32 first, $2, 0;\0Acp.async.bulk.wait_group 0;\0A@first red.release.cta.shared::cta.add.u32 [number], 1;
 // CHECK-NOT:     red.release.gpu
 // CHECK:         llvm.return
 attn_tile.kernel @complete(%c: memref<?xi32>, %i: index) attributes {layout = #attn_tile.row_blocks<warps = 8>} {
   %p = attn_tile.create_pipe : !attn_tile.pipe<128x16xf32, stages = 1>
   attn_tile.beside warps(1) {
-    attn_tile.count %c[%i] after(%p[%i]) : memref<?xi32>, !attn_tile.pipe<128x16xf32, stages = 1>
+    attn_tile.count %c[%i] of additions after(%p[%i]) : memref<?xi32>, !attn_tile.pipe<128x16xf32, stages = 1>
   }
   attn_tile.role producer warpgroups(1) registers(24) {
   }

@@ -304,7 +304,7 @@ attn_tile.kernel @beside_without_warps() attributes {layout = #attn_tile.row_blo
 // -----
 
 attn_tile.kernel @beside_with_too_many() attributes {layout = #attn_tile.row_blocks<warps = 4>} {
-  // expected-error @below {{'attn_tile.beside' op needs 4 idle warps, but others leave 3}}
+  // expected-error @below {{'attn_tile.beside' op needs 4 idle warps, but there are only 3 for it}}
   attn_tile.beside warps(4) {
   }
   attn_tile.role producer warpgroups(1) registers(24) {
@@ -314,12 +314,66 @@ attn_tile.kernel @beside_with_too_many() attributes {layout = #attn_tile.row_blo
 
 // -----
 
-attn_tile.kernel @count_after_without_roles(%c: memref<?xi32>, %i: index)
+attn_tile.kernel @rounded_twice(%m: memref<?x64xf32>, %d: memref<?x64xbf16>, %i: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 8>} {
+  attn_tile.beside warps(1) {
+    attn_tile.round_packed %m[%i, %i] to %d[%i, %i] part(%i of 4) times 1.0
+        : vector<128x64xf32> in memref<?x64xf32> to memref<?x64xbf16>
+  }
+  // expected-error @below {{'attn_tile.beside' op cannot have 'attn_tile.round_packed' beside another one that has it}}
+  attn_tile.beside {
+    attn_tile.round_packed %m[%i, %i] to %d[%i, %i] part(%i of 4) times 1.0
+        : vector<128x64xf32> in memref<?x64xf32> to memref<?x64xbf16>
+  }
+  attn_tile.role producer warpgroups(1) registers(40) {
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @count_after_nothing(%c: memref<?xi32>, %i: index)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
-  // expected-error @below {{'attn_tile.count' op after additions needs roles, of which attn-tile-split-roles makes an idle warp count}}
-  // expected-error @below {{failed to legalize}}
-  attn_tile.count %c[%i] after(%p[%i]) : memref<?xi32>, !attn_tile.pipe<64x16xf32, stages = 1>
+  // expected-error @below {{'attn_tile.count' op after additions needs one 'attn_tile.complete' of its pipe, and no other count}}
+  attn_tile.count %c[%i] of additions after(%p[%i]) : memref<?xi32>, !attn_tile.pipe<64x16xf32, stages = 1>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @count_after_staged_tiles(%c: memref<?xi32>, %i: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
+  attn_tile.beside warps(1) {
+    // expected-error @below {{'attn_tile.count' op pipe must be one of the kernel, for tiles that consumers pack and add}}
+    attn_tile.count %c[%i] of additions after(%p[%i]) : memref<?xi32>, !attn_tile.pipe<64x16xf32, stages = 1>
+  }
+  attn_tile.role producer warpgroups(1) registers(24) {
+    %b = attn_tile.acquire %p[%i] : !attn_tile.pipe<64x16xf32, stages = 1>
+    attn_tile.commit %b : !attn_tile.buffer<64x16xf32>
+  }
+  attn_tile.role consumer warpgroups(1) registers(240) {
+    attn_tile.complete %p : !attn_tile.pipe<64x16xf32, stages = 1>
+  }
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @count_after_by_many(%c: memref<?xi32>, %i: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
+  attn_tile.beside {
+    // expected-error @below {{'attn_tile.count' op after additions must be run by one idle warp, as attn-tile-split-roles makes it}}
+    // expected-error @below {{failed to legalize}}
+    attn_tile.count %c[%i] of additions after(%p[%i]) : memref<?xi32>, !attn_tile.pipe<64x16xf32, stages = 1>
+  }
+  attn_tile.role producer warpgroups(1) registers(24) {
+  }
+  attn_tile.role consumer warpgroups(1) registers(240) {
+    attn_tile.complete %p : !attn_tile.pipe<64x16xf32, stages = 1>
+  }
   attn_tile.return
 }
 

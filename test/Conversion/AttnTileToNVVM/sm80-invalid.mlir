@@ -168,3 +168,15 @@ attn_tile.kernel @product_of_rows(%out: memref<64x64xf32>)
   attn_tile.store %r, %out[%c0, %c0] : vector<64x64xf32>, memref<64x64xf32>
   attn_tile.return
 }
+
+// -----
+
+attn_tile.kernel @completed() attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
+  attn_tile.role consumer warpgroups(1) registers(128) {
+    // expected-error @below {{'attn_tile.complete' op cannot be on sm_80}}
+    // expected-error @below {{failed to legalize}}
+    attn_tile.complete %p : !attn_tile.pipe<64x16xf32, stages = 1>
+  }
+  attn_tile.return
+}

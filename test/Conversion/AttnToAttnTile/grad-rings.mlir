@@ -53,7 +53,7 @@
 // CHECK:             attn_tile.add_packed %{{.*}} to %[[SUMS]][%[[SLOT]], %[[MEMBER]], %{{.*}}, %{{.*}}]
 // CHECK-COUNT-2:   attn_tile.store
 // CHECK-NEXT:      arith.constant
-// CHECK-NEXT:      attn_tile.count %[[COUNTERS]][%[[SLOT]], %{{.*}}]
+// CHECK-NEXT:      attn_tile.count %[[COUNTERS]][%[[SLOT]], %{{.*}}] of additions
 
 // The sums of the last heads are left for a kernel.
 // CHECK-LABEL: attn_tile.kernel @ring_grad_sums_kernel(

@@ -1034,7 +1034,16 @@ attn_tile.kernel @beside_joined_by_some() {
 attn_tile.kernel @count_after_tiles(%c: memref<?xi32>, %i: index) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 2>
   // expected-error @below {{'attn_tile.count' op pipe must have one stage of f32 values (was '!attn_tile.pipe<64x16xf32, stages = 2>')}}
-  attn_tile.count %c[%i] after(%p[%i]) : memref<?xi32>, !attn_tile.pipe<64x16xf32, stages = 2>
+  attn_tile.count %c[%i] of additions after(%p[%i]) : memref<?xi32>, !attn_tile.pipe<64x16xf32, stages = 2>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @count_after_all(%c: memref<?xi32>, %i: index) {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
+  // expected-error @below {{'attn_tile.count' op 'after' a pipe must be 'of additions'}}
+  attn_tile.count %c[%i] after(%p[%i]) : memref<?xi32>, !attn_tile.pipe<64x16xf32, stages = 1>
   attn_tile.return
 }
 
@@ -1043,7 +1052,7 @@ attn_tile.kernel @count_after_tiles(%c: memref<?xi32>, %i: index) {
 attn_tile.kernel @count_without_position(%c: memref<?xi32>, %i: index) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
   // expected-error @below {{'attn_tile.count' op needs 'pipe' and 'position' together}}
-  "attn_tile.count"(%c, %i, %p) <{operandSegmentSizes = array<i32: 1, 1, 1, 0>}>
+  "attn_tile.count"(%c, %i, %p) <{additions, operandSegmentSizes = array<i32: 1, 1, 1, 0>}>
       : (memref<?xi32>, index, !attn_tile.pipe<64x16xf32, stages = 1>) -> ()
   attn_tile.return
 }

@@ -209,7 +209,7 @@ attn_tile.kernel @counters(%m: memref<?x?x64xf32>, %d: memref<?x64xbf16>, %c: me
 // CHECK-NEXT:    attn_tile.beside registers(40) {
 // CHECK-NEXT:    }
 // CHECK-NEXT:    attn_tile.beside warps(1) registers(40) {
-// CHECK-NEXT:      attn_tile.count %[[C]][%[[I]], %[[I]]] after(%[[P]][%[[I]]]) : memref<?x2xi32>, !attn_tile.pipe<64x16xf32, stages = 1>
+// CHECK-NEXT:      attn_tile.count %[[C]][%[[I]], %[[I]]] of additions after(%[[P]][%[[I]]]) : memref<?x2xi32>, !attn_tile.pipe<64x16xf32, stages = 1>
 // CHECK-NEXT:    }
 // CHECK-NEXT:    attn_tile.role consumer
 // CHECK-NEXT:      attn_tile.complete %[[P]] : <64x16xf32, stages = 1>
@@ -218,7 +218,7 @@ attn_tile.kernel @complete(%c: memref<?x2xi32>, %i: index) {
   attn_tile.beside registers(40) {
   }
   attn_tile.beside warps(1) registers(40) {
-    attn_tile.count %c[%i, %i] after(%p[%i]) : memref<?x2xi32>, !attn_tile.pipe<64x16xf32, stages = 1>
+    attn_tile.count %c[%i, %i] of additions after(%p[%i]) : memref<?x2xi32>, !attn_tile.pipe<64x16xf32, stages = 1>
   }
   attn_tile.role consumer warpgroups(1) registers(240) {
     attn_tile.complete %p : !attn_tile.pipe<64x16xf32, stages = 1>

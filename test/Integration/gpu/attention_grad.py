@@ -278,7 +278,7 @@ class Variant:
     # A score change with a gradient of its own.
     score: str = ""
     schedule: str = ""
-    # Whether idle warps, which have few registers, may spill some.
+    # Whether the idle warps that add in turns, which have few registers, may spill some.
     may_spill: bool = False
 
     def mlir(self) -> str:
@@ -437,9 +437,12 @@ VARIANTS = [
     Variant("d64_bias_of_keys", 64, score="bias_of_keys", schedule=IN_PARTS, dlse=True),
     Variant("d64_slopes", 64, heads=(6, 2), mask="causal", score="slopes", schedule=IN_PARTS),
     Variant("d128_temperature", 128, score="temperature", sums=48, dlse=True),
-    Variant("d128_ring", 128, schedule=RING.format(traversal="persistent"), may_spill=True),
+    Variant("d128_ring", 128, schedule=RING.format(traversal="persistent")),
     Variant("d128_ring_causal", 128, dtype="f16", mask="causal", schedule=RING.format(traversal="paired")),
     Variant("d96_ring_causal", 96, heads=(3, 3), mask="causal", dlse=True, schedule=RING.format(traversal="paired")),
+    # Keys that no query attends are items without a step.
+    Variant("d128_ring_tl", 128, mask="causal_tl", schedule=RING.format(traversal="persistent")),
+    Variant("d64_ring_tl", 64, heads=(3, 3), mask="causal_tl", schedule=RING_IN_PARTS.format(traversal="persistent")),
     Variant("d64_ring", 64, schedule=RING_IN_PARTS.format(traversal="persistent")),
     Variant("d64_ring_causal", 64, heads=(3, 3), mask="causal", schedule=RING_IN_PARTS.format(traversal="paired")),
     Variant("d32_ring_grouped", 32, heads=(4, 2), dtype="f16", schedule=RING_IN_PARTS.format(traversal="persistent")),

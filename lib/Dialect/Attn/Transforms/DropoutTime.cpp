@@ -24,7 +24,7 @@ using namespace mlir;
 using namespace mlir::attn;
 
 /// Constants of the model, fitted to `benchmarks/results/dropout.jsonl` (suites
-/// grid, parts and beside, on an H200, 2026-11-22); `benchmarks/dropout.py
+/// grid, parts and beside, on an H200, 2026-11-23); `benchmarks/dropout.py
 /// --predict` compares. What decisions take of attention is in `ScoreWork.cpp`.
 /// See docs/cost-model.md.
 ///

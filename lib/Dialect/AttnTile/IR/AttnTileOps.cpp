@@ -449,7 +449,7 @@ static LogicalResult verifyTurns(Operation *op, Value turns,
          << rank << " dimensions, but " << indices.size() << " indices";
 }
 
-/// Checks that packed tiles are added through `pipe`.
+/// Checks that `pipe` has the type of those that packed tiles go through.
 static LogicalResult verifyPackedPipe(Operation *op, PipeType pipe) {
   if (pipe.getStages() == 1 && pipe.getElementType().isF32())
     return success();
@@ -577,14 +577,16 @@ static LogicalResult verifyCounter(Operation *op, MemRefType counters,
 }
 
 void CountOp::build(OpBuilder &builder, OperationState &state, Value counters,
-                    ValueRange indices) {
+                    ValueRange indices, bool additions) {
   build(builder, state, counters, indices, /*pipe=*/Value(),
-        /*position=*/Value());
+        /*position=*/Value(), additions);
 }
 
 LogicalResult CountOp::verify() {
   if (bool(getPipe()) != bool(getPosition()))
     return emitOpError("needs 'pipe' and 'position' together");
+  if (getPipe() && !getAdditions())
+    return emitOpError("'after' a pipe must be 'of additions'");
   if (getPipe() && failed(verifyPackedPipe(*this, getPipe().getType())))
     return failure();
   return verifyCounter(*this, getCounters().getType(), getIndices().size());

@@ -556,18 +556,45 @@ static void stageRow(LoadOp load, int64_t stages, SharedPipes &pipes) {
                                 load.getSource()));
 }
 
-/// Lets counts wait for the additions through `pipe`, where something staged
-/// beside them counts the work items.
-static void countAfterAdditions(KernelOp kernel, Value pipe,
-                                const DenseMap<Value, WaitOp> &waits) {
-  kernel.walk([&](CountOp op) {
-    if (op->getParentOfType<BesideOp>())
-      return;
-    if (Value position = getPositionIn(op->getBlock(), waits)) {
-      op.getPipeMutable().assign(pipe);
+/// The position of what is loaded once for each work item, if anything is in
+/// `block`: the number of the item.
+static Value getItemIn(Block *block, const DenseMap<Value, WaitOp> &waits) {
+  for (auto wait : block->getOps<WaitOp>())
+    for (auto [value, other] : waits) {
+      auto load = value.getDefiningOp<LoadOp>();
+      if (other == wait && isConstantIntValue(load.getLength(), 1))
+        return wait.getPosition();
+    }
+  return nullptr;
+}
+
+/// Lets the count of additions, of which there can be one, wait for those
+/// through the pipe of `addition`, where something staged beside it counts the
+/// work items.
+static LogicalResult countAfterAdditions(KernelOp kernel, AddPackedOp addition,
+                                         const DenseMap<Value, WaitOp> &waits) {
+  CountOp first;
+  WalkResult walk = kernel.walk([&](CountOp op) -> WalkResult {
+    if (!op.getAdditions() || op->getParentOfType<BesideOp>())
+      return WalkResult::advance();
+    if (first) {
+      InFlightDiagnostic diagnostic =
+          op.emitOpError("is a second one of additions in the kernel");
+      diagnostic.attachNote(first.getLoc()) << "see the first one here";
+      return diagnostic;
+    }
+    first = op;
+    if (addition.getTurn())
+      return op.emitOpError("cannot be of additions that have turns, which "
+                            "idle warps make");
+    if (Value position = getItemIn(op->getBlock(), waits)) {
+      auto pack = addition.getValue().getDefiningOp<PackOp>();
+      op.getPipeMutable().assign(pack.getPipe());
       op.getPositionMutable().assign(position);
     }
+    return WalkResult::advance();
   });
+  return failure(walk.wasInterrupted());
 }
 
 namespace {
@@ -721,10 +748,9 @@ void AttnTileCreatePipesPass::runOnOperation() {
     op.getValueMutable().assign(
         PackOp::create(beforeOp, op.getLoc(), op.getValue(), pipe, position));
   }
-  if (!additions.empty())
-    countAfterAdditions(
-        kernel, additions.front().getValue().getDefiningOp<PackOp>().getPipe(),
-        waitsOfLoads);
+  if (!additions.empty() &&
+      failed(countAfterAdditions(kernel, additions.front(), waitsOfLoads)))
+    return signalPassFailure();
 
   DenseMap<Value, SmallVector<Operation *>> readers;
   SmallVector<SmallVector<MmaStartOp>> starts;

@@ -330,7 +330,7 @@ attn_tile.kernel @turns(%k: memref<?x16xf16>, %p: vector<128x16xf16>, %sums: mem
 // CHECK-NEXT:    }
 // CHECK:         attn_tile.beside warps(1) registers(40) {
 // CHECK-NEXT:      scf.for %[[I:.*]] = %{{.*}} to
-// CHECK-NEXT:        attn_tile.count %[[C]][%[[I]]] after(%[[SUMS]][%[[I]]])
+// CHECK-NEXT:        attn_tile.count %[[C]][%[[I]]] of additions after(%[[SUMS]][%[[I]]])
 // CHECK-NEXT:      }
 // CHECK-NEXT:    }
 // CHECK:         attn_tile.role producer
@@ -359,7 +359,7 @@ attn_tile.kernel @counts_beside(%c: memref<?xi32>, %k: memref<?x16xf16>, %p: vec
     attn_tile.release %f : !attn_tile.buffer<16x16xf16>
     %t = attn_tile.pack %r in %packed : vector<128x16xf32>, !attn_tile.pipe<128x16xf32, stages = 1>
     attn_tile.add_packed %t to %sums[%i, %c0] : !attn_tile.buffer<128x16xf32> to memref<?x16xf32>
-    attn_tile.count %c[%i] after(%packed[%i]) : memref<?xi32>, !attn_tile.pipe<128x16xf32, stages = 1>
+    attn_tile.count %c[%i] of additions after(%packed[%i]) : memref<?xi32>, !attn_tile.pipe<128x16xf32, stages = 1>
   }
   attn_tile.return
 }

@@ -174,8 +174,9 @@ def AttnTile_KeyStationaryAttr : AttnTile_Attr<"KeyStationary",
     warps that the producer leaves idle wait for the turn of each, and groups
     begin with different tiles of queries, so that turns come when they are due.
 
-    The tiles of an item are staged in pipes of `key_stages` stages: with two,
-    those of the next one are loaded early.
+    The tiles of an item are staged in pipes of `key_stages` stages, but for those
+    that `lhs_registers` reads to registers at once, which have one: with two, the
+    tiles of the next item are loaded early.
 
     With `lhs_registers`, consumers read tiles of an item that are left-hand
     sides of products, as they are, to registers once. Those are the values where

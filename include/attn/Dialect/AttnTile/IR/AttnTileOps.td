@@ -734,27 +734,31 @@ def AttnTile_CountOp : AttnTile_Op<"count", [
     before, in any way, is seen by who waits for that by `attn_tile.await_count`.
     The unit of what is stored is up to the target; zero is zero.
 
-    With `after`, that is said of additions through the pipe alone (see
-    `attn_tile.pack`), and `position` counts such operations from 0 on.
-    `attn-tile-split-roles` leaves them to an idle warp then: it waits for what
+    With `of additions`, that is said of `attn_tile.add_packed` alone. Where
+    these go through a pipe (see `attn_tile.pack`), `attn-tile-create-pipes` adds
+    `after`, with the pipe and the number of the work item, from 0 on; and
+    `attn-tile-split-roles` leaves the count to an idle warp: it waits for what
     the device takes to order additions before a count, while consumers, who say
     by `attn_tile.complete` that they have added, go on.
 
     ```mlir
     attn_tile.count %counters[%i] : memref<?xi32>
-    attn_tile.count %counters[%i] after(%pipe[%n])
+    attn_tile.count %counters[%i] of additions : memref<?xi32>
+    attn_tile.count %counters[%i] of additions after(%pipe[%n])
         : memref<?xi32>, !attn_tile.pipe<128x64xf32, stages = 1>
     ```
   }];
   let arguments = (ins MemRefOf<[I32]>:$counters, Variadic<Index>:$indices,
                        Optional<AttnTile_PipeType>:$pipe,
-                       Optional<Index>:$position);
+                       Optional<Index>:$position, UnitAttr:$additions);
   let assemblyFormat = [{
-    $counters `[` $indices `]` (`after` `(` $pipe^ `[` $position `]` `)`)?
+    $counters `[` $indices `]` (`of` `additions` $additions^)?
+    (`after` `(` $pipe^ `[` $position `]` `)`)?
     attr-dict `:` type($counters) (`,` type($pipe)^)?
   }];
   let builders = [OpBuilder<(ins "::mlir::Value":$counters,
-                                 "::mlir::ValueRange":$indices)>];
+                                 "::mlir::ValueRange":$indices,
+                                 CArg<"bool", "false">:$additions)>];
   let hasVerifier = 1;
 }
 
@@ -763,8 +767,8 @@ def AttnTile_CompleteOp : AttnTile_Op<"complete", [
   let summary = "says that the additions through a pipe are complete";
   let description = [{
     Each warp of the consumers waits for its additions through the pipe (see
-    `attn_tile.pack`), and says so to the `attn_tile.count` after them, which an
-    idle warp runs.
+    `attn_tile.pack`), and says so to the one `attn_tile.count` after them, which
+    an idle warp runs as often as they run this.
 
     ```mlir
     attn_tile.complete %pipe : !attn_tile.pipe<128x64xf32, stages = 1>

@@ -231,7 +231,8 @@ def AttnTileSetTraversalPass
     neighbours, so that groups share keys and values at any length. Where the
     number of pairs is no multiple of the number of groups, the tiles of the
     pairs that are left are dealt out one by one at the end, chosen so that one
-    long or a few short ones keep all groups busy for the same time.
+    long or a few short ones keep all groups busy for the same time. Tiles in the
+    middle of an odd number go to groups that get less of these first.
 
     Items with more work come first: the last dimension of the loop, the query
     tile, counts down. `interleave` combinations of the other dimensions (batch
@@ -349,6 +350,9 @@ def AttnTileCreatePipesPass
     (`!attn_tile.pipe<..., cluster = 2>`), if each of them can copy a part of the
     rows.
 
+    A count of additions (`attn_tile.count ... of additions`) comes `after` those
+    that go through a pipe, at the position of what is loaded once for each item.
+
     The loop over work items must have been replaced by a walk before, since
     positions in pipes count over all items of a group.
   }];
@@ -356,7 +360,8 @@ def AttnTileCreatePipesPass
     Option<"stages", "stages", "int64_t", /*default=*/"2",
            "Stages of the pipes that are filled in loops">,
     Option<"queryStages", "query-stages", "int64_t", /*default=*/"1",
-           "Stages of the pipes that are filled once for each work item">,
+           "Stages of the pipes that are filled once for each work item, but for "
+           "those whose tiles are read to registers at once">,
     Option<"readOnceStages", "read-once-stages", "int64_t", /*default=*/"0",
            "Stages of the pipes that are filled in loops and whose tiles one "
            "product reads each (0 for those of the others)">,
@@ -445,6 +450,11 @@ def AttnTileSplitRolesPass
     only what the producer uses. The consumer role keeps everything else.
     Pipes, and scalars computed from the arguments of the kernel before anything
     else happens, stay outside of both.
+
+    Idle warps of the producer's warpgroup get, in `attn_tile.beside` with the same
+    control flow, additions that have turns (`attn_tile.add_in_turn`; consumers
+    `attn_tile.publish` what they have packed), and one of them counts after
+    additions (consumers `attn_tile.complete` them).
 
     Registers are shared out as the consumers need them (24 and 240 for each
     thread of producer and consumers; 56 and 240 with one consumer, 24 and 160
