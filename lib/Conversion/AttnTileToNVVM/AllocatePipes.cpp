@@ -27,12 +27,13 @@ using namespace mlir::attn;
 using attn_tile::CreatePipeOp;
 using attn_tile::KernelOp;
 
-/// Bytes of the barriers and of the stages of a pipe.
+/// Bytes of the barriers of a pipe: of its stages, or of what takes their
+/// place.
 static int64_t getBarrierBytes(CreatePipeOp pipe, const TargetInfo &target) {
-  // So has each of the threads that add in turn.
+  // Each of the threads that add in turn has its own.
   if (llvm::any_of(pipe->getUsers(), llvm::IsaPred<attn_tile::AddInTurnOp>))
     return TurnStage::numThreads * target.getBarrierBytes();
-  // And so has each warp that says that its additions are complete a number.
+  // Each warp that says that its additions are complete has a number.
   if (llvm::any_of(pipe->getUsers(), llvm::IsaPred<attn_tile::CompleteOp>)) {
     int64_t warps = 0;
     auto kernel = pipe->getParentOfType<KernelOp>();
@@ -81,8 +82,8 @@ static int64_t getIdleBytes(KernelOp kernel) {
   return bytes;
 }
 
-/// Bytes of what numbers are counted by.
-static constexpr int64_t numberBytes = 16;
+/// Bytes of what `attn_tile.take_number` counts by.
+static constexpr int64_t takenNumberBytes = 16;
 
 bool attn::takesNumbers(KernelOp kernel) {
   return kernel
@@ -91,7 +92,7 @@ bool attn::takesNumbers(KernelOp kernel) {
 }
 
 int64_t attn::getNumberOffset(KernelOp kernel, int64_t sharedBytes) {
-  return sharedBytes - getIdleBytes(kernel) - numberBytes;
+  return sharedBytes - getIdleBytes(kernel) - takenNumberBytes;
 }
 
 Value attn::emitNumberAddress(OpBuilder &builder, Location loc,
@@ -121,7 +122,7 @@ FailureOr<int64_t> attn::getSharedBytes(KernelOp kernel,
     bytes = std::max({bytes, barriersEnd, stagesEnd});
   }
   if (takesNumbers(kernel))
-    bytes = llvm::alignTo(bytes, numberBytes) + numberBytes;
+    bytes = llvm::alignTo(bytes, takenNumberBytes) + takenNumberBytes;
   if (int64_t idle = getIdleBytes(kernel))
     bytes = llvm::alignTo(bytes, idleAlignment) + idle;
   // A device may have less than others of the architecture.

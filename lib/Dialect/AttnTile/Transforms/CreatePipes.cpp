@@ -321,11 +321,20 @@ static MmaStartOp startProduct(vector::ContractionOp product,
                             form->transposeRhs, firstRow);
 }
 
-/// The position in its stream of a load whose stage is waited for in `block`.
-static Value getPositionIn(Block *block, const DenseMap<Value, WaitOp> &waits) {
+/// Whether `load` has one tile for each work item, so that its positions count
+/// the items.
+static bool isLoadedOnce(LoadOp load) {
+  return isConstantIntValue(load.getLength(), 1);
+}
+
+/// The position in its stream of a load whose stage is waited for in `block`,
+/// of those that `fits` is true of.
+static Value getPositionIn(
+    Block *block, const DenseMap<Value, WaitOp> &waits,
+    function_ref<bool(LoadOp)> fits = [](LoadOp) { return true; }) {
   for (auto wait : block->getOps<WaitOp>())
     for (auto [load, other] : waits)
-      if (other == wait)
+      if (other == wait && fits(load.getDefiningOp<LoadOp>()))
         return wait.getPosition();
   return nullptr;
 }
@@ -556,18 +565,6 @@ static void stageRow(LoadOp load, int64_t stages, SharedPipes &pipes) {
                                 load.getSource()));
 }
 
-/// The position of what is loaded once for each work item, if anything is in
-/// `block`: the number of the item.
-static Value getItemIn(Block *block, const DenseMap<Value, WaitOp> &waits) {
-  for (auto wait : block->getOps<WaitOp>())
-    for (auto [value, other] : waits) {
-      auto load = value.getDefiningOp<LoadOp>();
-      if (other == wait && isConstantIntValue(load.getLength(), 1))
-        return wait.getPosition();
-    }
-  return nullptr;
-}
-
 /// Lets the count of additions, of which there can be one, wait for those
 /// through the pipe of `addition`, where something staged beside it counts the
 /// work items.
@@ -587,7 +584,7 @@ static LogicalResult countAfterAdditions(KernelOp kernel, AddPackedOp addition,
     if (addition.getTurn())
       return op.emitOpError("cannot be of additions that have turns, which "
                             "idle warps make");
-    if (Value position = getItemIn(op->getBlock(), waits)) {
+    if (Value position = getPositionIn(op->getBlock(), waits, isLoadedOnce)) {
       auto pack = addition.getValue().getDefiningOp<PackOp>();
       op.getPipeMutable().assign(pack.getPipe());
       op.getPositionMutable().assign(position);
@@ -665,7 +662,7 @@ void AttnTileCreatePipesPass::runOnOperation() {
     LoadOp first = stream.loads.front();
     auto tile = cast<VectorType>(stream.tile);
     int64_t count = stages;
-    if (isConstantIntValue(first.getLength(), 1))
+    if (isLoadedOnce(first))
       count = lhsRegisters && llvm::all_of(stream.loads, isPlainLhs)
                   ? 1
                   : queryStages;
@@ -686,8 +683,7 @@ void AttnTileCreatePipesPass::runOnOperation() {
     WaitOp wait = stageLoad(load, pipes[load.getResult()]);
     waitsOfLoads[load.getResult()] = wait;
     buffers[load.getResult()] = wait.getBuffer();
-    if (lhsRegisters && isConstantIntValue(load.getLength(), 1) &&
-        isPlainLhs(load))
+    if (lhsRegisters && isLoadedOnce(load) && isPlainLhs(load))
       buffers[load.getResult()] = readStage(wait);
   }
   // Where the sums of a step are too large for workgroup memory, it has no room

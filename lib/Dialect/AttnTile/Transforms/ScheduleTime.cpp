@@ -133,8 +133,8 @@ static constexpr double clocksPerGradientScore = 25.8;
 static constexpr double clocksPerMaskedGradient = 38;
 static constexpr double clocksPerMaskedGradientRead = 200;
 static constexpr double clocksPerGradientItem = 2700;
-/// More where sums go through a ring: groups wait for what they have added, and
-/// warps round what others have (docs/Schedules.md, "A ring of sums").
+/// More where sums go through a ring: warps count what has been added and round
+/// what others have (docs/Schedules.md, "A ring of sums").
 static constexpr double clocksPerRingItem = 4000;
 /// What a step takes whose left-hand sides stay in registers, of one that reads
 /// them in its products (docs/Schedules.md, "What stays in registers").
