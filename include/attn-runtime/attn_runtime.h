@@ -389,8 +389,7 @@ typedef enum attnrt_capacity {
   ATTNRT_CAPACITY_REGISTERS = 3 /* of a multiprocessor, 32 bits each */
 } attnrt_capacity;
 
-/** A capacity of `device`. That of memory is of the current context's device,
-    which must be `device`. */
+/** A capacity of `device`. */
 ATTNRT_EXPORT int32_t attnrtDeviceCapacity(int32_t device, int32_t capacity,
                                            int64_t *value);
 

@@ -126,6 +126,7 @@ static_assert(sizeof(MemPoolProperties) == 88, "layout of CUmemPoolProps");
   X(deviceGet, "cuDeviceGet", (CUdevice *, int))                               \
   X(deviceGetName, "cuDeviceGetName", (char *, int, CUdevice))                 \
   X(deviceGetAttribute, "cuDeviceGetAttribute", (int *, int, CUdevice))        \
+  X(deviceTotalMem, "cuDeviceTotalMem_v2", (size_t *, CUdevice))               \
   X(primaryCtxRetain, "cuDevicePrimaryCtxRetain", (CUcontext *, CUdevice))     \
   X(ctxGetCurrent, "cuCtxGetCurrent", (CUcontext *))                           \
   X(ctxSetCurrent, "cuCtxSetCurrent", (CUcontext))                             \

@@ -95,8 +95,8 @@ int32_t attnrtDeviceCapacity(int32_t device, int32_t capacity, int64_t *value) {
   if (int32_t status = getDevice(*driver, device, &handle))
     return status;
   if (capacity == ATTNRT_CAPACITY_MEMORY) {
-    size_t unused = 0, total = 0;
-    if (CUresult result = driver->memGetInfo(&unused, &total))
+    size_t total = 0;
+    if (CUresult result = driver->deviceTotalMem(&total, handle))
       return setCudaError(*driver, result,
                           "cannot get the size of the CUDA device's memory");
     *value = static_cast<int64_t>(total);
@@ -212,13 +212,13 @@ int32_t attnrtFree(void *pointer) {
   return ATTN_OK;
 }
 
-/// What the pool of scratch memory keeps when nothing is in use; see
-/// docs/Runtime.md.
-static constexpr uint64_t keptBytes = uint64_t(64) << 20;
+/// The part of the device's memory that the pool of scratch memory keeps when
+/// nothing is in use; see docs/Runtime.md.
+static constexpr uint64_t keptPart = 16;
 
 /// The context's pool of scratch memory, or null if there can be none. Unlike
-/// the device's own it keeps memory when nothing is in use: getting memory
-/// anew takes microseconds on the stream.
+/// the device's own it keeps memory when nothing is in use: to get a gigabyte
+/// anew takes a millisecond.
 static CUmemoryPool getPool(const CudaDriver &driver,
                             const ContextInfo &context) {
   if (!driver.memPoolCreate || !driver.memPoolSetAttribute ||
@@ -238,7 +238,9 @@ static CUmemoryPool getPool(const CudaDriver &driver,
   if (driver.memPoolCreate(&pool, &properties))
     return nullptr;
   // A pool that keeps nothing serves as well as the device's own.
-  uint64_t threshold = keptBytes;
+  size_t total = 0;
+  (void)driver.deviceTotalMem(&total, context.device);
+  uint64_t threshold = total / keptPart;
   (void)driver.memPoolSetAttribute(pool, MemPoolReleaseThreshold, &threshold);
   context.pool.store(pool, std::memory_order_release);
   return pool;

@@ -71,6 +71,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct function_record records[MaxFunctions];
 static struct allocation *allocations;
 static size_t used;
+static unsigned long long kept;
 static struct CUctx_st primary[MaxDevices] = {{0, 1}, {1, 2}};
 static struct fake_launch last_launch;
 static struct fake_tensor_map last_tensor_map;
@@ -241,6 +242,13 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
     return Success;
   }
   return InvalidValue;
+}
+
+int cuDeviceTotalMem_v2(size_t *bytes, int device) {
+  (void)device;
+  ENTER();
+  *bytes = total_memory();
+  return Success;
 }
 
 int cuDevicePrimaryCtxRetain(struct CUctx_st **context, int device) {
@@ -443,6 +451,33 @@ int cuMemAllocAsync(unsigned long long *address, size_t size, void *stream) {
   ENTER_WITH_CONTEXT();
   return allocate(address, size);
 }
+
+/* A pool is what it has been told to keep. */
+int cuMemPoolCreate(unsigned long long **pool, const void *properties) {
+  (void)properties;
+  ENTER_WITH_CONTEXT();
+  *pool = &kept;
+  return Success;
+}
+
+int cuMemPoolSetAttribute(unsigned long long *pool, int attribute,
+                          const void *value) {
+  ENTER_WITH_CONTEXT();
+  if (attribute != 4)
+    return InvalidValue;
+  memcpy(pool, value, sizeof(*pool));
+  return Success;
+}
+
+int cuMemAllocFromPoolAsync(unsigned long long *address, size_t size,
+                            unsigned long long *pool, void *stream) {
+  (void)pool;
+  (void)stream;
+  ENTER_WITH_CONTEXT();
+  return allocate(address, size);
+}
+
+unsigned long long fakeCudaKept(void) { return kept; }
 
 int cuMemHostAlloc(void **address, size_t size, unsigned flags) {
   (void)flags;

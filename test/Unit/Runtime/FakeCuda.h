@@ -67,6 +67,9 @@ struct fake_tensor_map fakeCudaLastTensorMap(void);
 /* Puts a stream of the driver's into a graph, or with 0 out of any. */
 void fakeCudaCapture(void *stream, int graph);
 
+/* The bytes that the pool of scratch memory keeps when nothing is in use. */
+unsigned long long fakeCudaKept(void);
+
 /* The dynamic shared memory last allowed to a function. */
 int fakeCudaLastShared(void);
 

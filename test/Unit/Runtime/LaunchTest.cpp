@@ -96,7 +96,8 @@ TEST_F(Launch, HotPathNeitherWaitsNorAllocates) {
   ASSERT_EQ(launch(4, 1, 1), ATTN_OK);
   for (const char *name :
        {"cuCtxSynchronize", "cuMemAlloc_v2", "cuMemAllocAsync",
-        "cuModuleLoadDataEx", "cuDeviceGetAttribute", "cuCtxSetCurrent"})
+        "cuMemAllocFromPoolAsync", "cuModuleLoadDataEx", "cuDeviceGetAttribute",
+        "cuCtxSetCurrent"})
     EXPECT_EQ(getFakeDriver().count(name), 0) << name;
 }
 
@@ -297,6 +298,15 @@ TEST_F(Launch, MemoryRoundTrip) {
   EXPECT_EQ(attnrtFreeAsync(pointer, nullptr), ATTN_OK);
 }
 
+TEST_F(Launch, ScratchIsKept) {
+  void *pointer = nullptr;
+  ASSERT_EQ(attnrtMallocAsync(&pointer, 16, nullptr), ATTN_OK);
+  EXPECT_EQ(attnrtFreeAsync(pointer, nullptr), ATTN_OK);
+  EXPECT_EQ(getFakeDriver().count("cuMemAllocFromPoolAsync"), 1);
+  EXPECT_EQ(getFakeDriver().count("cuMemAllocAsync"), 0);
+  EXPECT_EQ(getFakeDriver().kept(), (1u << 30) / 16);
+}
+
 TEST_F(Launch, Devices) {
   int32_t count = 0, major = 0, minor = -1, processors = 0;
   char name[64];
@@ -312,6 +322,20 @@ TEST_F(Launch, Devices) {
                "there is no CUDA device -1 (the driver has 2)");
   EXPECT_EQ(attnrtGetMultiprocessorCount(&processors), ATTN_OK);
   EXPECT_EQ(processors, 132);
+}
+
+TEST_F(Launch, CapacitiesNeedNoContext) {
+  int64_t memory = 0, shared = 0;
+  std::thread([&] {
+    EXPECT_EQ(attnrtDeviceCapacity(1, ATTNRT_CAPACITY_MEMORY, &memory),
+              ATTN_OK);
+    EXPECT_EQ(attnrtDeviceCapacity(1, ATTNRT_CAPACITY_SHARED, &shared),
+              ATTN_OK);
+    EXPECT_ERROR(attnrtDeviceCapacity(1, 99, &shared), ATTN_INVALID_ARGUMENT,
+                 "device capacity 99 is not known");
+  }).join();
+  EXPECT_EQ(memory, int64_t(1) << 30);
+  EXPECT_EQ(shared, 166912);
 }
 
 TEST_F(Launch, ThreadWithoutContextUsesDeviceZero) {

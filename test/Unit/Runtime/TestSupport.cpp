@@ -46,6 +46,7 @@ const FakeDriver &getFakeDriver() {
     find(result.lastLaunch, "fakeCudaLastLaunch");
     find(result.lastTensorMap, "fakeCudaLastTensorMap");
     find(result.lastShared, "fakeCudaLastShared");
+    find(result.kept, "fakeCudaKept");
     find(result.capture, "fakeCudaCapture");
     return result;
   }();

@@ -28,6 +28,7 @@ struct FakeDriver {
   decltype(&fakeCudaLastLaunch) lastLaunch;
   decltype(&fakeCudaLastTensorMap) lastTensorMap;
   decltype(&fakeCudaLastShared) lastShared;
+  decltype(&fakeCudaKept) kept;
   decltype(&fakeCudaCapture) capture;
 };
 const FakeDriver &getFakeDriver();
