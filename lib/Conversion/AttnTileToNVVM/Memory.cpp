@@ -414,7 +414,7 @@ struct LoadLowering : public KernelPattern<attn_tile::LoadOp> {
                 .getResult(),
             context.layout.getColumnOffset(c));
         llvm::append_range(results,
-                           loadGroup(rewriter, loc, thread,
+                           loadGroup(rewriter, op, thread,
                                      memref.emitAddress(rewriter, loc, indices),
                                      row.exists));
       }
@@ -460,11 +460,12 @@ private:
   static constexpr int64_t groupColumns = 8;
 
   /// Loads the words of four groups of eight columns: each thread of a quad
-  /// loads those of a group, at `address`, and they exchange them. They are
-  /// zero unless `exists`.
-  static SmallVector<Value> loadGroup(OpBuilder &builder, Location loc,
-                                      Value thread, Value address,
-                                      Value exists) {
+  /// loads those of a group, at `address`, and they exchange them, unless any
+  /// order will do. They are zero unless `exists`.
+  static SmallVector<Value> loadGroup(OpBuilder &builder,
+                                      attn_tile::LoadOp op, Value thread,
+                                      Value address, Value exists) {
+    Location loc = op.getLoc();
     Type i32 = builder.getI32Type();
     Value vector = LLVM::LoadOp::create(builder, loc, VectorType::get(4, i32),
                                         address, /*alignment=*/16);
@@ -477,7 +478,8 @@ private:
                                        createI32(builder, loc, 0));
       words.push_back(word);
     }
-    emitQuadTranspose(builder, loc, thread, words);
+    if (!op.getAnyOrder())
+      emitQuadTranspose(builder, loc, thread, words);
     return words;
   }
 

@@ -50,9 +50,19 @@ void GradKernelWriter::writeRows(attn_tile::KernelOp kernel,
   SmallVector<Value> place = item.at(b, item.head, item.workBase, row);
 
   int64_t channels = padHeadDim(op.getOut());
+  // Small loads come first, so that nothing waits for them later.
+  auto loadRows = [&](Value source) {
+    return b.load(queryTile, source, corner);
+  };
+  Value lse = loadRows(get(op.getLse())), dlse;
+  if (op.getDlse())
+    dlse = loadRows(get(op.getDlse()));
   auto loadWide = [&](Value source) {
-    return b.extend(b.load({queryTile, channels}, source,
-                           {corner[0], corner[1], corner[2], zero}));
+    Value tile = b.load({queryTile, channels}, source,
+                        {corner[0], corner[1], corner[2], zero});
+    // Rows of values that are added have their order.
+    tile.getDefiningOp<attn_tile::LoadOp>().setAnyOrder(!op.getIdentity());
+    return b.extend(tile);
   };
   // The part of the output that does not depend on scores.
   Value weighted = loadWide(out), rest;
@@ -72,21 +82,17 @@ void GradKernelWriter::writeRows(attn_tile::KernelOp kernel,
         b, b.f32Vector(queryTile),
         arith::SubFOp::create(b, b.scalar(1), weight).getResult());
   }
-  auto loadRows = [&](Value source) {
-    return b.load(queryTile, source, corner);
-  };
   Value products = arith::MulFOp::create(b, weighted, loadWide(dout));
   Value delta = vector::MultiDimReductionOp::create(
       b, products, b.splat(queryTile, 0), ArrayRef<bool>{false, true},
       vector::CombiningKind::ADD);
-  if (op.getDlse())
-    delta = arith::SubFOp::create(b, delta, loadRows(get(op.getDlse())));
+  if (dlse)
+    delta = arith::SubFOp::create(b, delta, dlse);
   if (dropout)
     delta = arith::MulFOp::create(
         b, delta, b.splat(queryTile, dropout.getKeepProbability()));
 
   // Queries that do not exist have nothing to attend.
-  Value lse = loadRows(get(op.getLse()));
   Value left = arith::MaxSIOp::create(
       b, arith::SubIOp::create(b, queryLength, row).getResult(), zero);
   Value exists = vector::CreateMaskOp::create(

@@ -15,6 +15,7 @@
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -76,11 +77,11 @@ void KernelDropout::emitStoreStream(OpBuilder &builder,
                                     Value head, Value isFirst,
                                     Value streams) const {
   ImplicitLocOpBuilder b(op->getLoc(), builder);
+  auto ifOp = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
+  b.setInsertionPointToStart(ifOp.thenBlock());
   Source source = emitSource(b, captured, batch, head);
-  Value zero = arith::ConstantIndexOp::create(b, 0);
-  Value one = arith::ConstantIndexOp::create(b, 1);
   auto each = attn_tile::EachOp::create(
-      b, arith::SelectOp::create(b, isFirst, one, zero).getResult());
+      b, arith::ConstantIndexOp::create(b, 1).getResult());
   b.createBlock(&each.getBody(), {}, b.getIndexType(), b.getLoc());
   for (auto [i, word] : llvm::enumerate(source.stream)) {
     Value at = arith::ConstantIndexOp::create(b, i);

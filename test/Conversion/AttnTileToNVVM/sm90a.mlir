@@ -893,6 +893,29 @@ attn_tile.kernel @groups(%m: memref<?x32xbf16>, %n: memref<?x8xbf16>, %out: memr
 
 // -----
 
+// Where the order does not matter, a thread keeps what it has loaded: what is left
+// are the exchanges of the sum.
+
+// CHECK-LABEL: llvm.func @any_order
+// CHECK-COUNT-4: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// CHECK-COUNT-4: nvvm.shfl.sync bfly
+// CHECK-NOT:     nvvm.shfl.sync
+attn_tile.kernel @any_order(%m: memref<?x32xbf16>, %n: memref<?x32xbf16>, %out: memref<?xf32>, %i: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %acc = arith.constant dense<0.0> : vector<64xf32>
+  %x = attn_tile.load %m[%i, %c0] any_order : memref<?x32xbf16> -> vector<64x32xbf16>
+  %y = attn_tile.load %n[%i, %c0] any_order : memref<?x32xbf16> -> vector<64x32xbf16>
+  %wx = arith.extf %x : vector<64x32xbf16> to vector<64x32xf32>
+  %wy = arith.extf %y : vector<64x32xbf16> to vector<64x32xf32>
+  %products = arith.mulf %wx, %wy : vector<64x32xf32>
+  %sum = vector.multi_reduction <add>, %products, %acc [1] : vector<64x32xf32> to vector<64xf32>
+  attn_tile.store %sum, %out[%i] : vector<64xf32>, memref<?xf32>
+  attn_tile.return
+}
+
+// -----
+
 // Rows of the destination that are not of the sequence are no rows of it, also
 // where they are columns of the tile.
 

@@ -259,6 +259,22 @@ attn_tile.kernel @stream_without_position(%m: memref<?xf32>, %i: index) {
 
 // -----
 
+attn_tile.kernel @order_of_row(%m: memref<?xf32>, %i: index) {
+  // expected-error @below {{'attn_tile.load' op tile must have two dimensions for any order of the elements of a row (has 1)}}
+  %0 = attn_tile.load %m[%i] any_order : memref<?xf32> -> vector<4xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @order_in_stream(%m: memref<?x?xf32>, %i: index) {
+  // expected-error @below {{'attn_tile.load' op of a stream must keep the order of elements}}
+  %0 = attn_tile.load %m[%i, %i] stream(%i of %i) any_order : memref<?x?xf32> -> vector<4x4xf32>
+  attn_tile.return
+}
+
+// -----
+
 attn_tile.kernel @store_indices(%v: vector<4xf32>, %m: memref<?xf32>, %i: index) {
   // expected-error @below {{'attn_tile.store' op needs one index per dimension of the memref (expected 1, found 2)}}
   attn_tile.store %v, %m[%i, %i] : vector<4xf32>, memref<?xf32>

@@ -119,6 +119,7 @@ attn_tile.kernel @clusters() attributes {cluster = 2} {
 // CHECK-NEXT:    attn_tile.load %[[K]][%[[I]], %[[I]], %[[T]], %[[I]]] stream(%[[T]] of %[[N]]) : memref<?x8x?x128xbf16> -> vector<64x128xbf16>
 // CHECK-NEXT:    attn_tile.load %[[R]][%[[I]]] : memref<?xf32, strided<[?]>> -> vector<64xf32>
 // CHECK-NEXT:    attn_tile.load %[[R]][%[[I]]] in_bounds : memref<?xf32, strided<[?]>> -> vector<64xf32>
+// CHECK-NEXT:    attn_tile.load %[[K]][%[[I]], %[[I]], %[[T]], %[[I]]] any_order : memref<?x8x?x128xbf16> -> vector<64x128xbf16>
 attn_tile.kernel @load(%k: memref<?x8x?x128xbf16>, %r: memref<?xf32, strided<[?]>>,
                        %i: index, %t: index, %n: index) {
   %0 = attn_tile.load %k[%i, %i, %t, %i]
@@ -127,6 +128,8 @@ attn_tile.kernel @load(%k: memref<?x8x?x128xbf16>, %r: memref<?xf32, strided<[?]
       : memref<?x8x?x128xbf16> -> vector<64x128xbf16>
   %2 = attn_tile.load %r[%i] : memref<?xf32, strided<[?]>> -> vector<64xf32>
   %3 = attn_tile.load %r[%i] in_bounds : memref<?xf32, strided<[?]>> -> vector<64xf32>
+  %4 = attn_tile.load %k[%i, %i, %t, %i] any_order
+      : memref<?x8x?x128xbf16> -> vector<64x128xbf16>
   attn_tile.return
 }
 

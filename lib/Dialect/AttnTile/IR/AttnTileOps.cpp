@@ -329,7 +329,15 @@ LogicalResult LoadOp::verify() {
     return emitOpError("needs both first row and extent of a sequence");
   if (!getPosition() != !getLength())
     return emitOpError("needs both position and length of a stream");
-  return verifyTileAccess(*this, cast<VectorType>(getResult().getType()),
+  auto tile = cast<VectorType>(getResult().getType());
+  if (getAnyOrder() && tile.getRank() != 2)
+    return emitOpError("tile must have two dimensions for any order of the "
+                       "elements of a row (has ")
+           << tile.getRank() << ")";
+  // What is staged has an order of its own.
+  if (getAnyOrder() && getPosition())
+    return emitOpError("of a stream must keep the order of elements");
+  return verifyTileAccess(*this, tile,
                           cast<MemRefType>(getSource().getType()),
                           getIndices().size());
 }

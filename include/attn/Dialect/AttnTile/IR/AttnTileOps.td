@@ -431,6 +431,10 @@ def AttnTile_LoadOp : AttnTile_Op<"load", [
     `unaligned` says that rows of the source may start at any element; else
     they start at multiples of 16 bytes.
 
+    `any_order` says that the order of the elements of a row does not matter, as
+    for the sum of a row of products. It is the same for tiles of one type from
+    sources with one size of the last dimension, if their last index is the same.
+
     `position` and `length` place the load in a stream of loads: this is tile
     number `position` (from 0) of the `length` that the work item reads from
     this source, in order. Pipes are built from streams.
@@ -443,19 +447,22 @@ def AttnTile_LoadOp : AttnTile_Op<"load", [
   let arguments = (ins AnyMemRef:$source, Variadic<Index>:$indices,
                        Optional<Index>:$first, Optional<Index>:$extent,
                        Optional<Index>:$position, Optional<Index>:$length,
-                       UnitAttr:$in_bounds, UnitAttr:$unaligned);
+                       UnitAttr:$in_bounds, UnitAttr:$unaligned,
+                       UnitAttr:$any_order);
   let results = (outs AnyVectorOfNonZeroRank:$result);
   let builders = [OpBuilder<(ins
       "::mlir::Type":$type, "::mlir::Value":$source,
       "::mlir::ValueRange":$indices, "::mlir::Value":$position,
       "::mlir::Value":$length, CArg<"bool", "false">:$inBounds), [{
     build($_builder, $_state, type, source, indices, /*first=*/nullptr,
-          /*extent=*/nullptr, position, length, inBounds, /*unaligned=*/false);
+          /*extent=*/nullptr, position, length, inBounds, /*unaligned=*/false,
+          /*any_order=*/false);
   }]>];
   let assemblyFormat = [{
     $source `[` $indices `]` (`within` `(` $first^ `of` $extent `)`)?
     (`stream` `(` $position^ `of` $length `)`)?
-    (`in_bounds` $in_bounds^)? (`unaligned` $unaligned^)? attr-dict
+    (`in_bounds` $in_bounds^)? (`unaligned` $unaligned^)?
+    (`any_order` $any_order^)? attr-dict
     `:` type($source) `->` type($result)
   }];
   let hasVerifier = 1;
