@@ -445,6 +445,8 @@ VARIANTS = [
     Variant("d64_ring_tl", 64, heads=(3, 3), mask="causal_tl", schedule=RING_IN_PARTS.format(traversal="persistent")),
     Variant("d64_ring", 64, schedule=RING_IN_PARTS.format(traversal="persistent")),
     Variant("d64_ring_causal", 64, heads=(3, 3), mask="causal", schedule=RING_IN_PARTS.format(traversal="paired")),
+    # A ring with places for all heads that groups end with, whose items are dealt out one by one.
+    Variant("d64_ring_last", 64, heads=(3, 3), mask="causal", schedule=RING_IN_PARTS.format(traversal="paired").replace("ring_items = 1", "ring_items = 528")),
     Variant("d32_ring_grouped", 32, heads=(4, 2), dtype="f16", schedule=RING_IN_PARTS.format(traversal="persistent")),
     Variant("d64_early_keys", 64, heads=(3, 3), mask="causal", schedule=EARLY_KEYS),
     Variant("d64_early_keys_dropout", 64, dtype="f16", mask="causal", dropout=Dropout(0.1, "arx", 6), schedule=EARLY_KEYS),

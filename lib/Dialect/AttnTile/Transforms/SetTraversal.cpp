@@ -187,7 +187,7 @@ struct Walk {
   static Walk overPairs(IndexBuilder &builder, const Walkers &walkers,
                         ArrayRef<OpFoldResult> sizes);
   static Walk overPairsInOrder(IndexBuilder &builder, const Walkers &walkers,
-                               ArrayRef<OpFoldResult> sizes);
+                               ArrayRef<OpFoldResult> sizes, int64_t lastItems);
   static Walk overNeighbours(IndexBuilder &builder, const Walkers &walkers,
                              ArrayRef<OpFoldResult> sizes, int64_t interleave);
 };
@@ -392,30 +392,126 @@ Walk Walk::overPairs(IndexBuilder &builder, const Walkers &walkers,
   return {builder.add(beforeRest, myRest), emit};
 }
 
+namespace {
+/// The heads that a walk over pairs in order ends with, if their items may
+/// begin in any order.
+///
+/// Where `units` pairs are no multiple of `programs` groups, some groups would
+/// work a whole round while the others have nothing to do. The items of this
+/// round and of the one before are dealt out one by one instead, the longest
+/// first, forwards and backwards in turn, so that all groups end at about the
+/// same time.
+struct LastHeads {
+  /// The first of them, an even number: none of the heads if that would not
+  /// help.
+  Value first;
+
+  /// How many there are, and the units before them, of `outer` heads of `tiles`
+  /// query tiles. Groups that keep these numbers for all of their items spill.
+  Value emitCount(IndexBuilder &builder, Value outer) const {
+    Value left = builder.sub(outer, builder.min(first, outer));
+    return arith::MaxUIOp::create(builder, left, builder.constant(1));
+  }
+  Value emitUnitsBefore(IndexBuilder &builder, Value tiles) const {
+    return builder.mul(builder.div(first, builder.constant(2)), tiles);
+  }
+};
+} // namespace
+
+/// Finds the last heads of `outer` heads of `tiles` query tiles, which are no
+/// more than `mostItems` items.
+static LastHeads emitLastHeads(IndexBuilder &builder, Value tiles, Value outer,
+                               Value units, Value programs, int64_t mostItems) {
+  using Predicate = arith::CmpIPredicate;
+  auto compare = [&](Predicate predicate, Value lhs, Value rhs) -> Value {
+    return arith::CmpIOp::create(builder, predicate, lhs, rhs);
+  };
+  Value zero = builder.constant(0), one = builder.constant(1);
+  Value rest = builder.rem(units, programs);
+  Value rounds = builder.div(units, programs);
+  Value whole = builder.sub(
+      arith::MaxUIOp::create(builder, rounds, one).getResult(), one);
+  // Two heads of `tiles` items each are `tiles` units.
+  Value twoHeads = builder.div(builder.mul(whole, programs), tiles);
+  Value first = builder.mul(twoHeads, builder.constant(2));
+  Value items = builder.mul(builder.sub(outer, first), tiles);
+  // What is left of a round that is nearly whole is no more than what single
+  // items leave.
+  Value helps = arith::AndIOp::create(
+      builder, compare(Predicate::ne, rest, zero),
+      compare(Predicate::ule, builder.mul(rest, builder.constant(8)),
+              builder.mul(programs, builder.constant(7))));
+  helps = arith::AndIOp::create(
+      builder, helps,
+      compare(Predicate::ule, items, builder.constant(mostItems)));
+  Value none =
+      builder.mul(builder.div(builder.add(outer, one), builder.constant(2)),
+                  builder.constant(2));
+  return {arith::SelectOp::create(builder, helps, first, none)};
+}
+
 /// The same pairs, but no rest, and in an order in which each group ends with
 /// heads one after the other. Two heads of `n` tiles are `n` units: the pairs
 /// of the first one, the tiles in the middle of both if there are any, and the
 /// pairs of the second one. A last head that is alone may end with half a unit.
+/// The last `lastItems` items may begin in any order.
 Walk Walk::overPairsInOrder(IndexBuilder &builder, const Walkers &walkers,
-                            ArrayRef<OpFoldResult> sizes) {
+                            ArrayRef<OpFoldResult> sizes, int64_t lastItems) {
+  using Predicate = arith::CmpIPredicate;
   Value one = builder.constant(1), two = builder.constant(2);
   Value tiles = emitSize(builder, sizes.back());
-  Value items = builder.mul(emitProduct(builder, sizes.drop_back()), tiles);
+  Value outer = emitProduct(builder, sizes.drop_back());
+  Value items = builder.mul(outer, tiles);
   Value pairsOfHead = builder.div(tiles, two);
   Value units = builder.div(builder.add(items, one), two);
   Value program = walkers.emitId(builder);
   Value programs = walkers.emitCount(builder);
-  Value mine = builder.mul(emitShare(builder, units, program, programs), two);
+  LastHeads last;
+  Value unitsInOrder = units;
+  if (lastItems > 0) {
+    last = emitLastHeads(builder, tiles, outer, units, programs, lastItems);
+    unitsInOrder = builder.min(units, last.emitUnitsBefore(builder, tiles));
+  }
+  auto emitStepsInOrder = [=](IndexBuilder &builder, Value unitsInOrder) {
+    return builder.mul(emitShare(builder, unitsInOrder, program, programs),
+                       builder.constant(2));
+  };
   // The last step of the group that has it is that of half a unit.
   Value lastProgram =
       builder.rem(builder.sub(builder.add(units, programs), one), programs);
-  Value isLast = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq,
-                                       program, lastProgram);
+  Value hasHalf =
+      arith::CmpIOp::create(builder, Predicate::eq, program, lastProgram);
+  if (lastItems > 0)
+    hasHalf = arith::AndIOp::create(
+        builder, hasHalf,
+        arith::CmpIOp::create(builder, Predicate::uge, last.first, outer));
   Value missing = arith::SelectOp::create(
-      builder, isLast, builder.rem(items, two), builder.constant(0));
+      builder, hasHalf, builder.rem(items, two), builder.constant(0));
+  Value count = builder.sub(emitStepsInOrder(builder, unitsInOrder), missing);
+
+  // Row number `row` of the last items goes forwards or backwards.
+  auto emitPlace = [=](IndexBuilder &builder, Value row) -> Value {
+    Value backwards =
+        builder.sub(builder.sub(programs, builder.constant(1)), program);
+    Value isEven = arith::CmpIOp::create(builder, Predicate::eq,
+                                         builder.rem(row, builder.constant(2)),
+                                         builder.constant(0));
+    return arith::SelectOp::create(builder, isEven, program, backwards);
+  };
+  if (lastItems > 0) {
+    Value single =
+        builder.mul(builder.sub(outer, builder.min(last.first, outer)), tiles);
+    Value rows = builder.div(single, programs);
+    Value isInRow =
+        arith::CmpIOp::create(builder, Predicate::ult, emitPlace(builder, rows),
+                              builder.rem(single, programs));
+    Value inRow =
+        arith::SelectOp::create(builder, isInRow, one, builder.constant(0));
+    count = builder.add(builder.add(count, rows), inRow);
+  }
+
   auto emit = [=, sizes = SmallVector<OpFoldResult>(sizes)](
                   IndexBuilder &builder, Value step) {
-    using Predicate = arith::CmpIPredicate;
     auto compare = [&](Predicate predicate, Value lhs, Value rhs) -> Value {
       return arith::CmpIOp::create(builder, predicate, lhs, rhs);
     };
@@ -439,9 +535,23 @@ Walk Walk::overPairsInOrder(IndexBuilder &builder, const Walkers &walkers,
     Value isLong = compare(Predicate::eq, half, builder.constant(0));
     Value longTile = builder.sub(builder.sub(tiles, one), place);
     Value tile = select(isMiddle, pairsOfHead, select(isLong, longTile, place));
+    if (lastItems > 0) {
+      // The longest items of all heads, then the next ones.
+      Value before = last.emitUnitsBefore(builder, tiles);
+      Value isLast = compare(Predicate::uge, unit, before);
+      Value row = builder.sub(step, emitStepsInOrder(builder, before));
+      Value item =
+          builder.add(builder.mul(row, programs), emitPlace(builder, row));
+      Value count = last.emitCount(builder, outer);
+      Value shorter = builder.div(item, count);
+      head = select(isLast, builder.add(last.first, builder.rem(item, count)),
+                    head);
+      tile =
+          select(isLast, builder.sub(builder.sub(tiles, one), shorter), tile);
+    }
     return ::emitIndices(builder, head, tile, sizes);
   };
-  return {builder.sub(mine, missing), emit};
+  return {count, emit};
 }
 
 /// Whoever counts the items at run time has put long and short ones next to one
@@ -557,7 +667,7 @@ static void loadItemsEarly(IndexBuilder &builder, scf::ForOp loop, Value count,
 /// Replaces `forall` by what group number `program_id 0` does of it.
 static LogicalResult emitWalk(scf::ForallOp forall, TraversalKind kind,
                               int64_t interleave, int64_t cluster,
-                              bool isInOrder) {
+                              bool isInOrder, int64_t lastItems) {
   IndexBuilder builder(forall.getLoc(), forall);
   SmallVector<OpFoldResult> sizes = forall.getMixedUpperBound();
   Walkers walkers = {cluster};
@@ -605,7 +715,7 @@ static LogicalResult emitWalk(scf::ForallOp forall, TraversalKind kind,
   else if (isCountBounded)
     walk = Walk::overNeighbours(builder, walkers, sizes, interleave);
   else if (isInOrder)
-    walk = Walk::overPairsInOrder(builder, walkers, sizes);
+    walk = Walk::overPairsInOrder(builder, walkers, sizes, lastItems);
   else
     walk = Walk::overPairs(builder, walkers, sizes);
   Value zero = builder.constant(0), one = builder.constant(1);
@@ -887,7 +997,7 @@ AttnTileSetTraversalPass::setTraversal(KernelOp kernel,
              << cluster.getValue() << ")";
     kernel.setCluster(cluster);
   }
-  return emitWalk(loops->main, kind, interleave, cluster, inOrder);
+  return emitWalk(loops->main, kind, interleave, cluster, inOrder, lastItems);
 }
 
 void AttnTileSetTraversalPass::runOnOperation() {
@@ -899,6 +1009,11 @@ void AttnTileSetTraversalPass::runOnOperation() {
   if (cluster < 1) {
     getOperation().emitError("'cluster' must be positive (was ")
         << cluster.getValue() << ")";
+    return signalPassFailure();
+  }
+  if (lastItems < 0) {
+    getOperation().emitError("'last-items' must not be negative (was ")
+        << lastItems.getValue() << ")";
     return signalPassFailure();
   }
   if (groups < 1) {

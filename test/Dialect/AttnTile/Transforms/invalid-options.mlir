@@ -4,6 +4,7 @@
 // RUN: not attn-opt %s -attn-tile-stage-stores=stages=0 2>&1 | FileCheck %s --check-prefix=STORES
 // RUN: not attn-opt %s -attn-tile-use-tensor-maps=l2-promotion=1 2>&1 | FileCheck %s --check-prefix=MAPS
 // RUN: not attn-opt %s -attn-tile-set-traversal=groups=0 2>&1 | FileCheck %s --check-prefix=GROUPS
+// RUN: not attn-opt %s -attn-tile-set-traversal=last-items=-1 2>&1 | FileCheck %s --check-prefix=LAST
 // RUN: not attn-opt %s -attn-tile-split-roles=groups=3 2>&1 | FileCheck %s --check-prefix=SHARED
 // RUN: not attn-opt %s -attn-tile-mix-exponentials=sixteenths=17 2>&1 | FileCheck %s --check-prefix=MIX
 
@@ -12,6 +13,7 @@
 // ROLES: error: there can be 1 to 3 consumers (asked for 4)
 // STORES: error: stores need at least one stage and consumer (asked for 0 and 2)
 // GROUPS: error: 'groups' must be positive (was 0)
+// LAST: error: 'last-items' must not be negative (was -1)
 // SHARED: error: 1 or 2 groups can share a multiprocessor (asked for 3)
 // MIX: error: 'sixteenths' must be from 1 to 16 (was 17)
 // MAPS: error: 'l2-promotion' must be 0, 64, 128 or 256 (was 1)

@@ -14,12 +14,12 @@
 // CHECK:         %[[UNITS:.*]] = arith.divui %[[MORE]], %[[TWO]] : index
 // CHECK:         %[[P:.*]] = attn_tile.program_id 0
 // CHECK:         %[[G:.*]] = attn_tile.num_programs 0
-// CHECK:         %[[SHARE:.*]] = arith.divui %{{.*}}, %[[G]] : index
-// CHECK:         %[[STEPS:.*]] = arith.muli %[[SHARE]], %[[TWO]] : index
 // CHECK:         %[[LAST:.*]] = arith.remui %{{.*}}, %[[G]] : index
 // CHECK:         %[[ISLAST:.*]] = arith.cmpi eq, %[[P]], %[[LAST]] : index
 // CHECK:         %[[ODD:.*]] = arith.remui %[[ITEMS]], %{{.*}} : index
 // CHECK:         %[[MISSING:.*]] = arith.select %[[ISLAST]], %[[ODD]], %{{.*}} : index
+// CHECK:         %[[SHARE:.*]] = arith.divui %{{.*}}, %[[G]] : index
+// CHECK:         %[[STEPS:.*]] = arith.muli %[[SHARE]], %{{.*}} : index
 // CHECK:         %[[COUNT:.*]] = arith.subi %[[STEPS]], %[[MISSING]] : index
 // CHECK:         scf.for %[[STEP:.*]] = %{{.*}} to %[[COUNT]]
 // CHECK:           %[[ROUND:.*]] = arith.divui %[[STEP]]

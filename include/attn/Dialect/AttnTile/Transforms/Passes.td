@@ -251,7 +251,10 @@ def AttnTileSetTraversalPass
     heads that follow one another. Rounds of items are all walked forwards, pairs
     end with no such tiles, and those in the middle of two heads are a pair
     between those of the heads. Launches of kernels that wait for counts are
-    made `together`.
+    made `together`. With `last-items = n`, the last `n` items may begin in any
+    order: those of the last two rounds of pairs, if they are no more and the
+    last round is a part of one, are dealt out one by one, the longest first,
+    forwards and backwards in turn.
 
     What a step of a walk loads to describe its item is loaded in the step
     before.
@@ -287,6 +290,8 @@ def AttnTileSetTraversalPass
            "Groups of a cluster">,
     Option<"inOrder", "in-order", "bool", /*default=*/"false",
            "Whether items of a head end before those of much later heads begin">,
+    Option<"lastItems", "last-items", "int64_t", /*default=*/"0",
+           "Items in order at the end that may begin in any order">,
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect",
                            "::mlir::memref::MemRefDialect"];
