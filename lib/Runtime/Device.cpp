@@ -213,8 +213,9 @@ int32_t attnrtFree(void *pointer) {
 }
 
 /// The part of the device's memory that the pool of scratch memory keeps when
-/// nothing is in use; see docs/Runtime.md.
-static constexpr uint64_t keptPart = 16;
+/// nothing is in use, as much as a mask of decisions may take by default; see
+/// docs/Runtime.md.
+static constexpr uint64_t keptPart = 8;
 
 /// The context's pool of scratch memory, or null if there can be none. Unlike
 /// the device's own it keeps memory when nothing is in use: to get a gigabyte

@@ -462,9 +462,9 @@ private:
   /// Loads the words of four groups of eight columns: each thread of a quad
   /// loads those of a group, at `address`, and they exchange them, unless any
   /// order will do. They are zero unless `exists`.
-  static SmallVector<Value> loadGroup(OpBuilder &builder,
-                                      attn_tile::LoadOp op, Value thread,
-                                      Value address, Value exists) {
+  static SmallVector<Value> loadGroup(OpBuilder &builder, attn_tile::LoadOp op,
+                                      Value thread, Value address,
+                                      Value exists) {
     Location loc = op.getLoc();
     Type i32 = builder.getI32Type();
     Value vector = LLVM::LoadOp::create(builder, loc, VectorType::get(4, i32),

@@ -228,6 +228,12 @@ LogicalResult GradLowering::lower() {
                           "'score' region");
   if (parts.inTurn && failed(checkTurns(parts)))
     return failure();
+  // Groups that walked in another order would wait for ever.
+  if (parts.ringItems > 0 && needsClassification(op) && !isMaskedByHead(op))
+    return op.emitOpError(
+        "sends the gradients of queries through a ring of sums "
+        "('ring_items'), for which groups must walk over one head after the "
+        "other, not in the order of the lists of its mask");
   if (failed(prepareCaptureGrads(op)))
     return failure();
   KernelDropout dropout(op);

@@ -259,6 +259,26 @@ func.func @turns_of_captures(%q: memref<?x4x?x128xbf16>, %lse: memref<?x4x?xf32>
 
 // -----
 
+func.func @ring_of_listed_mask(%q: memref<?x4x?x128xbf16>, %lse: memref<?x4x?xf32>, %ids: memref<?xi32>) {
+  // expected-error @below {{'attn.attention_grad' op sends the gradients of queries through a ring of sums ('ring_items'), for which groups must walk over one head after the other, not in the order of the lists of its mask}}
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?xf32>, memref<?x4x?x128xbf16>)
+      outs(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
+      mask(#attn.causal) schedule(#attn_tile.gradient<
+          rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+          keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired, ring_items = 4>>)
+      keep {
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        %0 = memref.load %ids[%i] : memref<?xi32>
+        %1 = memref.load %ids[%j] : memref<?xi32>
+        %2 = arith.cmpi eq, %0, %1 : i32
+        attn.yield %2 : i1
+      }
+  return
+}
+
+// -----
+
 func.func @turns_without_pairs(%q: memref<?x4x?x128xbf16>, %lse: memref<?x4x?xf32>) {
   // expected-error @below {{'attn.attention_grad' op adds up the gradients of queries in turns, which takes 'traversal = paired' under a mask}}
   attn.attention_grad

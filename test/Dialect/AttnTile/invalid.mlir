@@ -267,9 +267,25 @@ attn_tile.kernel @order_of_row(%m: memref<?xf32>, %i: index) {
 
 // -----
 
-attn_tile.kernel @order_in_stream(%m: memref<?x?xf32>, %i: index) {
-  // expected-error @below {{'attn_tile.load' op of a stream must keep the order of elements}}
-  %0 = attn_tile.load %m[%i, %i] stream(%i of %i) any_order : memref<?x?xf32> -> vector<4x4xf32>
+attn_tile.kernel @order_in_stream(%m: memref<?x8xf32>, %i: index) {
+  // expected-error @below {{'attn_tile.load' op of a stream or of unaligned rows must keep the order of elements}}
+  %0 = attn_tile.load %m[%i, %i] stream(%i of %i) any_order : memref<?x8xf32> -> vector<4x4xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @order_of_unaligned_rows(%m: memref<?x8xf32>, %i: index) {
+  // expected-error @below {{'attn_tile.load' op of a stream or of unaligned rows must keep the order of elements}}
+  %0 = attn_tile.load %m[%i, %i] unaligned any_order : memref<?x8xf32> -> vector<4x4xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @order_of_dynamic_rows(%m: memref<?x?xf32>, %i: index) {
+  // expected-error @below {{'attn_tile.load' op source must have a static last dimension for any order of the elements of a row (was 'memref<?x?xf32>')}}
+  %0 = attn_tile.load %m[%i, %i] any_order : memref<?x?xf32> -> vector<4x4xf32>
   attn_tile.return
 }
 

@@ -304,7 +304,7 @@ TEST_F(Launch, ScratchIsKept) {
   EXPECT_EQ(attnrtFreeAsync(pointer, nullptr), ATTN_OK);
   EXPECT_EQ(getFakeDriver().count("cuMemAllocFromPoolAsync"), 1);
   EXPECT_EQ(getFakeDriver().count("cuMemAllocAsync"), 0);
-  EXPECT_EQ(getFakeDriver().kept(), (1u << 30) / 16);
+  EXPECT_EQ(getFakeDriver().kept(), (1u << 30) / 8);
 }
 
 TEST_F(Launch, Devices) {

@@ -334,11 +334,17 @@ LogicalResult LoadOp::verify() {
     return emitOpError("tile must have two dimensions for any order of the "
                        "elements of a row (has ")
            << tile.getRank() << ")";
-  // What is staged has an order of its own.
-  if (getAnyOrder() && getPosition())
-    return emitOpError("of a stream must keep the order of elements");
-  return verifyTileAccess(*this, tile,
-                          cast<MemRefType>(getSource().getType()),
+  // What is staged, or loaded by elements, has an order of its own.
+  if (getAnyOrder() && (getPosition() || getUnaligned()))
+    return emitOpError("of a stream or of unaligned rows must keep the order "
+                       "of elements");
+  auto source = cast<MemRefType>(getSource().getType());
+  if (getAnyOrder() &&
+      (source.getRank() == 0 || source.isDynamicDim(source.getRank() - 1)))
+    return emitOpError("source must have a static last dimension for any order "
+                       "of the elements of a row (was ")
+           << source << ")";
+  return verifyTileAccess(*this, tile, cast<MemRefType>(getSource().getType()),
                           getIndices().size());
 }
 

@@ -345,8 +345,9 @@ struct KeyStationarySchedule
     traversal.kind = schedule.getTraversal();
     traversal.interleave = schedule.getInterleave();
     traversal.inOrder = schedule.getRingItems() > 0 || schedule.getInTurn();
-    // Heads whose places in the ring are free again by then. Where steps have
-    // one part, there are no registers for it.
+    // Heads that have places in the ring next to one another, of which most
+    // are free again by then. Where steps have one part, there are no registers
+    // for it.
     if (!schedule.getInTurn() && schedule.getQueryParts() > 1)
       traversal.lastItems = schedule.getRingItems() * 5 / 8;
     pm.addPass(createAttnTileSetTraversalPass(traversal));

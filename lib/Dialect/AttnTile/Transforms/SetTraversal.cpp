@@ -431,8 +431,9 @@ static LastHeads emitLastHeads(IndexBuilder &builder, Value tiles, Value outer,
   Value rounds = builder.div(units, programs);
   Value whole = builder.sub(
       arith::MaxUIOp::create(builder, rounds, one).getResult(), one);
-  // Two heads of `tiles` items each are `tiles` units.
-  Value twoHeads = builder.div(builder.mul(whole, programs), tiles);
+  // Two heads of `tiles` items each are `tiles` units; there may be none.
+  Value some = arith::MaxUIOp::create(builder, tiles, one);
+  Value twoHeads = builder.div(builder.mul(whole, programs), some);
   Value first = builder.mul(twoHeads, builder.constant(2));
   Value items = builder.mul(builder.sub(outer, first), tiles);
   // What is left of a round that is nearly whole is no more than what single

@@ -432,8 +432,9 @@ def AttnTile_LoadOp : AttnTile_Op<"load", [
     they start at multiples of 16 bytes.
 
     `any_order` says that the order of the elements of a row does not matter, as
-    for the sum of a row of products. It is the same for tiles of one type from
-    sources with one size of the last dimension, if their last index is the same.
+    for the sum of a row of products. It is the same for all such tiles of one
+    type from sources with the same static last dimension, at the same constant
+    last index.
 
     `position` and `length` place the load in a stream of loads: this is tile
     number `position` (from 0) of the `length` that the work item reads from

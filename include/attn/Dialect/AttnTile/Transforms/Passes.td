@@ -251,10 +251,12 @@ def AttnTileSetTraversalPass
     heads that follow one another. Rounds of items are all walked forwards, pairs
     end with no such tiles, and those in the middle of two heads are a pair
     between those of the heads. Launches of kernels that wait for counts are
-    made `together`. With `last-items = n`, the last `n` items may begin in any
-    order: those of the last two rounds of pairs, if they are no more and the
-    last round is a part of one, are dealt out one by one, the longest first,
-    forwards and backwards in turn.
+    made `together`. With `last-items = n` as well and `kind = paired`, the last
+    `n` items may begin in any order, if their number is known when the kernel
+    begins: where up to seven eighths of the groups have a pair of the last round,
+    the items of the heads that the last two rounds are of are dealt out one by
+    one if they are no more than `n`, the longest first, forwards and backwards in
+    turn.
 
     What a step of a walk loads to describe its item is loaded in the step
     before.
