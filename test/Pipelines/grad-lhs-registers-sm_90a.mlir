@@ -1,19 +1,21 @@
 // RUN: attn-compile %s -o - --emit=mlir --stop-after=kernel --target=sm_90a | FileCheck %s
 
 // With 64 channels the values of an item stay in the registers of the consumers:
-// they are read once, after what lies behind the end of the sequence has been
-// cleared, and are free for those of the next item when all products are done. The
-// keys stay in workgroup memory, for one product has them transposed.
+// they are read once, behind the first product, after what lies behind the end of
+// the sequence has been cleared, and leave their stage to those of the next item
+// when a product has taken them. The keys stay in workgroup memory, for one product
+// has them transposed.
 
 // CHECK-LABEL: attn_tile.kernel @held_grad_keys_kernel(
 // CHECK:         attn_tile.role consumer
 // CHECK:           %[[K:.*]] = attn_tile.wait %{{.*}} : <128x64xbf16, stages = 1>
 // CHECK-NEXT:      attn_tile.clear %[[K]] within(
-// CHECK:           %[[V:.*]] = attn_tile.wait %{{.*}} : <128x64xbf16, stages = 1>
+// CHECK:           attn_tile.mma_start %[[K]], %{{.*}} transpose_rhs
+// CHECK:           %[[V:.*]] = attn_tile.wait %[[VS:.*]] : <128x64xbf16, stages = 1>
 // CHECK-NEXT:      attn_tile.clear %[[V]] within(
 // CHECK-NEXT:      %[[TILE:.*]] = attn_tile.read %[[V]] : <128x64xbf16> -> vector<128x64xbf16>
-// CHECK:           attn_tile.mma_start %[[K]], %{{.*}} transpose_rhs
-// CHECK:           attn_tile.mma_start %[[TILE]], %{{.*}} transpose_rhs
+// CHECK-NEXT:      attn_tile.mma_start %[[TILE]], %{{.*}} transpose_rhs
+// CHECK-NEXT:      attn_tile.release %[[V]]
 // CHECK:           scf.for
 // CHECK:             attn_tile.mma_start %[[TILE]], %{{.*}} transpose_rhs
 // CHECK:             attn_tile.mma_start %{{.*}}, %[[K]] transpose_lhs
@@ -22,8 +24,9 @@
 // CHECK-NEXT:        attn_tile.wait %{{.*}} : <1x64xf32, stages = 4>
 // CHECK-NEXT:        attn_tile.mma_wait
 // CHECK:             scf.yield
-// CHECK-DAG:       attn_tile.release %[[V]]
-// CHECK-DAG:       attn_tile.release %[[K]]
+// CHECK:             %[[UNREAD:.*]] = attn_tile.wait %[[VS]] : <128x64xbf16, stages = 1>
+// CHECK-NEXT:        attn_tile.release %[[UNREAD]]
+// CHECK:           attn_tile.release %[[K]]
 // CHECK-NOT:       attn_tile.read {{.*}} vector<128x64xbf16>
 // CHECK:           attn_tile.return
 

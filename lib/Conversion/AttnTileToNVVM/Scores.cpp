@@ -16,6 +16,7 @@
 #include "mlir/Transforms/RegionUtils.h"
 
 #include <functional>
+#include <limits>
 #include <numeric>
 
 using namespace mlir;
@@ -348,6 +349,7 @@ struct MaskLowering : public KernelPattern<MaskOp> {
                   ConversionPatternRewriter &rewriter) const override {
     auto type = cast<VectorType>(op.getSource().getType());
     Location loc = op.getLoc();
+    expectFew(rewriter, op);
     Operation *early = getEarlyPlace(op, adaptor.getSource());
     rewriter.setInsertionPoint(early);
     TilePositions positions(rewriter, op, type, context);
@@ -373,6 +375,21 @@ struct MaskLowering : public KernelPattern<MaskOp> {
   }
 
 private:
+  /// Where steps are masked under a condition, tells LLVM that few are, so that
+  /// what masks stands in nobody's way.
+  static void expectFew(ConversionPatternRewriter &rewriter, MaskOp op) {
+    auto guard = dyn_cast<scf::IfOp>(op->getParentOp());
+    if (!guard)
+      return;
+    OpBuilder::InsertionGuard insertionGuard(rewriter);
+    rewriter.setInsertionPoint(guard);
+    Value no = arith::ConstantIntOp::create(rewriter, op.getLoc(), 0, 1);
+    Value expected =
+        LLVM::ExpectOp::create(rewriter, op.getLoc(), guard.getCondition(), no);
+    rewriter.modifyOpInPlace(
+        guard, [&] { guard.getConditionMutable().assign(expected); });
+  }
+
   /// Whether the scores are products in flight of a consumer of attention.
   /// Other kernels have no registers left to reorder masks: those of one role,
   /// and those of gradients, whose scores are transposed.
@@ -466,9 +483,13 @@ private:
   /// evaluated.
   static constexpr unsigned maxRanges = 2;
 
+  /// A position that no query has.
+  static constexpr int64_t beyondAll = std::numeric_limits<int32_t>::max();
+
   /// What register `number` of dimension `dim` attends in the other one, if
   /// that is a few ranges, counted from the thread's first position there, so
-  /// that its positions are compared as constants.
+  /// that its positions are compared as constants. An `end` of null stands for
+  /// none.
   static std::optional<SmallVector<IndexRange>>
   emitRelativeRanges(OpBuilder &builder, MaskOp op, Region *region, MaskDim dim,
                      int64_t number, TilePositions &positions) {
@@ -484,16 +505,25 @@ private:
     if (!ranges)
       return ranges;
     Value first = isQuery ? positions.getKey(0) : positions.getQuery(0);
-    Value zero = arith::ConstantIndexOp::create(builder, loc, 0);
+    Value exists;
+    if (!isQuery)
+      exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt,
+                                     position, op.getKeyLength());
+    auto ifExists = [&](Value position, int64_t otherwise) {
+      Value other = arith::ConstantIndexOp::create(builder, loc, otherwise);
+      return arith::SelectOp::create(builder, loc, exists, position, other);
+    };
     for (auto &[begin, end] : *ranges) {
-      // Keys that do not exist are attended by nobody.
-      if (!isQuery) {
-        Value exists =
-            arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt,
-                                  position, op.getKeyLength());
-        end = arith::SelectOp::create(builder, loc, exists, end, zero);
+      // Keys that do not exist are attended by nobody. Queries that do not
+      // exist may attend any, so that those of a key need not end.
+      if (!isQuery && begin && end == op.getQueryLength()) {
+        begin = ifExists(begin, beyondAll);
+        end = Value();
+      } else if (!isQuery) {
+        end = ifExists(end, 0);
       }
-      end = arith::SubIOp::create(builder, loc, end, first);
+      if (end)
+        end = arith::SubIOp::create(builder, loc, end, first);
       if (begin)
         begin = arith::SubIOp::create(builder, loc, begin, first);
     }
@@ -505,13 +535,17 @@ private:
     Value constant = arith::ConstantIndexOp::create(builder, loc, offset);
     Value keep;
     for (auto [begin, end] : ranges) {
-      Value inside = arith::CmpIOp::create(
-          builder, loc, arith::CmpIPredicate::sgt, end, constant);
-      if (begin) {
-        Value after = arith::CmpIOp::create(
-            builder, loc, arith::CmpIPredicate::sle, begin, constant);
+      Value inside, after;
+      if (end)
+        inside = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt,
+                                       end, constant);
+      if (begin)
+        after = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle,
+                                      begin, constant);
+      if (inside && after)
         inside = arith::AndIOp::create(builder, loc, inside, after);
-      }
+      else if (after)
+        inside = after;
       keep = keep ? arith::OrIOp::create(builder, loc, keep, inside).getResult()
                   : inside;
     }

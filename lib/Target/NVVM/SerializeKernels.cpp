@@ -32,6 +32,7 @@
 #include "llvm/Transforms/IPO/Internalize.h"
 #include "llvm/Transforms/InstCombine/InstCombine.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/LowerExpectIntrinsic.h"
 #include "llvm/Transforms/Scalar/SROA.h"
 
 namespace mlir::attn {
@@ -109,6 +110,7 @@ public:
     passes.addPass(llvm::AlwaysInlinerPass());
     passes.addPass(llvm::GlobalDCEPass());
     llvm::FunctionPassManager functionPasses;
+    functionPasses.addPass(llvm::LowerExpectIntrinsicPass());
     functionPasses.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
     functionPasses.addPass(llvm::InstCombinePass());
     functionPasses.addPass(llvm::EarlyCSEPass());

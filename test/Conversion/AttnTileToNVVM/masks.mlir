@@ -110,3 +110,78 @@ attn_tile.kernel @late_position(%q: vector<64x16xf16>, %ids: memref<?xi32>, %n: 
   }
   attn_tile.return
 }
+
+// -----
+
+// Few steps are masked. Where rows are keys, the queries of a key begin somewhere
+// and need no end: one comparison for each element, as those beyond the length may
+// attend anything. A region between a product and the wait for it does not keep
+// later products from staying in flight.
+
+// CHECK-LABEL: llvm.func @guarded_keys
+// CHECK-COUNT-2: wgmma.commit_group.sync.aligned
+// CHECK:         "wgmma.wait_group.sync.aligned 1;"
+// CHECK:         %[[FEW:.*]] = llvm.intr.expect %{{.*}}, %{{.*}} : i1
+// CHECK:         scf.if %[[FEW]]
+// CHECK:           arith.cmpi slt
+// CHECK-COUNT-4:   arith.cmpi sle
+// CHECK-NOT:       arith.cmpi sgt
+// CHECK:           arith.cmpi slt
+// CHECK-COUNT-4:   arith.cmpi sle
+// CHECK-NOT:       arith.cmpi
+// CHECK-COUNT-8:   arith.select
+// CHECK:         wgmma.commit_group.sync.aligned
+// CHECK:         "wgmma.wait_group.sync.aligned 1;"
+// CHECK:         "wgmma.wait_group.sync.aligned 0;"
+attn_tile.kernel @guarded_keys(%k: vector<64x16xf16>, %n: index, %row: index, %column: index, %any: i1,
+                               %out: memref<64x16xf32>) attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %qp = attn_tile.create_pipe : !attn_tile.pipe<16x16xf16, stages = 1>
+  %c0 = arith.constant 0 : index
+  attn_tile.role consumer warpgroups(1) registers(240) {
+    %q = attn_tile.wait %qp[%c0] : !attn_tile.pipe<16x16xf16, stages = 1>
+    %p0 = attn_tile.mma_start %k, %q transpose_rhs : vector<64x16xf16>, !attn_tile.buffer<16x16xf16>
+        -> !attn_tile.pending<vector<64x16xf32>>
+    %p1 = attn_tile.mma_start %k, %q : vector<64x16xf16>, !attn_tile.buffer<16x16xf16>
+        -> !attn_tile.pending<vector<64x16xf32>>
+    %s = attn_tile.mma_wait %p0 : !attn_tile.pending<vector<64x16xf32>>
+    %m = scf.if %any -> vector<64x16xf32> {
+      %0 = attn_tile.mask %s at(%c0, %c0, %row, %column) lengths(%n, %n) by(#attn.causal) transposed : vector<64x16xf32>
+      scf.yield %0 : vector<64x16xf32>
+    } else {
+      scf.yield %s : vector<64x16xf32>
+    }
+    %h = arith.truncf %m : vector<64x16xf32> to vector<64x16xf16>
+    %p2 = attn_tile.mma_start %h, %q : vector<64x16xf16>, !attn_tile.buffer<16x16xf16>
+        -> !attn_tile.pending<vector<64x16xf32>>
+    %d = attn_tile.mma_wait %p1 : !attn_tile.pending<vector<64x16xf32>>
+    %e = attn_tile.mma_wait %p2 : !attn_tile.pending<vector<64x16xf32>>
+    attn_tile.release %q : !attn_tile.buffer<16x16xf16>
+    %r = arith.addf %d, %e : vector<64x16xf32>
+    attn_tile.store %r, %out[%c0, %c0] : vector<64x16xf32>, memref<64x16xf32>
+  }
+  attn_tile.return
+}
+
+// -----
+
+// Under a window the queries of a key end as well.
+
+// CHECK-LABEL: llvm.func @window_of_keys
+// CHECK:         "wgmma.wait_group.sync.aligned 0;"
+// CHECK-COUNT-8: arith.cmpi sgt
+attn_tile.kernel @window_of_keys(%k: vector<64x16xf16>, %n: index, %row: index, %column: index,
+                                 %out: memref<64x16xf32>) attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %qp = attn_tile.create_pipe : !attn_tile.pipe<16x16xf16, stages = 1>
+  %c0 = arith.constant 0 : index
+  attn_tile.role consumer warpgroups(1) registers(240) {
+    %q = attn_tile.wait %qp[%c0] : !attn_tile.pipe<16x16xf16, stages = 1>
+    %p = attn_tile.mma_start %k, %q transpose_rhs : vector<64x16xf16>, !attn_tile.buffer<16x16xf16>
+        -> !attn_tile.pending<vector<64x16xf32>>
+    %s = attn_tile.mma_wait %p : !attn_tile.pending<vector<64x16xf32>>
+    attn_tile.release %q : !attn_tile.buffer<16x16xf16>
+    %m = attn_tile.mask %s at(%c0, %c0, %row, %column) lengths(%n, %n) by(#attn.sliding_window<left = 8, right = 0>)
+        transposed : vector<64x16xf32>
+    attn_tile.store %m, %out[%c0, %c0] : vector<64x16xf32>, memref<64x16xf32>
+  }
+  attn_tile.return
+}

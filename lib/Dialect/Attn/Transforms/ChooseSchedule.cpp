@@ -289,13 +289,16 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
     // keys they spill.
     bool lhsRegisters = parts > 1 && pipelined;
     auto makeSums = [&](int64_t ringItems) {
+      // The keys of a group's next item come early, as its values do, which
+      // leave their stage at once. Decisions that are read leave no registers
+      // for that beside a ring for pairs.
+      bool loadsKeysEarly =
+          lhsRegisters && keysTraversal != attn_tile::TraversalKind::Grid &&
+          !(ringItems != 0 && isPaired && op.getDropoutMask());
       return attn_tile::GradientAttr::get(
           context, ofRows,
           makeKeys(tile, pipelined, parts, ringItems, lhsRegisters,
-                   /*inTurn=*/op.getDeterministic(),
-                   // Items of pairs wait for keys that come late; warps that
-                   // round leave no room for them.
-                   lhsRegisters && isPaired && ringItems == 0 ? 2 : 1),
+                   /*inTurn=*/op.getDeterministic(), loadsKeysEarly ? 2 : 1),
           /*queries=*/nullptr, /*values=*/nullptr);
     };
     std::string reason = ("tiles of " + Twine(tile) +

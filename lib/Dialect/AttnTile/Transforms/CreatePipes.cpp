@@ -412,10 +412,11 @@ public:
 
   /// The pipe of `type` that the next operation of `block` with what is in
   /// `source`, if anything, uses: the first one gets that of the first one of
-  /// other blocks, and so on.
+  /// other blocks, and so on. Those at different positions of a stream, if that
+  /// is given, do not count as other ones.
   Value getNext(Block *block, Location loc, PipeType type,
-                Value source = Value()) {
-    unsigned number = numUsed[{block, {type, source}}]++;
+                Value source = Value(), Value position = Value()) {
+    unsigned number = numUsed[{{block, position}, {type, source}}]++;
     SmallVector<Value> &pipes = ofType[{type, source}];
     if (number == pipes.size()) {
       auto builder = OpBuilder::atBlockBegin(&kernel.getBody().front());
@@ -432,7 +433,9 @@ public:
 private:
   KernelOp kernel;
   DenseMap<std::pair<Type, Value>, SmallVector<Value>> ofType;
-  DenseMap<std::pair<Block *, std::pair<Type, Value>>, unsigned> numUsed;
+  DenseMap<std::pair<std::pair<Block *, Value>, std::pair<Type, Value>>,
+           unsigned>
+      numUsed;
   unsigned numPipes = 0;
 };
 } // namespace
@@ -556,13 +559,14 @@ static void stageReads(ArrayRef<LoadOp> loads, int64_t stages) {
     stageRead(load, pipe);
 }
 
-/// Puts `load`, of a row, through a pipe that no other load of its block uses.
+/// Puts `load`, of a row, through a pipe that no other load of its block uses
+/// at the same position.
 static void stageRow(LoadOp load, int64_t stages, SharedPipes &pipes) {
   auto row = cast<VectorType>(load.getResult().getType());
   auto type = PipeType::get(load.getContext(), row.getShape(),
                             row.getElementType(), stages);
   stageRead(load, pipes.getNext(load->getBlock(), load.getLoc(), type,
-                                load.getSource()));
+                                load.getSource(), load.getPosition()));
 }
 
 /// Lets the count of additions, of which there can be one, wait for those

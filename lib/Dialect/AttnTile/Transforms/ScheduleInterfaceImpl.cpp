@@ -369,6 +369,8 @@ struct KeyStationarySchedule
     pm.addNestedPass<KernelOp>(createAttnTileLoadAheadPass(ahead));
     if (schedule.getPipelined())
       pm.addNestedPass<KernelOp>(createAttnTilePipelineStepsPass());
+    if (schedule.getPipelined() && schedule.getLhsRegisters())
+      pm.addNestedPass<KernelOp>(createAttnTileReadLatePass());
     pm.addPass(createAttnTileUseTensorMapsPass());
   }
 };

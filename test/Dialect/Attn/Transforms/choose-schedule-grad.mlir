@@ -30,7 +30,7 @@ func.func @d128(%q: memref<?x8x?x128xbf16>, %lse: memref<?x8x?xf32>) {
 
 // CHECK-LABEL: func @d64
 // CHECK:         schedule(#attn.by_query_length<bound = 6144,
-// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2, ring_items = 528, lhs_registers = true>>,
+// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2, ring_items = 528, lhs_registers = true, key_stages = 2>>,
 // CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2, lhs_registers = true, key_stages = 2>>>)
 // CHECK:         schedule(#attn.by_query_length<bound = 6144,
 // CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, query_parts = 2, ring_items = 264>>,
@@ -62,7 +62,7 @@ func.func @d64(%q: memref<?x8x?x64xbf16>, %lse: memref<?x8x?xf32>) {
 
 // CHECK-LABEL: func @dropout
 // CHECK:         keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>>>)
-// CHECK:         keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, pipelined = true, query_parts = 2, lhs_registers = true>>>)
+// CHECK:         keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, pipelined = true, query_parts = 2, lhs_registers = true, key_stages = 2>>>)
 func.func @dropout(%q: memref<?x8x?x128xbf16>, %k: memref<?x8x?x64xbf16>, %lse: memref<?x8x?xf32>, %seed: i64) {
   attn.attention_grad
       ins(%q, %q, %q, %q, %lse, %q : memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>,
@@ -83,11 +83,11 @@ func.func @dropout(%q: memref<?x8x?x128xbf16>, %k: memref<?x8x?x64xbf16>, %lse: 
 
 // CHECK-LABEL: func @static
 // CHECK:         schedule(#attn_tile.gradient<
-// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2, ring_items = 528, lhs_registers = true>>)
+// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2, ring_items = 528, lhs_registers = true, key_stages = 2>>)
 // CHECK:         schedule(#attn_tile.gradient<
 // CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2, lhs_registers = true, key_stages = 2>>)
 // CHECK:         schedule(#attn_tile.gradient<
-// CHECK-SAME:      ring_items = 528, lhs_registers = true>>)
+// CHECK-SAME:      ring_items = 528, lhs_registers = true, key_stages = 2>>)
 // CHECK:         schedule(#attn_tile.gradient<
 // CHECK-SAME:      query_parts = 2, lhs_registers = true, key_stages = 2>>)
 func.func @static(%q: memref<64x16x1024x64xbf16>, %lse: memref<64x16x1024xf32>, %seed: i64,
@@ -204,7 +204,7 @@ func.func @deterministic_static(%q: memref<2x8x4096x128xbf16>, %lse: memref<2x8x
 
 // CHECK-LABEL: func @deterministic_d64(
 // CHECK:         schedule(#attn_tile.gradient<
-// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, pipelined = true, query_parts = 2, lhs_registers = true, in_turn = true>>)
+// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, pipelined = true, query_parts = 2, lhs_registers = true, in_turn = true, key_stages = 2>>)
 // CHECK:         schedule(#attn_tile.gradient<
 // CHECK-NOT:       in_turn
 // CHECK-SAME:      queries =

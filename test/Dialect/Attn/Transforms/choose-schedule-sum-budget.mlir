@@ -30,7 +30,7 @@ func.func @long(%q: memref<1x64x16384x128xbf16>, %lse: memref<1x64x16384xf32>) {
 // How many bytes lengths that are not known take is not known either.
 
 // CHECK-LABEL: func @dynamic
-// CHECK:         schedule(#attn_tile.gradient<{{.*}} query_parts = 2, ring_items = 264, lhs_registers = true>>)
+// CHECK:         schedule(#attn_tile.gradient<{{.*}} query_parts = 2, ring_items = 264, lhs_registers = true, key_stages = 2>>)
 // ANY-LABEL:   func @dynamic
 // ANY:           schedule(#attn.by_query_length<bound = 6144,
 // REMARK:        in a ring, for all of them might take more than 536870912 bytes

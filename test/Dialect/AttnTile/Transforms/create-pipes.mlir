@@ -341,6 +341,50 @@ attn_tile.kernel @rows_behind_additions(%key: memref<?x128xf16>, %query: memref<
   attn_tile.return
 }
 
+// Rows at different positions of a stream have one pipe, as tiles have. Where
+// another row of the same memory is at one of them, it has a pipe of its own.
+
+// CHECK-LABEL: attn_tile.kernel @rows_of_parts
+// CHECK:         %[[OTHERS:.*]] = attn_tile.create_pipe : <1x16xf32, stages = 2>
+// CHECK-NEXT:    %[[ROWS:.*]] = attn_tile.create_pipe : <1x16xf32, stages = 2>
+// CHECK-NOT:     <1x16xf32
+// CHECK:         scf.for %[[T:.*]] =
+// CHECK:           attn_tile.acquire %[[ROWS]][%[[T]]]
+// CHECK:           attn_tile.acquire %[[OTHERS]][%[[T]]]
+// CHECK:           %[[NEXT:.*]] = arith.addi %[[T]]
+// CHECK:           attn_tile.acquire %[[ROWS]][%[[NEXT]]]
+attn_tile.kernel @rows_of_parts(%key: memref<?x128xf16>, %query: memref<?x128xf16>, %row: memref<?x?xf32>,
+                                %out: memref<?x16xf32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %zero = arith.constant dense<0.0> : vector<64x16xf32>
+  %k = attn_tile.load %key[%c0, %c0] stream(%c0 of %c1) : memref<?x128xf16> -> vector<64x128xf16>
+  scf.for %t = %c0 to %n step %c2 {
+    %q = attn_tile.load %query[%t, %c0] stream(%t of %n) : memref<?x128xf16> -> vector<16x128xf16>
+    %r = attn_tile.load %row[%c0, %t] stream(%t of %n) in_bounds : memref<?x?xf32> -> vector<1x16xf32>
+    %o = attn_tile.load %row[%c1, %t] stream(%t of %n) in_bounds : memref<?x?xf32> -> vector<1x16xf32>
+    %s = vector.contract {indexing_maps = [#rows, #keys, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %k, %q, %zero : vector<64x128xf16>, vector<16x128xf16> into vector<64x16xf32>
+    %r1 = vector.broadcast %r : vector<1x16xf32> to vector<64x16xf32>
+    %o1 = vector.broadcast %o : vector<1x16xf32> to vector<64x16xf32>
+    %x = arith.mulf %s, %r1 : vector<64x16xf32>
+    %y = arith.addf %x, %o1 : vector<64x16xf32>
+    attn_tile.store %y, %out[%t, %c0] : vector<64x16xf32>, memref<?x16xf32>
+    %u = arith.addi %t, %c1 : index
+    %q2 = attn_tile.load %query[%u, %c0] stream(%u of %n) : memref<?x128xf16> -> vector<16x128xf16>
+    %r2 = attn_tile.load %row[%c0, %u] stream(%u of %n) in_bounds : memref<?x?xf32> -> vector<1x16xf32>
+    %s2 = vector.contract {indexing_maps = [#rows, #keys, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %k, %q2, %zero : vector<64x128xf16>, vector<16x128xf16> into vector<64x16xf32>
+    %r3 = vector.broadcast %r2 : vector<1x16xf32> to vector<64x16xf32>
+    %z = arith.mulf %s2, %r3 : vector<64x16xf32>
+    attn_tile.store %z, %out[%u, %c0] : vector<64x16xf32>, memref<?x16xf32>
+  }
+  attn_tile.return
+}
+
 // -----
 
 // Each tile of %once is read by one product, each of %twice by two. What is added

@@ -588,6 +588,47 @@ def AttnTileStartItemsPass
   ];
 }
 
+def AttnTileReadLatePass
+    : Pass<"attn-tile-read-late", "::mlir::attn_tile::KernelOp"> {
+  let summary = "read what stays in registers behind the first product";
+  let description = [{
+    A tile that a work item keeps in registers (`lhs_registers`) is read before
+    the branch in which the item has steps, and its stage released behind it.
+    The first product of the item need not wait for the read, nor the next
+    item's tile for the end of this one: the read moves to the first product that takes it,
+    and the stage is released when that has been started, or else at once where
+    there are no steps.
+
+    ```mlir
+    %v = attn_tile.read %stage : !attn_tile.buffer<128x64xbf16> -> vector<128x64xbf16>
+    %r = scf.if %any -> ... {
+      %s = attn_tile.mma_start %k, %q transpose_rhs : ...
+      %dp = attn_tile.mma_start %v, %do transpose_rhs : ...
+      ...
+    } else { ... }
+    attn_tile.release %stage : !attn_tile.buffer<128x64xbf16>
+    ```
+
+    becomes
+
+    ```mlir
+    %r = scf.if %any -> ... {
+      %s = attn_tile.mma_start %k, %q transpose_rhs : ...
+      %v = attn_tile.read %stage : !attn_tile.buffer<128x64xbf16> -> vector<128x64xbf16>
+      %dp = attn_tile.mma_start %v, %do transpose_rhs : ...
+      attn_tile.release %stage : !attn_tile.buffer<128x64xbf16>
+      ...
+    } else {
+      attn_tile.release %stage : !attn_tile.buffer<128x64xbf16>
+      ...
+    }
+    ```
+  }];
+  let statistics = [
+    Statistic<"numReads", "num-reads", "Tiles read later">,
+  ];
+}
+
 def AttnTileSkipRescalePass
     : Pass<"attn-tile-skip-rescale", "::mlir::attn_tile::KernelOp"> {
   let summary = "allow factors of one to be skipped when products are rescaled";

@@ -1,0 +1,131 @@
+//===- ReadLate.cpp - Read what stays in registers behind a product ------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Moves the read of a tile that a work item keeps in registers to the first
+// product that takes it, behind the products before it, and releases its stage
+// there: the tile of the next item can be loaded while this one is computed.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/Passes.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Remarks.h"
+
+namespace mlir::attn_tile {
+#define GEN_PASS_DEF_ATTNTILEREADLATEPASS
+#include "attn/Dialect/AttnTile/Transforms/Passes.h.inc"
+} // namespace mlir::attn_tile
+
+using namespace mlir;
+using namespace mlir::attn_tile;
+
+namespace {
+/// A tile that a work item reads once, and keeps in registers.
+struct KeptTile {
+  WaitOp wait;
+  ReadOp read;
+  SmallVector<ClearOp> clears;
+  /// Where its stage is released, in the block of the read.
+  ReleaseOp release;
+  /// The branch that all who use the tile are in, and the first one of them.
+  scf::IfOp guard;
+  Operation *first = nullptr;
+};
+} // namespace
+
+/// Finds who uses the tile of `read`; returns failure, with a reason, if it
+/// cannot be read later.
+static LogicalResult findUses(KeptTile &tile, StringRef &reason) {
+  Block *block = tile.read->getBlock();
+  tile.wait = tile.read.getBuffer().getDefiningOp<WaitOp>();
+  if (!tile.wait || tile.wait->getBlock() != block) {
+    reason = "the stage of the tile is not waited for where it is read";
+    return failure();
+  }
+  for (Operation *user : tile.wait.getBuffer().getUsers()) {
+    if (auto clear = dyn_cast<ClearOp>(user)) {
+      tile.clears.push_back(clear);
+    } else if (auto release = dyn_cast<ReleaseOp>(user)) {
+      tile.release = release;
+    } else if (user != tile.read) {
+      reason = "the stage of the tile is read by others as well";
+      return failure();
+    }
+  }
+  if (tile.release->getBlock() != block || tile.release.getAfter()) {
+    reason = "the stage of the tile is not released behind all who take it";
+    return failure();
+  }
+  for (Operation *user : tile.read->getUsers()) {
+    auto guard = dyn_cast<scf::IfOp>(block->findAncestorOpInBlock(*user));
+    if (!guard || (tile.guard && guard != tile.guard) || !guard.elseBlock() ||
+        !guard.getThenRegion().isAncestor(user->getParentRegion())) {
+      reason = "what takes the tile is not in one branch";
+      return failure();
+    }
+    tile.guard = guard;
+    Operation *inBranch = guard.thenBlock()->findAncestorOpInBlock(*user);
+    if (!tile.first || inBranch->isBeforeInBlock(tile.first))
+      tile.first = inBranch;
+  }
+  // Others may take registers later than they are issued.
+  if (!isa_and_present<MmaStartOp>(tile.first)) {
+    reason = "the first that takes the tile is no product";
+    return failure();
+  }
+  return success();
+}
+
+namespace {
+struct AttnTileReadLatePass
+    : public attn_tile::impl::AttnTileReadLatePassBase<AttnTileReadLatePass> {
+  using Base::Base;
+
+  void runOnOperation() override;
+};
+} // namespace
+
+void AttnTileReadLatePass::runOnOperation() {
+  SmallVector<ReadOp> reads;
+  for (RoleOp role : getOperation().getBody().getOps<RoleOp>()) {
+    if (role.getKind() != RoleKind::Consumer)
+      continue;
+    role.walk([&](ReadOp read) {
+      // Rows are of steps.
+      if (cast<VectorType>(read.getTile().getType()).getDimSize(0) != 1)
+        reads.push_back(read);
+    });
+  }
+  for (ReadOp read : reads) {
+    KeptTile tile;
+    tile.read = read;
+    StringRef reason;
+    if (failed(findUses(tile, reason))) {
+      remark::missed(read.getLoc(), remark::RemarkOpts::name("ReadLate")
+                                        .category(getArgument())
+                                        .function(getOperation().getName()))
+          << reason;
+      continue;
+    }
+    // Where there are no steps, the stage is given up unread.
+    Block *unused = tile.guard.elseBlock();
+    auto builder = OpBuilder::atBlockBegin(unused);
+    auto wait = cast<WaitOp>(builder.clone(*tile.wait));
+    builder.clone(*tile.release)
+        ->replaceUsesOfWith(tile.wait.getBuffer(), wait.getBuffer());
+    tile.wait->moveBefore(tile.first);
+    for (ClearOp clear : llvm::reverse(tile.clears))
+      clear->moveBefore(tile.first);
+    read->moveBefore(tile.first);
+    // A product takes registers when it is started.
+    tile.release->moveAfter(tile.first);
+    ++numReads;
+  }
+}
