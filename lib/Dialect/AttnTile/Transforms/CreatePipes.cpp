@@ -559,14 +559,16 @@ static void stageReads(ArrayRef<LoadOp> loads, int64_t stages) {
     stageRead(load, pipe);
 }
 
-/// Puts `load`, of a row, through a pipe that no other load of its block uses
-/// at the same position.
-static void stageRow(LoadOp load, int64_t stages, SharedPipes &pipes) {
+/// Puts `load`, of a row, through a pipe that no other load of its block uses,
+/// or none at the same position if it is `shared`.
+static void stageRow(LoadOp load, int64_t stages, bool shared,
+                     SharedPipes &pipes) {
   auto row = cast<VectorType>(load.getResult().getType());
   auto type = PipeType::get(load.getContext(), row.getShape(),
                             row.getElementType(), stages);
+  Value position = shared ? load.getPosition() : Value();
   stageRead(load, pipes.getNext(load->getBlock(), load.getLoc(), type,
-                                load.getSource(), load.getPosition()));
+                                load.getSource(), position));
 }
 
 /// Lets the count of additions, of which there can be one, wait for those
@@ -785,7 +787,7 @@ void AttnTileCreatePipesPass::runOnOperation() {
   for (LoadOp load : loads)
     load.erase();
   for (LoadOp row : rows)
-    stageRow(row, stages, ofRows);
+    stageRow(row, stages, shareRows, ofRows);
   for (const Stream &stream : *mapped)
     stageReads(stream.loads, scoreStages);
   numPipes += ofSums.getNumPipes() + ofRows.getNumPipes() + mapped->size();

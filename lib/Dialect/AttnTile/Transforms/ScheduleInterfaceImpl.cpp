@@ -359,6 +359,8 @@ struct KeyStationarySchedule
     if (schedule.getPipelined())
       pipes.readOnceStages = 1;
     pipes.lhsRegisters = schedule.getLhsRegisters();
+    // Warps that round take memory, too.
+    pipes.shareRows = schedule.getRingItems() > 0;
     pm.addNestedPass<KernelOp>(createAttnTileCreatePipesPass(pipes));
     AttnTileSplitRolesPassOptions roles;
     roles.consumers = schedule.getConsumers();
@@ -371,6 +373,12 @@ struct KeyStationarySchedule
       pm.addNestedPass<KernelOp>(createAttnTilePipelineStepsPass());
     if (schedule.getPipelined() && schedule.getLhsRegisters())
       pm.addNestedPass<KernelOp>(createAttnTileReadLatePass());
+    // Items beside a ring are short, those of pairs take divisions to find.
+    if (schedule.getRingItems() > 0 && schedule.getQueryParts() > 1 &&
+        schedule.getTraversal() == TraversalKind::Paired) {
+      pm.addNestedPass<KernelOp>(createAttnTileFindItemsAheadPass());
+      addCleanUp(pm);
+    }
     pm.addPass(createAttnTileUseTensorMapsPass());
   }
 };

@@ -5,6 +5,8 @@
 // RUN:   | FileCheck %s --check-prefix=SCARCE
 // RUN: attn-opt %s -attn-tile-create-pipes='score-stages=1' -split-input-file \
 // RUN:   | FileCheck %s --check-prefix=SCORES
+// RUN: attn-opt %s -attn-tile-create-pipes='share-rows' -split-input-file \
+// RUN:   | FileCheck %s --check-prefix=ROWS-SHARED
 // RUN: attn-opt %s -attn-tile-create-pipes='lhs-registers' -split-input-file \
 // RUN:   | FileCheck %s --check-prefix=HELD
 // RUN: attn-opt %s -attn-tile-create-pipes -split-input-file \
@@ -341,18 +343,20 @@ attn_tile.kernel @rows_behind_additions(%key: memref<?x128xf16>, %query: memref<
   attn_tile.return
 }
 
-// Rows at different positions of a stream have one pipe, as tiles have. Where
-// another row of the same memory is at one of them, it has a pipe of its own.
+// Rows at different positions of a stream have pipes of their own, or share one.
+// Another row of the same memory at one of them does not share it.
 
 // CHECK-LABEL: attn_tile.kernel @rows_of_parts
-// CHECK:         %[[OTHERS:.*]] = attn_tile.create_pipe : <1x16xf32, stages = 2>
-// CHECK-NEXT:    %[[ROWS:.*]] = attn_tile.create_pipe : <1x16xf32, stages = 2>
-// CHECK-NOT:     <1x16xf32
-// CHECK:         scf.for %[[T:.*]] =
-// CHECK:           attn_tile.acquire %[[ROWS]][%[[T]]]
-// CHECK:           attn_tile.acquire %[[OTHERS]][%[[T]]]
-// CHECK:           %[[NEXT:.*]] = arith.addi %[[T]]
-// CHECK:           attn_tile.acquire %[[ROWS]][%[[NEXT]]]
+// CHECK-COUNT-3: attn_tile.create_pipe : <1x16xf32, stages = 2>
+// ROWS-SHARED-LABEL: attn_tile.kernel @rows_of_parts
+// ROWS-SHARED:         %[[OTHERS:.*]] = attn_tile.create_pipe : <1x16xf32, stages = 2>
+// ROWS-SHARED-NEXT:    %[[ROWS:.*]] = attn_tile.create_pipe : <1x16xf32, stages = 2>
+// ROWS-SHARED-NOT:     <1x16xf32
+// ROWS-SHARED:         scf.for %[[T:.*]] =
+// ROWS-SHARED:           attn_tile.acquire %[[ROWS]][%[[T]]]
+// ROWS-SHARED:           attn_tile.acquire %[[OTHERS]][%[[T]]]
+// ROWS-SHARED:           %[[NEXT:.*]] = arith.addi %[[T]]
+// ROWS-SHARED:           attn_tile.acquire %[[ROWS]][%[[NEXT]]]
 attn_tile.kernel @rows_of_parts(%key: memref<?x128xf16>, %query: memref<?x128xf16>, %row: memref<?x?xf32>,
                                 %out: memref<?x16xf32>, %n: index) {
   %c0 = arith.constant 0 : index

@@ -379,6 +379,9 @@ def AttnTileCreatePipesPass
     Option<"lhsRegisters", "lhs-registers", "bool", /*default=*/"false",
            "Whether left-hand sides that stay for a whole work item are read to "
            "registers">,
+    Option<"shareRows", "share-rows", "bool", /*default=*/"false",
+           "Whether rows at different positions of a stream share a pipe, as "
+           "tiles do">,
   ];
   let statistics = [
     Statistic<"numPipes", "num-pipes", "Number of pipes created">,
@@ -586,6 +589,44 @@ def AttnTileStartItemsPass
   let statistics = [
     Statistic<"numItems", "num-items", "Loops over work items changed">,
   ];
+}
+
+def AttnTileFindItemsAheadPass
+    : Pass<"attn-tile-find-items-ahead", "::mlir::attn_tile::KernelOp"> {
+  let summary = "find the next work item where the steps of this one end";
+  let description = [{
+    The number of a work item becomes indices by divisions, and bounds of loops
+    by more arithmetic. Where the first product of an item depends on them, as it
+    does on whether the item has steps, tensor cores wait for that. So the loops of consumers
+    over work items carry what is found of the next item: it is computed behind
+    the steps of this one, beside the stores of its results.
+
+    ```mlir
+    scf.for %item = %c0 to %n step %c1 {
+      %h = arith.divui %item, %tiles : index
+      %r = scf.if ... { ... } else { ... }
+      attn_tile.store %r, %out[%h, ...] : ...
+    }
+    ```
+
+    becomes
+
+    ```mlir
+    %d = arith.maxui %tiles, %c1 : index
+    %h0 = arith.divui %c0, %d : index
+    scf.for %item = %c0 to %n step %c1 iter_args(%h = %h0) -> (index) {
+      %r = scf.if ... { ... } else { ... }
+      %next = arith.addi %item, %c1 : index
+      %h1 = arith.divui %next, %tiles : index
+      attn_tile.store %r, %out[%h, ...] : ...
+      scf.yield %h1 : index
+    }
+    ```
+  }];
+  let statistics = [
+    Statistic<"numLoops", "num-loops", "Loops over work items changed">,
+  ];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
 def AttnTileReadLatePass

@@ -1,0 +1,163 @@
+//===- FindItemsAhead.cpp - Find the next work item ahead ----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Computes which work item is next, and the bounds of its loops, where the
+// steps of this one end: beside the stores of its results, not before the first
+// product of the next one.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace mlir::attn_tile {
+#define GEN_PASS_DEF_ATTNTILEFINDITEMSAHEADPASS
+#include "attn/Dialect/AttnTile/Transforms/Passes.h.inc"
+} // namespace mlir::attn_tile
+
+using namespace mlir;
+using namespace mlir::attn_tile;
+
+/// Whether `op` divides by something that is not known: what takes so long that
+/// it pays to do it ahead.
+static bool isDivision(Operation *op) {
+  return isa<arith::DivUIOp, arith::RemUIOp, arith::DivSIOp, arith::RemSIOp>(
+             op) &&
+         !matchPattern(op->getOperand(1), m_Constant());
+}
+
+namespace {
+/// What finds an item from its number in the loop over items.
+class ItemFinder {
+public:
+  explicit ItemFinder(scf::ForOp loop);
+
+  /// Whether finding the item takes long.
+  bool takesLong() const { return llvm::any_of(ops, isDivision); }
+
+  /// What the rest of the item uses of it.
+  ValueRange getResults() const { return results.getArrayRef(); }
+
+  /// Finds the item with the number `item`. Where that may be none, no divisor
+  /// may be zero.
+  SmallVector<Value> emit(OpBuilder &builder, Value item, bool mayBeNone) const;
+
+private:
+  Value inductionVar;
+  /// In order.
+  SetVector<Operation *> ops;
+  SetVector<Value> results;
+};
+} // namespace
+
+ItemFinder::ItemFinder(scf::ForOp loop) : inductionVar(loop.getInductionVar()) {
+  Block *body = loop.getBody();
+  auto isFound = [&](Value value) {
+    Operation *def = value.getDefiningOp();
+    return value == inductionVar || loop.isDefinedOutsideOfLoop(value) ||
+           (def && ops.contains(def));
+  };
+  for (Operation &op : body->without_terminator())
+    // Divisions are not pure, for divisors may be zero.
+    if (isMemoryEffectFree(&op) && op.getNumRegions() == 0 &&
+        op.getNumResults() == 1 && op.getResult(0).getType().isIntOrIndex() &&
+        llvm::all_of(op.getOperands(), isFound))
+      ops.insert(&op);
+  // What is computed at once from other results is computed again instead.
+  for (Operation *op : ops) {
+    auto isAtHand = [&](Value value) {
+      return value == inductionVar || loop.isDefinedOutsideOfLoop(value) ||
+             results.contains(value);
+    };
+    bool isUsed = llvm::any_of(
+        op->getUsers(), [&](Operation *user) { return !ops.contains(user); });
+    if (isUsed &&
+        !(llvm::all_of(op->getOperands(), isAtHand) && !isDivision(op)))
+      results.insert(op->getResult(0));
+  }
+}
+
+SmallVector<Value> ItemFinder::emit(OpBuilder &builder, Value item,
+                                    bool mayBeNone) const {
+  IRMapping mapping;
+  mapping.map(inductionVar, item);
+  for (Operation *op : ops) {
+    Operation *found = builder.clone(*op, mapping);
+    if (!mayBeNone || !isDivision(op))
+      continue;
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(found);
+    Location loc = op->getLoc();
+    Value divisor = found->getOperand(1);
+    Value one = arith::ConstantOp::create(
+        builder, loc, builder.getIntegerAttr(divisor.getType(), 1));
+    found->setOperand(1, arith::MaxUIOp::create(builder, loc, divisor, one));
+  }
+  return llvm::map_to_vector(
+      results, [&](Value value) { return mapping.lookup(value); });
+}
+
+/// Finds the items of `loop` ahead; returns whether that pays.
+static bool findAhead(RewriterBase &rewriter, scf::ForOp loop) {
+  ItemFinder finder(loop);
+  if (!finder.takesLong())
+    return false;
+  // The steps are the last loop, or the branch around it.
+  Operation *steps = nullptr;
+  for (Operation &op : loop.getBody()->without_terminator())
+    if (op.getNumRegions() != 0)
+      steps = &op;
+  if (!steps)
+    return false;
+  rewriter.setInsertionPoint(loop);
+  SmallVector<Value> first =
+      finder.emit(rewriter, loop.getLowerBound(), /*mayBeNone=*/true);
+  SmallVector<Value> results(finder.getResults());
+  FailureOr<LoopLikeOpInterface> ahead = loop.replaceWithAdditionalYields(
+      rewriter, first, /*replaceInitOperandUsesInLoop=*/false,
+      [&](OpBuilder &, Location loc, ArrayRef<BlockArgument> current) {
+        OpBuilder builder(loop.getContext());
+        builder.setInsertionPointAfter(steps);
+        Value next = arith::AddIOp::create(builder, loc, loop.getInductionVar(),
+                                           loop.getStep());
+        SmallVector<Value> found =
+            finder.emit(builder, next, /*mayBeNone=*/false);
+        for (auto [result, argument] : llvm::zip_equal(results, current))
+          rewriter.replaceAllUsesExcept(result, argument,
+                                        SmallPtrSet<Operation *, 1>());
+        return found;
+      });
+  return succeeded(ahead);
+}
+
+namespace {
+struct AttnTileFindItemsAheadPass
+    : public attn_tile::impl::AttnTileFindItemsAheadPassBase<
+          AttnTileFindItemsAheadPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    IRRewriter rewriter(&getContext());
+    for (RoleOp role : getOperation().getBody().getOps<RoleOp>()) {
+      if (role.getKind() != RoleKind::Consumer)
+        continue;
+      for (auto loop :
+           llvm::make_early_inc_range(role.getBody().getOps<scf::ForOp>()))
+        if (findAhead(rewriter, loop))
+          ++numLoops;
+    }
+  }
+};
+} // namespace
