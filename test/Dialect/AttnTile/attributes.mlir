@@ -265,7 +265,8 @@ func.func private @scalar() attributes {s = #attn_tile.scalar}
 // CHECK-SAME:    s1 = #attn_tile.key_stationary<query_tile = 64, key_tile = 64, stages = 1, consumers = 1, traversal = paired, interleave = 2, pipelined = true, query_parts = 2>,
 // CHECK-SAME:    s2 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ring_items = 264>,
 // CHECK-SAME:    s3 = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, query_parts = 2, lhs_registers = true>,
-// CHECK-SAME:    s4 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired, in_turn = true, key_stages = 2>}
+// CHECK-SAME:    s4 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired, in_turn = true, key_stages = 2>,
+// CHECK-SAME:    s5 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired, items_ahead = true>}
 func.func private @key_stationary() attributes {
   s0 = #attn_tile.key_stationary<query_tile = 80, key_tile = 128, stages = 2, consumers = 2,
       traversal = persistent>,
@@ -276,7 +277,9 @@ func.func private @key_stationary() attributes {
   s3 = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, query_parts = 2,
       lhs_registers = true, in_turn = false>,
   s4 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired, in_turn = true,
-      key_stages = 2>
+      key_stages = 2, items_ahead = false>,
+  s5 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired,
+      items_ahead = true>
 }
 
 // -----
@@ -443,6 +446,13 @@ func.func private @key_stationary_turn_grid() attributes {
 func.func private @key_stationary_turn_interleave() attributes {
   // expected-error @below {{'in_turn' needs groups that walk over one head after the other}}
   s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, interleave = 8, in_turn = true>
+}
+
+// -----
+
+func.func private @key_stationary_ahead_grid() attributes {
+  // expected-error @below {{'items_ahead' needs groups that walk over several items}}
+  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = grid, items_ahead = true>
 }
 
 // -----

@@ -220,12 +220,12 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
   auto makeKeys = [&](int64_t queryTile, bool pipelined = false,
                       int64_t queryParts = 1, int64_t ringItems = 0,
                       bool lhsRegisters = false, bool inTurn = false,
-                      int64_t keyStages = 1) {
+                      int64_t keyStages = 1, bool itemsAhead = false) {
     return cast<ScheduleAttrInterface>(
         Attribute(attn_tile::KeyStationaryAttr::get(
             context, queryTile, rows, gradStages * queryParts, gradConsumers,
             keysTraversal, interleave, pipelined, queryParts, ringItems,
-            lhsRegisters, inTurn, keyStages)));
+            lhsRegisters, inTurn, keyStages, itemsAhead)));
   };
   bool isPaired = keysTraversal == attn_tile::TraversalKind::Paired;
   auto ofRows = cast<ScheduleAttrInterface>(
@@ -295,10 +295,20 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
       bool loadsKeysEarly =
           lhsRegisters && keysTraversal != attn_tile::TraversalKind::Grid &&
           !(ringItems != 0 && isPaired && op.getDropoutMask());
+      // Items of pairs take long to find, and those beside a ring are short.
+      // Without one, only decisions that are read gain by it and leave enough
+      // registers; where steps have one part, those that are made
+      // (docs/Schedules.md, "Between items").
+      bool readsDecisions = static_cast<bool>(op.getDropoutMask());
+      bool itemsAhead =
+          isPaired && !op.getDeterministic() &&
+          (parts > 1 ? ringItems != 0 || readsDecisions
+                     : !pipelined && op.hasDropout() && !readsDecisions);
       return attn_tile::GradientAttr::get(
           context, ofRows,
           makeKeys(tile, pipelined, parts, ringItems, lhsRegisters,
-                   /*inTurn=*/op.getDeterministic(), loadsKeysEarly ? 2 : 1),
+                   /*inTurn=*/op.getDeterministic(), loadsKeysEarly ? 2 : 1,
+                   itemsAhead),
           /*queries=*/nullptr, /*values=*/nullptr);
     };
     std::string reason = ("tiles of " + Twine(tile) +
@@ -431,7 +441,7 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
             isMasked ? attn_tile::TraversalKind::Grid : traversal,
             isMasked ? maskedKeyHeads : 1, pipelined, /*query_parts=*/1,
             /*ring_items=*/0, /*lhs_registers=*/false, /*in_turn=*/false,
-            /*key_stages=*/1)));
+            /*key_stages=*/1, /*items_ahead=*/false)));
   };
   Attribute withAdditions = attn_tile::GradientAttr::get(
       context, ofRows, makePart(tile, /*pipelined=*/true), /*queries=*/nullptr,

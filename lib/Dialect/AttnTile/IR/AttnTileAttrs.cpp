@@ -210,13 +210,12 @@ LogicalResult WarpSpecializedAttr::verify(
   return success();
 }
 
-LogicalResult KeyStationaryAttr::verify(EmitErrorFn emitError,
-                                        int64_t queryTile, int64_t keyTile,
-                                        int64_t stages, int64_t consumers,
-                                        TraversalKind traversal,
-                                        int64_t interleave, bool,
-                                        int64_t queryParts, int64_t ringItems,
-                                        bool, bool inTurn, int64_t keyStages) {
+LogicalResult
+KeyStationaryAttr::verify(EmitErrorFn emitError, int64_t queryTile,
+                          int64_t keyTile, int64_t stages, int64_t consumers,
+                          TraversalKind traversal, int64_t interleave, bool,
+                          int64_t queryParts, int64_t ringItems, bool,
+                          bool inTurn, int64_t keyStages, bool itemsAhead) {
   if (failed(verifyPositive(emitError, "consumers", consumers)) ||
       failed(verifyPositive(emitError, "stages", stages)) ||
       failed(verifyPositive(emitError, "query_parts", queryParts)) ||
@@ -248,6 +247,9 @@ LogicalResult KeyStationaryAttr::verify(EmitErrorFn emitError,
     return emitError() << "'in_turn' and 'ring_items' need the same idle warps "
                           "(was "
                        << ringItems << ")";
+  if (itemsAhead && traversal == TraversalKind::Grid)
+    return emitError() << "'items_ahead' needs groups that walk over several "
+                          "items";
   return success();
 }
 

@@ -373,9 +373,7 @@ struct KeyStationarySchedule
       pm.addNestedPass<KernelOp>(createAttnTilePipelineStepsPass());
     if (schedule.getPipelined() && schedule.getLhsRegisters())
       pm.addNestedPass<KernelOp>(createAttnTileReadLatePass());
-    // Items beside a ring are short, those of pairs take divisions to find.
-    if (schedule.getRingItems() > 0 && schedule.getQueryParts() > 1 &&
-        schedule.getTraversal() == TraversalKind::Paired) {
+    if (schedule.getItemsAhead()) {
       pm.addNestedPass<KernelOp>(createAttnTileFindItemsAheadPass());
       addCleanUp(pm);
     }

@@ -30,7 +30,7 @@ func.func @d128(%q: memref<?x8x?x128xbf16>, %lse: memref<?x8x?xf32>) {
 
 // CHECK-LABEL: func @d64
 // CHECK:         schedule(#attn.by_query_length<bound = 6144,
-// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2, ring_items = 528, lhs_registers = true, key_stages = 2>>,
+// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2, ring_items = 528, lhs_registers = true, key_stages = 2, items_ahead = true>>,
 // CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2, lhs_registers = true, key_stages = 2>>>)
 // CHECK:         schedule(#attn.by_query_length<bound = 6144,
 // CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, query_parts = 2, ring_items = 264>>,
@@ -83,11 +83,11 @@ func.func @dropout(%q: memref<?x8x?x128xbf16>, %k: memref<?x8x?x64xbf16>, %lse: 
 
 // CHECK-LABEL: func @static
 // CHECK:         schedule(#attn_tile.gradient<
-// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2, ring_items = 528, lhs_registers = true, key_stages = 2>>)
+// CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2, ring_items = 528, lhs_registers = true, key_stages = 2, items_ahead = true>>)
 // CHECK:         schedule(#attn_tile.gradient<
 // CHECK-SAME:      keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2, lhs_registers = true, key_stages = 2>>)
 // CHECK:         schedule(#attn_tile.gradient<
-// CHECK-SAME:      ring_items = 528, lhs_registers = true, key_stages = 2>>)
+// CHECK-SAME:      ring_items = 528, lhs_registers = true, key_stages = 2, items_ahead = true>>)
 // CHECK:         schedule(#attn_tile.gradient<
 // CHECK-SAME:      query_parts = 2, lhs_registers = true, key_stages = 2>>)
 func.func @static(%q: memref<64x16x1024x64xbf16>, %lse: memref<64x16x1024xf32>, %seed: i64,
@@ -113,6 +113,39 @@ func.func @static(%q: memref<64x16x1024x64xbf16>, %lse: memref<64x16x1024xf32>, 
           memref<1x16x3072x64xbf16>, memref<1x16x3072xf32>, memref<1x16x3072x64xbf16>)
       outs(%middle, %middle, %middle : memref<1x16x3072x64xbf16>, memref<1x16x3072x64xbf16>, memref<1x16x3072x64xbf16>)
       mask(#attn.causal) dropout(#attn.dropout<p = 0.125, rng = #attn.arx>, %seed, %seed : i64, i64)
+  return
+}
+
+// -----
+
+// Items of pairs are found ahead where there are registers for it: beside decisions
+// that are read also without a ring, in which keys come late then, and in one part
+// beside those that are made.
+
+// CHECK-LABEL: func @ahead
+// CHECK:         key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired, pipelined = true, query_parts = 2, ring_items = 528, lhs_registers = true, items_ahead = true>>,
+// CHECK-SAME:    query_parts = 2, lhs_registers = true, key_stages = 2, items_ahead = true>>>)
+// CHECK:         key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired, ring_items = 528, items_ahead = true>>,
+// CHECK-SAME:    traversal = paired, items_ahead = true>>>)
+// CHECK:         ring_items = 528>>,
+// CHECK-NOT:     items_ahead
+func.func @ahead(%q: memref<?x8x?x64xbf16>, %lse: memref<?x8x?xf32>, %bits: memref<?x8x?x?xi32>, %seed: i64,
+                 %wide: memref<?x8x?x128xbf16>) {
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>,
+          memref<?x8x?x64xbf16>, memref<?x8x?xf32>, memref<?x8x?x64xbf16>)
+      outs(%q, %q, %q : memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>)
+      mask(#attn.causal) dropout_mask columns(%bits : memref<?x8x?x?xi32>) p(0.125)
+  attn.attention_grad
+      ins(%wide, %wide, %wide, %wide, %lse, %wide : memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>,
+          memref<?x8x?x128xbf16>, memref<?x8x?xf32>, memref<?x8x?x128xbf16>)
+      outs(%wide, %wide, %wide : memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>)
+      mask(#attn.causal) dropout(#attn.dropout<p = 0.125, rng = #attn.arx>, %seed, %seed : i64, i64)
+  attn.attention_grad
+      ins(%wide, %wide, %wide, %wide, %lse, %wide : memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>,
+          memref<?x8x?x128xbf16>, memref<?x8x?xf32>, memref<?x8x?x128xbf16>)
+      outs(%wide, %wide, %wide : memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>)
+      mask(#attn.causal) dropout_mask columns(%bits : memref<?x8x?x?xi32>) p(0.125)
   return
 }
 

@@ -178,6 +178,9 @@ def AttnTile_KeyStationaryAttr : AttnTile_Attr<"KeyStationary",
     that `lhs_registers` reads to registers at once, which have one: with two, the
     tiles of the next item are loaded early.
 
+    With `items_ahead`, consumers find their next item where the steps of one
+    end (`attn-tile-find-items-ahead`).
+
     With `lhs_registers`, consumers read tiles of an item that are left-hand
     sides of products, as they are, to registers once. Those are the values where
     the gradients of queries are added up, whose product has the keys transposed,
@@ -202,7 +205,8 @@ def AttnTile_KeyStationaryAttr : AttnTile_Attr<"KeyStationary",
                         DefaultValuedParameter<"int64_t", "0">:$ring_items,
                         DefaultValuedParameter<"bool", "false">:$lhs_registers,
                         DefaultValuedParameter<"bool", "false">:$in_turn,
-                        DefaultValuedParameter<"int64_t", "1">:$key_stages);
+                        DefaultValuedParameter<"int64_t", "1">:$key_stages,
+                        DefaultValuedParameter<"bool", "false">:$items_ahead);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
