@@ -136,6 +136,10 @@ static constexpr double clocksPerGradientItem = 2700;
 /// More where sums go through a ring: warps count what has been added and round
 /// what others have (docs/Schedules.md, "A ring of sums").
 static constexpr double clocksPerRingItem = 4000;
+/// Less for each item whose keys are loaded early, or that is found ahead
+/// (docs/Schedules.md, "Between items").
+static constexpr double clocksOfEarlyKeys = 1000;
+static constexpr double clocksOfItemAhead = 1000;
 /// What a step takes whose left-hand sides stay in registers, of one that reads
 /// them in its products (docs/Schedules.md, "What stays in registers").
 static constexpr double stepOfLhsRegisters = 0.93;
@@ -777,6 +781,10 @@ attn_tile::estimateGradient(GradientAttr schedule,
       clocksPerGradientScore);
   if (hasRing)
     kernels.back().item += clocksPerRingItem;
+  if (keys.getKeyStages() > 1)
+    kernels.back().item -= clocksOfEarlyKeys;
+  if (keys.getItemsAhead())
+    kernels.back().item -= clocksOfItemAhead;
   if (keys.getLhsRegisters())
     kernels.back().step *= stepOfLhsRegisters;
   if (keys.getInTurn())
