@@ -502,6 +502,8 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
       context.readByThreads.insert(release);
   });
 
+  expectFewMasks(kernel);
+
   // The function goes to a module of its own, to which launches refer.
   IRRewriter rewriter(&getContext());
   rewriter.setInsertionPoint(kernel);

@@ -420,6 +420,10 @@ int64_t getNumberOffset(attn_tile::KernelOp kernel, int64_t sharedBytes);
 Value emitNumberAddress(OpBuilder &builder, Location loc,
                         const KernelContext &context);
 
+/// Where steps are masked under a condition, tells LLVM that few are, so that
+/// what masks stands in nobody's way.
+void expectFewMasks(attn_tile::KernelOp kernel);
+
 /// Products started between the start of the one `wait` waits for and `wait`,
 /// as far as they are known: they may still be in flight after it.
 int64_t countNewerProducts(Operation *wait, Value pending);

@@ -349,7 +349,6 @@ struct MaskLowering : public KernelPattern<MaskOp> {
                   ConversionPatternRewriter &rewriter) const override {
     auto type = cast<VectorType>(op.getSource().getType());
     Location loc = op.getLoc();
-    expectFew(rewriter, op);
     Operation *early = getEarlyPlace(op, adaptor.getSource());
     rewriter.setInsertionPoint(early);
     TilePositions positions(rewriter, op, type, context);
@@ -375,21 +374,6 @@ struct MaskLowering : public KernelPattern<MaskOp> {
   }
 
 private:
-  /// Where steps are masked under a condition, tells LLVM that few are, so that
-  /// what masks stands in nobody's way.
-  static void expectFew(ConversionPatternRewriter &rewriter, MaskOp op) {
-    auto guard = dyn_cast<scf::IfOp>(op->getParentOp());
-    if (!guard)
-      return;
-    OpBuilder::InsertionGuard insertionGuard(rewriter);
-    rewriter.setInsertionPoint(guard);
-    Value no = arith::ConstantIntOp::create(rewriter, op.getLoc(), 0, 1);
-    Value expected =
-        LLVM::ExpectOp::create(rewriter, op.getLoc(), guard.getCondition(), no);
-    rewriter.modifyOpInPlace(
-        guard, [&] { guard.getConditionMutable().assign(expected); });
-  }
-
   /// Whether the scores are products in flight of a consumer of attention.
   /// Other kernels have no registers left to reorder masks: those of one role,
   /// and those of gradients, whose scores are transposed.
@@ -570,6 +554,24 @@ private:
   }
 };
 } // namespace
+
+void attn::expectFewMasks(KernelOp kernel) {
+  kernel.walk([](MaskOp op) {
+    auto guard = dyn_cast<scf::IfOp>(op->getParentOp());
+    auto isMask = [&](Operation &other) {
+      return &other == op || isPure(&other);
+    };
+    if (!guard ||
+        !llvm::all_of(guard.thenBlock()->without_terminator(), isMask))
+      return;
+    OpBuilder builder(guard);
+    Location loc = op.getLoc();
+    Value no = arith::ConstantIntOp::create(builder, loc, 0, 1);
+    guard.getConditionMutable().assign(
+        LLVM::ExpectOp::create(builder, loc, guard.getCondition(), no)
+            .getResult());
+  });
+}
 
 void attn::populateScorePatterns(RewritePatternSet &patterns,
                                  const TypeConverter &converter,

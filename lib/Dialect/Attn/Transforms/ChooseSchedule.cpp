@@ -292,14 +292,15 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
       // The keys of a group's next item come early, as its values do, which
       // leave their stage at once. Decisions that are read leave no registers
       // for that beside a ring for pairs.
-      bool loadsKeysEarly =
-          lhsRegisters && keysTraversal != attn_tile::TraversalKind::Grid &&
-          !(ringItems != 0 && isPaired && op.getDropoutMask());
+      bool readsDecisions = static_cast<bool>(op.getDropoutMask());
+      bool readsBesidePairs = ringItems != 0 && isPaired && readsDecisions;
+      bool loadsKeysEarly = lhsRegisters &&
+                            keysTraversal != attn_tile::TraversalKind::Grid &&
+                            !readsBesidePairs;
       // Items of pairs take long to find, and those beside a ring are short.
       // Without one, only decisions that are read gain by it and leave enough
       // registers; where steps have one part, those that are made
       // (docs/Schedules.md, "Between items").
-      bool readsDecisions = static_cast<bool>(op.getDropoutMask());
       bool itemsAhead =
           isPaired && !op.getDeterministic() &&
           (parts > 1 ? ringItems != 0 || readsDecisions

@@ -83,8 +83,9 @@ ItemFinder::ItemFinder(scf::ForOp loop) : inductionVar(loop.getInductionVar()) {
     };
     bool isUsed = llvm::any_of(
         op->getUsers(), [&](Operation *user) { return !ops.contains(user); });
-    if (isUsed &&
-        !(llvm::all_of(op->getOperands(), isAtHand) && !isDivision(op)))
+    bool isRecomputed =
+        !isDivision(op) && llvm::all_of(op->getOperands(), isAtHand);
+    if (isUsed && !isRecomputed)
       results.insert(op->getResult(0));
   }
 }

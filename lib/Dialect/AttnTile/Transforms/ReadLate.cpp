@@ -59,7 +59,8 @@ static LogicalResult findUses(KeptTile &tile, StringRef &reason) {
       return failure();
     }
   }
-  if (tile.release->getBlock() != block || tile.release.getAfter()) {
+  if (!tile.release || tile.release->getBlock() != block ||
+      tile.release.getAfter()) {
     reason = "the stage of the tile is not released behind all who take it";
     return failure();
   }
