@@ -561,7 +561,7 @@ void attn::expectFewMasks(KernelOp kernel) {
     auto isMask = [&](Operation &other) {
       return &other == op || isPure(&other);
     };
-    if (!guard ||
+    if (!guard || op->getBlock() != guard.thenBlock() ||
         !llvm::all_of(guard.thenBlock()->without_terminator(), isMask))
       return;
     OpBuilder builder(guard);

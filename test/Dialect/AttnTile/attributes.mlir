@@ -262,7 +262,7 @@ func.func private @scalar() attributes {s = #attn_tile.scalar}
 
 // CHECK-LABEL: func private @key_stationary() attributes {
 // CHECK-SAME:    s0 = #attn_tile.key_stationary<query_tile = 80, key_tile = 128, stages = 2, consumers = 2>,
-// CHECK-SAME:    s1 = #attn_tile.key_stationary<query_tile = 64, key_tile = 64, stages = 1, consumers = 1, traversal = paired, interleave = 2, pipelined = true, query_parts = 2>,
+// CHECK-SAME:    s1 = #attn_tile.key_stationary<query_tile = 64, key_tile = 64, stages = 4, consumers = 1, traversal = paired, interleave = 2, pipelined = true, query_parts = 2>,
 // CHECK-SAME:    s2 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ring_items = 264>,
 // CHECK-SAME:    s3 = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, query_parts = 2, lhs_registers = true>,
 // CHECK-SAME:    s4 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired, in_turn = true, key_stages = 2>,
@@ -270,7 +270,7 @@ func.func private @scalar() attributes {s = #attn_tile.scalar}
 func.func private @key_stationary() attributes {
   s0 = #attn_tile.key_stationary<query_tile = 80, key_tile = 128, stages = 2, consumers = 2,
       traversal = persistent>,
-  s1 = #attn_tile.key_stationary<query_tile = 64, key_tile = 64, stages = 1, consumers = 1,
+  s1 = #attn_tile.key_stationary<query_tile = 64, key_tile = 64, stages = 4, consumers = 1,
       traversal = paired, interleave = 2, pipelined = true, query_parts = 2>,
   s2 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ring_items = 264,
       lhs_registers = false>,
@@ -411,6 +411,83 @@ func.func private @key_stationary_many() attributes {
 func.func private @key_stationary_ring() attributes {
   // expected-error @below {{'ring_items' must not be negative (was -1)}}
   s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ring_items = -1>
+}
+
+// -----
+
+func.func private @key_stationary_ring_long() attributes {
+  // expected-error @below {{'ring_items' must be at most 65536 (was 65537)}}
+  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ring_items = 65537>
+}
+
+// -----
+
+func.func private @key_stationary_part_stages() attributes {
+  // expected-error @below {{'stages' must be a multiple of 'query_parts' = 2 (was 3)}}
+  s = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 3, consumers = 2, query_parts = 2>
+}
+
+// -----
+
+func.func private @key_stationary_pipelined_stages() attributes {
+  // expected-error @below {{'pipelined' needs more stages than 'query_parts' = 2 (was 2)}}
+  s = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, pipelined = true, query_parts = 2>
+}
+
+// -----
+
+func.func private @key_stationary_many_stages() attributes {
+  // expected-error @below {{'stages' must be at most 64 (was 65)}}
+  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 65, consumers = 2>
+}
+
+// -----
+
+func.func private @key_stationary_many_key_stages() attributes {
+  // expected-error @below {{'key_stages' must be at most 64 (was 65)}}
+  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, key_stages = 65>
+}
+
+// -----
+
+func.func private @warp_specialized_many_stages() attributes {
+  // expected-error @below {{'stages' must be at most 64 (was 9223372036854775807)}}
+  s = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 9223372036854775807, consumers = 2>
+}
+
+// -----
+
+func.func private @warp_specialized_many_query_stages() attributes {
+  // expected-error @below {{'query_stages' must be at most 64 (was 65)}}
+  s = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, query_stages = 65>
+}
+
+// -----
+
+func.func private @warp_specialized_many_score_stages() attributes {
+  // expected-error @below {{'score_stages' must be at most 64 (was 65)}}
+  s = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, score_stages = 65>
+}
+
+// -----
+
+func.func private @multistage_many_stages() attributes {
+  // expected-error @below {{'stages' must be at most 64 (was 65)}}
+  s = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 65, warps = 8>
+}
+
+// -----
+
+func.func private @key_multistage_many_stages() attributes {
+  // expected-error @below {{'stages' must be at most 64 (was 65)}}
+  s = #attn_tile.key_multistage<query_tile = 48, key_tile = 64, stages = 65, warps = 4>
+}
+
+// -----
+
+func.func private @matmul_many_stages() attributes {
+  // expected-error @below {{'stages' must be at most 64 (was 65)}}
+  s = #attn_tile.matmul_warp_specialized<row_tile = 128, column_tile = 64, depth_tile = 64, stages = 65, consumers = 2, interleave = 1>
 }
 
 // -----

@@ -83,6 +83,11 @@ func.func private @negative_stages(!attn_tile.pipe<64x64xbf16, stages = -1>)
 
 // -----
 
+// expected-error @below {{'stages' must be at most 256 (was 257)}}
+func.func private @many_stages(!attn_tile.pipe<64x64xbf16, stages = 257>)
+
+// -----
+
 // expected-error @below {{'cluster' must be positive and divide the rows of a staged tile (was 0)}}
 func.func private @no_cluster(!attn_tile.pipe<64x64xbf16, stages = 1, cluster = 0>)
 

@@ -66,6 +66,15 @@ static LogicalResult verifyAtMost(EmitErrorFn emitError, StringRef name,
                      << value << ")";
 }
 
+/// Stages that a schedule may ask for: fewer than a pipe may have.
+static constexpr int64_t maxStages = 64;
+
+static LogicalResult verifyStages(EmitErrorFn emitError, StringRef name,
+                                  int64_t value) {
+  return failure(failed(verifyPositive(emitError, name, value)) ||
+                 failed(verifyAtMost(emitError, name, value, maxStages)));
+}
+
 //===----------------------------------------------------------------------===//
 // RowBlockLayoutAttr
 //===----------------------------------------------------------------------===//
@@ -149,6 +158,9 @@ SmallVector<int64_t> RowBlockLayoutAttr::getColumnShuffles() const {
 /// compile time and registers without end.
 static constexpr int64_t maxTile = 256;
 
+/// Tiles of keys that a ring of sums may hold: more than any device works on.
+static constexpr int64_t maxRingItems = 1 << 16;
+
 /// Groups of a cluster that every device has room for, and rows in which stages
 /// are swizzled.
 static constexpr int64_t maxCluster = 8, swizzleRows = 8;
@@ -169,8 +181,9 @@ LogicalResult WarpSpecializedAttr::verify(
   if (failed(verifyPositive(emitError, "consumers", consumers)) ||
       failed(verifyNotNegative(emitError, "split_items", splitItems)) ||
       failed(verifyNotNegative(emitError, "score_stages", scoreStages)) ||
-      failed(verifyPositive(emitError, "stages", stages)) ||
-      failed(verifyPositive(emitError, "query_stages", queryStages)) ||
+      failed(verifyAtMost(emitError, "score_stages", scoreStages, maxStages)) ||
+      failed(verifyStages(emitError, "stages", stages)) ||
+      failed(verifyStages(emitError, "query_stages", queryStages)) ||
       failed(verifyPositive(emitError, "groups", groups)) ||
       failed(verifyAtMost(emitError, "groups", groups, 2)) ||
       failed(verifyNotNegative(emitError, "polynomial_exp2", polynomialExp2)) ||
@@ -210,16 +223,15 @@ LogicalResult WarpSpecializedAttr::verify(
   return success();
 }
 
-LogicalResult
-KeyStationaryAttr::verify(EmitErrorFn emitError, int64_t queryTile,
-                          int64_t keyTile, int64_t stages, int64_t consumers,
-                          TraversalKind traversal, int64_t interleave, bool,
-                          int64_t queryParts, int64_t ringItems, bool,
-                          bool inTurn, int64_t keyStages, bool itemsAhead) {
+LogicalResult KeyStationaryAttr::verify(
+    EmitErrorFn emitError, int64_t queryTile, int64_t keyTile, int64_t stages,
+    int64_t consumers, TraversalKind traversal, int64_t interleave,
+    bool pipelined, int64_t queryParts, int64_t ringItems, bool, bool inTurn,
+    int64_t keyStages, bool itemsAhead) {
   if (failed(verifyPositive(emitError, "consumers", consumers)) ||
-      failed(verifyPositive(emitError, "stages", stages)) ||
+      failed(verifyStages(emitError, "stages", stages)) ||
       failed(verifyPositive(emitError, "query_parts", queryParts)) ||
-      failed(verifyPositive(emitError, "key_stages", keyStages)) ||
+      failed(verifyStages(emitError, "key_stages", keyStages)) ||
       failed(
           verifyMultiple(emitError, "query_tile", queryTile, 16 * queryParts)))
     return failure();
@@ -232,7 +244,17 @@ KeyStationaryAttr::verify(EmitErrorFn emitError, int64_t queryTile,
   if (interleave < 0)
     return emitError() << "'interleave' must not be negative (was "
                        << interleave << ")";
-  if (failed(verifyNotNegative(emitError, "ring_items", ringItems)))
+  // Each part finds its rows in the same stages in every step.
+  if (stages % queryParts != 0)
+    return emitError() << "'stages' must be a multiple of 'query_parts' = "
+                       << queryParts << " (was " << stages << ")";
+  // Of a pipelined step, parts of the next one are waited for before the last
+  // part is released.
+  if (pipelined && stages <= queryParts)
+    return emitError() << "'pipelined' needs more stages than 'query_parts' = "
+                       << queryParts << " (was " << stages << ")";
+  if (failed(verifyNotNegative(emitError, "ring_items", ringItems)) ||
+      failed(verifyAtMost(emitError, "ring_items", ringItems, maxRingItems)))
     return failure();
   // Groups that wait for others must be sure that these have begun.
   if (ringItems > 0 && (traversal == TraversalKind::Grid || interleave != 1))
@@ -258,7 +280,7 @@ LogicalResult KeyMultistageAttr::verify(EmitErrorFn emitError,
                                         int64_t stages, int64_t warps) {
   if (failed(verifyPositive(emitError, "warps", warps)) ||
       failed(verifyAtMost(emitError, "warps", warps, maxTile / 16)) ||
-      failed(verifyPositive(emitError, "stages", stages)) ||
+      failed(verifyStages(emitError, "stages", stages)) ||
       failed(verifyMultiple(emitError, "query_tile", queryTile, 16)) ||
       failed(verifyAtMost(emitError, "query_tile", queryTile, maxTile)) ||
       failed(verifyMultiple(emitError, "key_tile", keyTile, 16 * warps)))
@@ -301,7 +323,7 @@ LogicalResult MatmulWarpSpecializedAttr::verify(
     EmitErrorFn emitError, int64_t rowTile, int64_t columnTile,
     int64_t depthTile, int64_t stages, int64_t consumers, int64_t interleave) {
   if (failed(verifyPositive(emitError, "consumers", consumers)) ||
-      failed(verifyPositive(emitError, "stages", stages)) ||
+      failed(verifyStages(emitError, "stages", stages)) ||
       failed(verifyMultiple(emitError, "column_tile", columnTile, 64)) ||
       failed(verifyMultiple(emitError, "depth_tile", depthTile, 64)) ||
       failed(verifyPositive(emitError, "interleave", interleave)))
@@ -330,7 +352,7 @@ LogicalResult MultistageAttr::verify(EmitErrorFn emitError, int64_t queryTile,
   if (failed(verifyPositive(emitError, "warps", warps)) ||
       failed(verifyNotNegative(emitError, "split_items", splitItems)) ||
       failed(verifyAtMost(emitError, "warps", warps, maxTile / 16)) ||
-      failed(verifyPositive(emitError, "stages", stages)) ||
+      failed(verifyStages(emitError, "stages", stages)) ||
       failed(verifyMultiple(emitError, "key_tile", keyTile, 16)) ||
       failed(verifyAtMost(emitError, "key_tile", keyTile, maxTile)) ||
       failed(verifyMultiple(emitError, "query_tile", queryTile, 16 * warps)))

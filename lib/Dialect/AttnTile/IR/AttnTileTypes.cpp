@@ -72,6 +72,9 @@ LogicalResult PipeType::verify(function_ref<InFlightDiagnostic()> emitError,
     return failure();
   if (stages <= 0)
     return emitError() << "'stages' must be positive (was " << stages << ")";
+  if (stages > maxStages)
+    return emitError() << "'stages' must be at most " << maxStages << " (was "
+                       << stages << ")";
   return success();
 }
 

@@ -612,12 +612,17 @@ struct AttnTileCreatePipesPass
 
 void AttnTileCreatePipesPass::runOnOperation() {
   KernelOp kernel = getOperation();
-  if (stages <= 0 || queryStages <= 0 || readOnceStages < 0 ||
-      scoreStages < 0) {
-    kernel.emitError("pipes need at least one stage (asked for ")
-        << stages.getValue() << " and " << queryStages.getValue() << ")";
+  auto verifyStages = [&](int64_t count, int64_t least) -> LogicalResult {
+    if (count >= least && count <= PipeType::maxStages)
+      return success();
+    return kernel.emitError("pipes can have 1 to ")
+           << PipeType::maxStages << " stages (asked for " << count << ")";
+  };
+  // Those of one kind may have none.
+  if (failed(verifyStages(stages, 1)) || failed(verifyStages(queryStages, 1)) ||
+      failed(verifyStages(readOnceStages, 0)) ||
+      failed(verifyStages(scoreStages, 0)))
     return signalPassFailure();
-  }
   SetVector<LoadOp> loads = collectLoads(kernel);
   if (loads.empty()) {
     remark::missed(kernel.getLoc(), remark::RemarkOpts::name("CreatePipes")
@@ -670,8 +675,8 @@ void AttnTileCreatePipesPass::runOnOperation() {
     int64_t count = stages;
     if (isLoadedOnce(first))
       count = lhsRegisters && llvm::all_of(stream.loads, isPlainLhs)
-                  ? 1
-                  : queryStages;
+                  ? int64_t(1)
+                  : queryStages.getValue();
     else if (readOnceStages != 0 && isReadOnce(stream))
       count = readOnceStages;
     auto type = PipeType::get(&getContext(), tile.getShape(),

@@ -33,8 +33,8 @@ using namespace mlir::attn_tile;
 /// Whether `op` divides by something that is not known: what takes so long that
 /// it pays to do it ahead.
 static bool isDivision(Operation *op) {
-  return isa<arith::DivUIOp, arith::RemUIOp, arith::DivSIOp, arith::RemSIOp>(
-             op) &&
+  return isa<arith::DivUIOp, arith::RemUIOp, arith::CeilDivUIOp, arith::DivSIOp,
+             arith::RemSIOp, arith::CeilDivSIOp, arith::FloorDivSIOp>(op) &&
          !matchPattern(op->getOperand(1), m_Constant());
 }
 
@@ -50,14 +50,21 @@ public:
   /// What the rest of the item uses of it.
   ValueRange getResults() const { return results.getArrayRef(); }
 
-  /// Finds the item with the number `item`. Where that may be none, no divisor
-  /// may be zero.
-  SmallVector<Value> emit(OpBuilder &builder, Value item, bool mayBeNone) const;
+  /// Finds the item with the number `item`, of which there may be none. Then
+  /// what does not depend on the number may be zero as well if the loop
+  /// `mayBeEmpty`; no divisor may.
+  SmallVector<Value> emit(OpBuilder &builder, Value item,
+                          bool mayBeEmpty) const;
 
 private:
+  /// Whether the divisor of `division` may be zero.
+  bool mayDivideByZero(Operation *division, bool mayBeEmpty) const;
+
   Value inductionVar;
   /// In order.
   SetVector<Operation *> ops;
+  /// Those that depend on the number of the item.
+  SmallPtrSet<Operation *, 32> varying;
   SetVector<Value> results;
 };
 } // namespace
@@ -69,12 +76,18 @@ ItemFinder::ItemFinder(scf::ForOp loop) : inductionVar(loop.getInductionVar()) {
     return value == inductionVar || loop.isDefinedOutsideOfLoop(value) ||
            (def && ops.contains(def));
   };
+  auto isVarying = [&](Value value) {
+    return value == inductionVar || varying.contains(value.getDefiningOp());
+  };
   for (Operation &op : body->without_terminator())
     // Divisions are not pure, for divisors may be zero.
     if (isMemoryEffectFree(&op) && op.getNumRegions() == 0 &&
         op.getNumResults() == 1 && op.getResult(0).getType().isIntOrIndex() &&
-        llvm::all_of(op.getOperands(), isFound))
+        llvm::all_of(op.getOperands(), isFound)) {
       ops.insert(&op);
+      if (llvm::any_of(op.getOperands(), isVarying))
+        varying.insert(&op);
+    }
   // What is computed at once from other results is computed again instead.
   for (Operation *op : ops) {
     auto isAtHand = [&](Value value) {
@@ -90,13 +103,25 @@ ItemFinder::ItemFinder(scf::ForOp loop) : inductionVar(loop.getInductionVar()) {
   }
 }
 
+bool ItemFinder::mayDivideByZero(Operation *division, bool mayBeEmpty) const {
+  // Items divide by what the loop does not change only where it is not zero.
+  if (mayBeEmpty)
+    return true;
+  Value divisor = division->getOperand(1);
+  Operation *def = divisor.getDefiningOp();
+  if (auto max = dyn_cast_or_null<arith::MaxUIOp>(def))
+    if (matchPattern(max.getRhs(), m_NonZero()))
+      return false;
+  return divisor == inductionVar || varying.contains(def);
+}
+
 SmallVector<Value> ItemFinder::emit(OpBuilder &builder, Value item,
-                                    bool mayBeNone) const {
+                                    bool mayBeEmpty) const {
   IRMapping mapping;
   mapping.map(inductionVar, item);
   for (Operation *op : ops) {
     Operation *found = builder.clone(*op, mapping);
-    if (!mayBeNone || !isDivision(op))
+    if (!isDivision(op) || !mayDivideByZero(op, mayBeEmpty))
       continue;
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPoint(found);
@@ -124,7 +149,7 @@ static bool findAhead(RewriterBase &rewriter, scf::ForOp loop) {
     return false;
   rewriter.setInsertionPoint(loop);
   SmallVector<Value> first =
-      finder.emit(rewriter, loop.getLowerBound(), /*mayBeNone=*/true);
+      finder.emit(rewriter, loop.getLowerBound(), /*mayBeEmpty=*/true);
   SmallVector<Value> results(finder.getResults());
   FailureOr<LoopLikeOpInterface> ahead = loop.replaceWithAdditionalYields(
       rewriter, first, /*replaceInitOperandUsesInLoop=*/false,
@@ -134,7 +159,7 @@ static bool findAhead(RewriterBase &rewriter, scf::ForOp loop) {
         Value next = arith::AddIOp::create(builder, loc, loop.getInductionVar(),
                                            loop.getStep());
         SmallVector<Value> found =
-            finder.emit(builder, next, /*mayBeNone=*/false);
+            finder.emit(builder, next, /*mayBeEmpty=*/false);
         for (auto [result, argument] : llvm::zip_equal(results, current))
           rewriter.replaceAllUsesExcept(result, argument,
                                         SmallPtrSet<Operation *, 1>());

@@ -50,19 +50,16 @@ static LogicalResult findUses(KeptTile &tile, StringRef &reason) {
     return failure();
   }
   for (Operation *user : tile.wait.getBuffer().getUsers()) {
-    if (auto clear = dyn_cast<ClearOp>(user)) {
+    auto clear = dyn_cast<ClearOp>(user);
+    if (clear && clear->getBlock() == block &&
+        clear->isBeforeInBlock(tile.read)) {
       tile.clears.push_back(clear);
     } else if (auto release = dyn_cast<ReleaseOp>(user)) {
       tile.release = release;
     } else if (user != tile.read) {
-      reason = "the stage of the tile is read by others as well";
+      reason = "the stage of the tile is used by others as well";
       return failure();
     }
-  }
-  if (!tile.release || tile.release->getBlock() != block ||
-      tile.release.getAfter()) {
-    reason = "the stage of the tile is not released behind all who take it";
-    return failure();
   }
   for (Operation *user : tile.read->getUsers()) {
     auto guard = dyn_cast<scf::IfOp>(block->findAncestorOpInBlock(*user));
@@ -75,6 +72,12 @@ static LogicalResult findUses(KeptTile &tile, StringRef &reason) {
     Operation *inBranch = guard.thenBlock()->findAncestorOpInBlock(*user);
     if (!tile.first || inBranch->isBeforeInBlock(tile.first))
       tile.first = inBranch;
+  }
+  if (!tile.release || tile.release->getBlock() != block ||
+      tile.release.getAfter() || !tile.guard ||
+      !tile.guard->isBeforeInBlock(tile.release)) {
+    reason = "the stage of the tile is not released behind all who take it";
+    return failure();
   }
   // Others may take registers later than they are issued.
   if (!isa_and_present<MmaStartOp>(tile.first)) {

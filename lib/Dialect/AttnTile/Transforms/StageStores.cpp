@@ -51,6 +51,13 @@ struct AttnTileStageStoresPass
           << stages.getValue() << " and " << consumers.getValue() << ")";
       return signalPassFailure();
     }
+    if (stages > PipeType::maxStages / consumers) {
+      kernel.emitError("stores can have ")
+          << PipeType::maxStages << " stages at most (asked for "
+          << stages.getValue() << " for each of " << consumers.getValue()
+          << " consumers)";
+      return signalPassFailure();
+    }
     SmallVector<StoreOp> stores;
     kernel.walk([&](StoreOp store) {
       if (canStage(store, consumers))

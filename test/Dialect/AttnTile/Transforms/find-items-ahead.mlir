@@ -111,3 +111,45 @@ attn_tile.kernel @no_steps(%n: index, %tiles: index, %init: vector<64x64xf32>, %
   }
   attn_tile.return
 }
+
+// -----
+
+// Where the divisor is found from the item, it may be zero behind the last one,
+// but where it is known not to be.
+
+// CHECK-LABEL: attn_tile.kernel @divisors
+// CHECK:         attn_tile.role consumer
+// CHECK:           scf.for %[[ITEM:.*]] = %c0 to %[[N:.*]] step %c1 iter_args
+// CHECK:             } else {
+// CHECK:             }
+// CHECK-NEXT:        %[[NEXT:.*]] = arith.addi %[[ITEM]], %c1
+// CHECK-NEXT:        %[[LEFT:.*]] = arith.subi %[[N]], %[[NEXT]]
+// CHECK-NEXT:        %[[ONE:.*]] = arith.constant 1 : index
+// CHECK-NEXT:        %[[DIVISOR:.*]] = arith.maxui %[[LEFT]], %[[ONE]]
+// CHECK-NEXT:        %[[H:.*]] = arith.ceildivui %[[NEXT]], %[[DIVISOR]]
+// CHECK-NEXT:        %[[BOUND:.*]] = arith.maxui %[[LEFT]], %c16
+// CHECK-NEXT:        %[[T:.*]] = arith.remui %[[NEXT]], %[[BOUND]]
+// CHECK-NEXT:        attn_tile.store
+attn_tile.kernel @divisors(%n: index, %any: i1, %init: vector<64x64xf32>, %out: memref<?x?x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c16 = arith.constant 16 : index
+  attn_tile.role producer warpgroups(1) registers(24) {
+  }
+  attn_tile.role consumer warpgroups(1) registers(240) {
+    scf.for %item = %c0 to %n step %c1 {
+      %left = arith.subi %n, %item : index
+      %h = arith.ceildivui %item, %left : index
+      %bound = arith.maxui %left, %c16 : index
+      %t = arith.remui %item, %bound : index
+      %r = scf.if %any -> vector<64x64xf32> {
+        %s = arith.addf %init, %init : vector<64x64xf32>
+        scf.yield %s : vector<64x64xf32>
+      } else {
+        scf.yield %init : vector<64x64xf32>
+      }
+      attn_tile.store %r, %out[%h, %t, %c0] : vector<64x64xf32>, memref<?x?x64xf32>
+    }
+  }
+  attn_tile.return
+}

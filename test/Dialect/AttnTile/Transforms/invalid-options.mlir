@@ -1,7 +1,11 @@
 // RUN: not attn-opt %s -attn-tile-set-traversal=interleave=-1 2>&1 | FileCheck %s --check-prefix=TRAVERSAL
 // RUN: not attn-opt %s -attn-tile-create-pipes=stages=0 2>&1 | FileCheck %s --check-prefix=PIPES
+// RUN: not attn-opt %s -attn-tile-create-pipes=query-stages=257 2>&1 | FileCheck %s --check-prefix=QUERY-PIPES
+// RUN: not attn-opt %s -attn-tile-create-pipes=read-once-stages=-1 2>&1 | FileCheck %s --check-prefix=READ-PIPES
+// RUN: not attn-opt %s -attn-tile-create-pipes=score-stages=4294967297 2>&1 | FileCheck %s --check-prefix=SCORE-PIPES
 // RUN: not attn-opt %s -attn-tile-split-roles=consumers=4 2>&1 | FileCheck %s --check-prefix=ROLES
 // RUN: not attn-opt %s -attn-tile-stage-stores=stages=0 2>&1 | FileCheck %s --check-prefix=STORES
+// RUN: not attn-opt %s -attn-tile-stage-stores=stages=129 2>&1 | FileCheck %s --check-prefix=MANY-STORES
 // RUN: not attn-opt %s -attn-tile-use-tensor-maps=l2-promotion=1 2>&1 | FileCheck %s --check-prefix=MAPS
 // RUN: not attn-opt %s -attn-tile-set-traversal=groups=0 2>&1 | FileCheck %s --check-prefix=GROUPS
 // RUN: not attn-opt %s -attn-tile-set-traversal=last-items=-1 2>&1 | FileCheck %s --check-prefix=LAST
@@ -9,9 +13,13 @@
 // RUN: not attn-opt %s -attn-tile-mix-exponentials=sixteenths=17 2>&1 | FileCheck %s --check-prefix=MIX
 
 // TRAVERSAL: error: 'interleave' must not be negative (was -1)
-// PIPES: error: pipes need at least one stage (asked for 0 and 1)
+// PIPES: error: pipes can have 1 to 256 stages (asked for 0)
+// QUERY-PIPES: error: pipes can have 1 to 256 stages (asked for 257)
+// READ-PIPES: error: pipes can have 1 to 256 stages (asked for -1)
+// SCORE-PIPES: error: pipes can have 1 to 256 stages (asked for 4294967297)
 // ROLES: error: there can be 1 to 3 consumers (asked for 4)
 // STORES: error: stores need at least one stage and consumer (asked for 0 and 2)
+// MANY-STORES: error: stores can have 256 stages at most (asked for 129 for each of 2 consumers)
 // GROUPS: error: 'groups' must be positive (was 0)
 // LAST: error: 'last-items' must not be negative (was -1)
 // SHARED: error: 1 or 2 groups can share a multiprocessor (asked for 3)

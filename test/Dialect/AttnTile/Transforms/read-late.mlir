@@ -156,7 +156,7 @@ attn_tile.kernel @read_by_others(%n: index, %any: i1, %init: vector<64x64xf32>) 
   attn_tile.role consumer warpgroups(1) registers(240) {
     scf.for %item = %c0 to %n step %c1 {
       %stage = attn_tile.wait %vs[%item] : !attn_tile.pipe<64x64xbf16, stages = 1>
-      // expected-remark @below {{the stage of the tile is read by others as well}}
+      // expected-remark @below {{the stage of the tile is used by others as well}}
       %v = attn_tile.read %stage : !attn_tile.buffer<64x64xbf16> -> vector<64x64xbf16>
       %r = scf.if %any -> vector<64x64xf32> {
         %d = attn_tile.mma_start %v, %stage transpose_rhs : vector<64x64xbf16>, !attn_tile.buffer<64x64xbf16>
@@ -167,6 +167,91 @@ attn_tile.kernel @read_by_others(%n: index, %any: i1, %init: vector<64x64xf32>) 
         scf.yield %init : vector<64x64xf32>
       }
       attn_tile.release %stage : !attn_tile.buffer<64x64xbf16>
+    }
+  }
+  attn_tile.return
+}
+
+// -----
+
+// A stage that is released at once stays where it is: others may wait for its
+// pipe before the branch.
+
+// CHECK-LABEL: attn_tile.kernel @released_before
+// CHECK:         attn_tile.read
+// CHECK-NEXT:    attn_tile.release
+// CHECK-NEXT:    scf.if
+attn_tile.kernel @released_before(%n: index, %any: i1, %init: vector<64x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %ks = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
+  %vs = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 1>
+  attn_tile.role producer warpgroups(1) registers(24) {
+    scf.for %item = %c0 to %n step %c1 {
+      %k = attn_tile.acquire %ks[%item] : !attn_tile.pipe<64x64xbf16, stages = 2>
+      attn_tile.commit %k : !attn_tile.buffer<64x64xbf16>
+      %v = attn_tile.acquire %vs[%item] : !attn_tile.pipe<64x64xbf16, stages = 1>
+      attn_tile.commit %v : !attn_tile.buffer<64x64xbf16>
+    }
+  }
+  attn_tile.role consumer warpgroups(1) registers(240) {
+    scf.for %item = %c0 to %n step %c1 {
+      %k = attn_tile.wait %ks[%item] : !attn_tile.pipe<64x64xbf16, stages = 2>
+      %stage = attn_tile.wait %vs[%item] : !attn_tile.pipe<64x64xbf16, stages = 1>
+      // expected-remark @below {{the stage of the tile is not released behind all who take it}}
+      %v = attn_tile.read %stage : !attn_tile.buffer<64x64xbf16> -> vector<64x64xbf16>
+      attn_tile.release %stage : !attn_tile.buffer<64x64xbf16>
+      %r = scf.if %any -> vector<64x64xf32> {
+        %d = attn_tile.mma_start %v, %k transpose_rhs : vector<64x64xbf16>, !attn_tile.buffer<64x64xbf16>
+            -> !attn_tile.pending<vector<64x64xf32>>
+        %0 = attn_tile.mma_wait %d : !attn_tile.pending<vector<64x64xf32>>
+        scf.yield %0 : vector<64x64xf32>
+      } else {
+        scf.yield %init : vector<64x64xf32>
+      }
+      attn_tile.release %k : !attn_tile.buffer<64x64xbf16>
+    }
+  }
+  attn_tile.return
+}
+
+// -----
+
+// What is cleared behind the read is not of this tile.
+
+// CHECK-LABEL: attn_tile.kernel @cleared_behind
+// CHECK:         attn_tile.read
+// CHECK-NEXT:    scf.if
+attn_tile.kernel @cleared_behind(%n: index, %any: i1, %init: vector<64x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %ks = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
+  %vs = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 1>
+  attn_tile.role producer warpgroups(1) registers(24) {
+    scf.for %item = %c0 to %n step %c1 {
+      %k = attn_tile.acquire %ks[%item] : !attn_tile.pipe<64x64xbf16, stages = 2>
+      attn_tile.commit %k : !attn_tile.buffer<64x64xbf16>
+      %v = attn_tile.acquire %vs[%item] : !attn_tile.pipe<64x64xbf16, stages = 1>
+      attn_tile.commit %v : !attn_tile.buffer<64x64xbf16>
+    }
+  }
+  attn_tile.role consumer warpgroups(1) registers(240) {
+    scf.for %item = %c0 to %n step %c1 {
+      %k = attn_tile.wait %ks[%item] : !attn_tile.pipe<64x64xbf16, stages = 2>
+      %stage = attn_tile.wait %vs[%item] : !attn_tile.pipe<64x64xbf16, stages = 1>
+      // expected-remark @below {{the stage of the tile is used by others as well}}
+      %v = attn_tile.read %stage : !attn_tile.buffer<64x64xbf16> -> vector<64x64xbf16>
+      %r = scf.if %any -> vector<64x64xf32> {
+        %d = attn_tile.mma_start %v, %k transpose_rhs : vector<64x64xbf16>, !attn_tile.buffer<64x64xbf16>
+            -> !attn_tile.pending<vector<64x64xf32>>
+        %0 = attn_tile.mma_wait %d : !attn_tile.pending<vector<64x64xf32>>
+        scf.yield %0 : vector<64x64xf32>
+      } else {
+        scf.yield %init : vector<64x64xf32>
+      }
+      attn_tile.clear %stage within(%item of %n) : !attn_tile.buffer<64x64xbf16>
+      attn_tile.release %stage : !attn_tile.buffer<64x64xbf16>
+      attn_tile.release %k : !attn_tile.buffer<64x64xbf16>
     }
   }
   attn_tile.return

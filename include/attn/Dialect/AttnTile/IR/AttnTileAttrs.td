@@ -162,7 +162,9 @@ def AttnTile_KeyStationaryAttr : AttnTile_Attr<"KeyStationary",
     `interleave` are the options of `attn-tile-set-traversal`; `pipelined` runs
     `attn-tile-pipeline-steps`. A tile of queries is staged and multiplied in
     `query_parts` parts, whose contributions to the gradients of queries are
-    made by one product.
+    made by one product. `stages` is a multiple of that number, and larger where
+    steps are pipelined: parts of the next tile are waited for before the last
+    part of this one is released.
 
     With `ring_items`, these contributions are added up in a ring of few heads,
     which stays in the cache: two key heads more than have so many tiles of keys.

@@ -53,8 +53,8 @@ def AttnTile_BufferType : AttnTile_Type<"Buffer", "buffer"> {
 def AttnTile_PipeType : AttnTile_Type<"Pipe", "pipe"> {
   let summary = "a ring of staged tiles with full and empty barriers";
   let description = [{
-    `stages` buffers used in turn. Position `n` of the stream of tiles uses
-    stage `n mod stages`; producers `acquire` a position when it is empty and
+    `stages` buffers, 256 at most, used in turn. Position `n` of the stream of
+    tiles uses stage `n mod stages`; producers `acquire` a position when it is empty and
     `commit` it, consumers `wait` until it is full and `release` it.
 
     With `cluster`, the groups of a cluster use a pipe at the same positions. A
@@ -79,6 +79,9 @@ def AttnTile_PipeType : AttnTile_Type<"Pipe", "pipe"> {
   }];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
+    /// More stages than shared memory has room for.
+    static constexpr int64_t maxStages = 256;
+
     /// The type of one stage.
     BufferType getBufferType();
   }];

@@ -597,9 +597,11 @@ def AttnTileFindItemsAheadPass
   let description = [{
     The number of a work item becomes indices by divisions, and bounds of loops
     by more arithmetic. Where the first product of an item depends on them, as it
-    does on whether the item has steps, tensor cores wait for that. So the loops of consumers
-    over work items carry what is found of the next item: it is computed behind
-    the steps of this one, beside the stores of its results.
+    does on whether the item has steps, tensor cores wait for that. So the loops
+    of consumers over work items carry what is found of the next item: it is
+    computed behind the steps of this one, beside the stores of its results.
+    There may be no next item, nor a first one: divisors that may be zero then
+    are one instead.
 
     ```mlir
     scf.for %item = %c0 to %n step %c1 {
@@ -633,14 +635,19 @@ def AttnTileReadLatePass
     : Pass<"attn-tile-read-late", "::mlir::attn_tile::KernelOp"> {
   let summary = "read what stays in registers behind the first product";
   let description = [{
-    A tile that a work item keeps in registers (`lhs_registers`) is read before
-    the branch in which the item has steps, and its stage released behind it.
-    The first product of the item need not wait for the read, nor the next
-    item's tile for the end of this one: the read moves to the first product that takes it,
-    and the stage is released when that has been started, or else at once where
-    there are no steps.
+    A tile that a work item keeps in registers (`lhs_registers`) is waited for
+    and read before the branch in which the item has steps, and its stage
+    released behind it. The first product of the item need not wait for the read,
+    nor the next item's tile for the end of this one: the wait, what clears rows
+    of the stage, and the read move to the first product that takes the tile, and
+    the stage is released when that has been started. Where there are no steps,
+    the stage is waited for and released unread.
+
+    All who take the tile must be in the first region of one branch that has a
+    second one, a product first, and nobody else may read the stage.
 
     ```mlir
+    %stage = attn_tile.wait %vs[%item] : !attn_tile.pipe<128x64xbf16, stages = 1>
     %v = attn_tile.read %stage : !attn_tile.buffer<128x64xbf16> -> vector<128x64xbf16>
     %r = scf.if %any -> ... {
       %s = attn_tile.mma_start %k, %q transpose_rhs : ...
@@ -655,12 +662,14 @@ def AttnTileReadLatePass
     ```mlir
     %r = scf.if %any -> ... {
       %s = attn_tile.mma_start %k, %q transpose_rhs : ...
+      %stage = attn_tile.wait %vs[%item] : !attn_tile.pipe<128x64xbf16, stages = 1>
       %v = attn_tile.read %stage : !attn_tile.buffer<128x64xbf16> -> vector<128x64xbf16>
       %dp = attn_tile.mma_start %v, %do transpose_rhs : ...
       attn_tile.release %stage : !attn_tile.buffer<128x64xbf16>
       ...
     } else {
-      attn_tile.release %stage : !attn_tile.buffer<128x64xbf16>
+      %unread = attn_tile.wait %vs[%item] : !attn_tile.pipe<128x64xbf16, stages = 1>
+      attn_tile.release %unread : !attn_tile.buffer<128x64xbf16>
       ...
     }
     ```
