@@ -29,6 +29,9 @@ def AttnSerializeKernelsPass
     and the default pipelines undo parts of it. Only instruction combining and
     common subexpression elimination run.
 
+    Modules are compiled side by side if the context is multithreaded, with
+    messages in the order of the modules.
+
     Where registers spill, the assembler runs once more, with less use of them, and
     what it makes is taken if it spills none. Spills that are left, and matrix
     products that the assembler had to serialize, are warnings.

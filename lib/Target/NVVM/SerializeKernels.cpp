@@ -17,6 +17,7 @@
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/IR/Threading.h"
 #include "mlir/Target/LLVM/NVVM/Utils.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
@@ -146,17 +147,17 @@ struct KernelReport {
   int64_t stackBytes = 0;
 };
 
-/// The assembler's output and its messages.
-struct AssemblerResult {
-  SmallVector<char, 0> cubin;
+/// What a module is compiled to, and the messages of the assembler if it ran.
+struct SerializedModule {
+  SmallVector<char, 0> object;
   std::string log;
 };
 } // namespace
 
 /// Runs the assembler on `ptx`.
-static FailureOr<AssemblerResult> assemble(Operation *module, StringRef ptx,
-                                           StringRef chip, StringRef toolkit,
-                                           StringRef options) {
+static FailureOr<SerializedModule> assemble(Operation *module, StringRef ptx,
+                                            StringRef chip, StringRef toolkit,
+                                            StringRef options) {
   std::string ptxas = attn::findPtxas(toolkit);
   if (ptxas.empty())
     return module->emitError("needs the assembler ptxas of the CUDA toolkit, "
@@ -198,7 +199,7 @@ static FailureOr<AssemblerResult> assemble(Operation *module, StringRef ptx,
   int status = llvm::sys::ExecuteAndWait(ptxas, arguments, std::nullopt,
                                          redirects, /*SecondsToWait=*/0,
                                          /*MemoryLimit=*/0, &message);
-  AssemblerResult result;
+  SerializedModule result;
   if (auto buffer = llvm::MemoryBuffer::getFile(log))
     result.log = (*buffer)->getBuffer().str();
   if (status != 0) {
@@ -210,7 +211,7 @@ static FailureOr<AssemblerResult> assemble(Operation *module, StringRef ptx,
   if (!buffer)
     return module->emitError("could not read '")
            << output << "': " << buffer.getError().message();
-  llvm::append_range(result.cubin, (*buffer)->getBuffer());
+  llvm::append_range(result.object, (*buffer)->getBuffer());
   return result;
 }
 
@@ -237,16 +238,16 @@ static bool isSerialization(StringRef text) {
 /// Runs the assembler on `ptx`, and where registers spill once more, without
 /// the optimizations that take more of them: above level 3 it keeps what it
 /// could compute again for each work item in registers beside the tiles.
-static FailureOr<AssemblerResult>
+static FailureOr<SerializedModule>
 assembleWithoutSpills(Operation *module, StringRef ptx, StringRef chip,
                       StringRef toolkit, StringRef options) {
   constexpr StringRef option = "--register-usage-level";
-  FailureOr<AssemblerResult> result =
+  FailureOr<SerializedModule> result =
       assemble(module, ptx, chip, toolkit, options);
   if (failed(result) || options.contains(option) ||
       countSpillBytes(result->log) == 0)
     return result;
-  FailureOr<AssemblerResult> other = assemble(
+  FailureOr<SerializedModule> other = assemble(
       module, ptx, chip, toolkit, (options + " " + option + "=3").str());
   if (failed(other))
     return failure();
@@ -306,31 +307,47 @@ struct AttnSerializeKernelsPass
     NVVM::SerializeGPUModuleBase::init();
     auto target = NVVM::NVVMTargetAttr::get(
         &getContext(), /*optLevel=*/3, "nvptx64-nvidia-cuda", chip, features);
-    for (auto module :
-         llvm::make_early_inc_range(getOperation().getOps<gpu::GPUModuleOp>()))
-      if (failed(serialize(module, target, *kind)))
+    // Modules are compiled side by side, each in an LLVM context of its own,
+    // and replaced one after the other.
+    auto modules = llvm::to_vector(getOperation().getOps<gpu::GPUModuleOp>());
+    SmallVector<SerializedModule> results(modules.size());
+    if (failed(failableParallelForEachN(
+            &getContext(), 0, modules.size(), [&](size_t number) {
+              return compile(modules[number], target, *kind, results[number]);
+            })))
+      return signalPassFailure();
+    for (auto [module, result] : llvm::zip_equal(modules, results))
+      if (failed(replace(module, target, *kind, result)))
         return signalPassFailure();
   }
 
-  LogicalResult serialize(gpu::GPUModuleOp module, NVVM::NVVMTargetAttr target,
-                          gpu::CompilationTarget kind) {
+  /// Compiles `module`, which stays as it is.
+  LogicalResult compile(gpu::GPUModuleOp module, NVVM::NVVMTargetAttr target,
+                        gpu::CompilationTarget kind,
+                        SerializedModule &result) const {
     if (failed(target.verifyTarget(module)))
       return failure();
     std::optional<SmallVector<char, 0>> object =
         KernelSerializer(module, target, toolkit, kind).run();
     if (!object)
       return module.emitError("could not be compiled");
-    std::string log;
-    if (kind == gpu::CompilationTarget::Binary) {
-      FailureOr<AssemblerResult> result = assembleWithoutSpills(
-          module, StringRef(object->data(), object->size()), chip, toolkit,
-          assemblerOptions);
-      if (failed(result))
-        return failure();
-      object = std::move(result->cubin);
-      log = std::move(result->log);
+    if (kind != gpu::CompilationTarget::Binary) {
+      result.object = std::move(*object);
+      return success();
     }
+    FailureOr<SerializedModule> assembled =
+        assembleWithoutSpills(module, StringRef(object->data(), object->size()),
+                              chip, toolkit, assemblerOptions);
+    if (failed(assembled))
+      return failure();
+    result = std::move(*assembled);
+    return success();
+  }
 
+  /// Replaces `module` by what it was compiled to.
+  LogicalResult replace(gpu::GPUModuleOp module, NVVM::NVVMTargetAttr target,
+                        gpu::CompilationTarget kind,
+                        const SerializedModule &result) {
     SmallVector<gpu::KernelMetadataAttr> kernels;
     OpBuilder builder(module);
     for (auto function : module.getOps<LLVM::LLVMFuncOp>()) {
@@ -342,17 +359,18 @@ struct AttnSerializeKernelsPass
         if (attribute.getName().getValue().starts_with("attn_tile."))
           attributes.append(attribute);
       if (kind == gpu::CompilationTarget::Binary &&
-          failed(addReport(function, log, attributes)))
+          failed(addReport(function, result.log, attributes)))
         return failure();
       kernels.push_back(gpu::KernelMetadataAttr::get(
           function.getNameAttr(), function.getFunctionType(), {},
           attributes.getDictionary(&getContext())));
     }
-    auto attribute = gpu::ObjectAttr::get(
-        &getContext(), target, kind,
-        builder.getStringAttr(StringRef(object->data(), object->size())),
-        /*properties=*/nullptr,
-        gpu::KernelTableAttr::get(&getContext(), kernels));
+    auto attribute =
+        gpu::ObjectAttr::get(&getContext(), target, kind,
+                             builder.getStringAttr(StringRef(
+                                 result.object.data(), result.object.size())),
+                             /*properties=*/nullptr,
+                             gpu::KernelTableAttr::get(&getContext(), kernels));
     gpu::BinaryOp::create(builder, module.getLoc(), module.getName(),
                           /*offloadingHandler=*/nullptr,
                           builder.getArrayAttr(attribute));
