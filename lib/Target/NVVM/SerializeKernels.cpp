@@ -23,6 +23,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/Error.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Program.h"
@@ -151,20 +152,14 @@ struct KernelReport {
 struct SerializedModule {
   SmallVector<char, 0> object;
   std::string log;
+  /// Why the assembler failed, or empty.
+  std::string error;
 };
 } // namespace
 
-/// Runs the assembler on `ptx`.
-static FailureOr<SerializedModule> assemble(Operation *module, StringRef ptx,
-                                            StringRef chip, StringRef toolkit,
-                                            StringRef options) {
-  std::string ptxas = attn::findPtxas(toolkit);
-  if (ptxas.empty())
-    return module->emitError("needs the assembler ptxas of the CUDA toolkit, "
-                             "which was not found in ")
-           << attn::describeToolkits(toolkit)
-           << "; set CUDA_HOME or install the package nvidia-cuda-nvcc";
-
+/// Runs the assembler `ptxas` on `ptx`.
+static llvm::Expected<SerializedModule>
+assemble(StringRef ptx, StringRef chip, StringRef ptxas, StringRef options) {
   SmallVector<SmallString<128>, 3> files;
   llvm::scope_exit removeFiles([&] {
     for (StringRef file : files)
@@ -174,8 +169,8 @@ static FailureOr<SerializedModule> assemble(Operation *module, StringRef ptx,
     SmallString<128> file;
     if (std::error_code error =
             llvm::sys::fs::createTemporaryFile("attn", suffix, file))
-      return module->emitError("could not create a temporary file: ")
-             << error.message();
+      return llvm::createStringError(
+          error, "could not create a temporary file: " + error.message());
     files.push_back(file);
   }
   StringRef input = files[0], output = files[1], log = files[2];
@@ -187,8 +182,8 @@ static FailureOr<SerializedModule> assemble(Operation *module, StringRef ptx,
     if (stream.has_error()) {
       error = stream.error();
       stream.clear_error();
-      return module->emitError("could not write '")
-             << input << "': " << error.message();
+      return llvm::createStringError(error, "could not write '" + input +
+                                                "': " + error.message());
     }
   }
   SmallVector<StringRef> arguments{ptxas, "-arch", chip, "-v",
@@ -205,12 +200,13 @@ static FailureOr<SerializedModule> assemble(Operation *module, StringRef ptx,
   if (status != 0) {
     if (message.empty())
       message = StringRef(result.log).trim().str();
-    return module->emitError("'") << ptxas << "' failed: " << message;
+    return llvm::createStringError("'" + ptxas + "' failed: " + message);
   }
   auto buffer = llvm::MemoryBuffer::getFile(output);
   if (!buffer)
-    return module->emitError("could not read '")
-           << output << "': " << buffer.getError().message();
+    return llvm::createStringError(buffer.getError(),
+                                   "could not read '" + output +
+                                       "': " + buffer.getError().message());
   llvm::append_range(result.object, (*buffer)->getBuffer());
   return result;
 }
@@ -238,19 +234,17 @@ static bool isSerialization(StringRef text) {
 /// Runs the assembler on `ptx`, and where registers spill once more, without
 /// the optimizations that take more of them: above level 3 it keeps what it
 /// could compute again for each work item in registers beside the tiles.
-static FailureOr<SerializedModule>
-assembleWithoutSpills(Operation *module, StringRef ptx, StringRef chip,
-                      StringRef toolkit, StringRef options) {
+static llvm::Expected<SerializedModule>
+assembleWithoutSpills(StringRef ptx, StringRef chip, StringRef ptxas,
+                      StringRef options) {
   constexpr StringRef option = "--register-usage-level";
-  FailureOr<SerializedModule> result =
-      assemble(module, ptx, chip, toolkit, options);
-  if (failed(result) || options.contains(option) ||
-      countSpillBytes(result->log) == 0)
+  llvm::Expected<SerializedModule> result = assemble(ptx, chip, ptxas, options);
+  if (!result || options.contains(option) || countSpillBytes(result->log) == 0)
     return result;
-  FailureOr<SerializedModule> other = assemble(
-      module, ptx, chip, toolkit, (options + " " + option + "=3").str());
-  if (failed(other))
-    return failure();
+  llvm::Expected<SerializedModule> other =
+      assemble(ptx, chip, ptxas, (options + " " + option + "=3").str());
+  if (!other)
+    return other;
   if (countSpillBytes(other->log) == 0 && !isSerialization(other->log))
     return other;
   return result;
@@ -310,10 +304,22 @@ struct AttnSerializeKernelsPass
     // Modules are compiled side by side, each in an LLVM context of its own,
     // and replaced one after the other.
     auto modules = llvm::to_vector(getOperation().getOps<gpu::GPUModuleOp>());
+    std::string ptxas;
+    if (*kind == gpu::CompilationTarget::Binary && !modules.empty()) {
+      ptxas = attn::findPtxas(toolkit);
+      if (ptxas.empty()) {
+        modules.front().emitError("needs the assembler ptxas of the CUDA "
+                                  "toolkit, which was not found in ")
+            << attn::describeToolkits(toolkit)
+            << "; set CUDA_HOME or install the package nvidia-cuda-nvcc";
+        return signalPassFailure();
+      }
+    }
     SmallVector<SerializedModule> results(modules.size());
     if (failed(failableParallelForEachN(
             &getContext(), 0, modules.size(), [&](size_t number) {
-              return compile(modules[number], target, *kind, results[number]);
+              return compile(modules[number], target, *kind, ptxas,
+                             results[number]);
             })))
       return signalPassFailure();
     for (auto [module, result] : llvm::zip_equal(modules, results))
@@ -321,9 +327,10 @@ struct AttnSerializeKernelsPass
         return signalPassFailure();
   }
 
-  /// Compiles `module`, which stays as it is.
+  /// Compiles `module`, which stays as it is. Leaves it to the first module
+  /// whose result has an error to report it: all may have the same.
   LogicalResult compile(gpu::GPUModuleOp module, NVVM::NVVMTargetAttr target,
-                        gpu::CompilationTarget kind,
+                        gpu::CompilationTarget kind, StringRef ptxas,
                         SerializedModule &result) const {
     if (failed(target.verifyTarget(module)))
       return failure();
@@ -335,12 +342,13 @@ struct AttnSerializeKernelsPass
       result.object = std::move(*object);
       return success();
     }
-    FailureOr<SerializedModule> assembled =
-        assembleWithoutSpills(module, StringRef(object->data(), object->size()),
-                              chip, toolkit, assemblerOptions);
-    if (failed(assembled))
-      return failure();
-    result = std::move(*assembled);
+    llvm::Expected<SerializedModule> assembled =
+        assembleWithoutSpills(StringRef(object->data(), object->size()), chip,
+                              ptxas, assemblerOptions);
+    if (assembled)
+      result = std::move(*assembled);
+    else
+      result.error = llvm::toString(assembled.takeError());
     return success();
   }
 
@@ -348,6 +356,8 @@ struct AttnSerializeKernelsPass
   LogicalResult replace(gpu::GPUModuleOp module, NVVM::NVVMTargetAttr target,
                         gpu::CompilationTarget kind,
                         const SerializedModule &result) {
+    if (!result.error.empty())
+      return module.emitError(result.error);
     SmallVector<gpu::KernelMetadataAttr> kernels;
     OpBuilder builder(module);
     for (auto function : module.getOps<LLVM::LLVMFuncOp>()) {
