@@ -254,6 +254,16 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
   // Steps that need no mask, which are those of a loop of their own, do not
   // read what it reads.
   withSums.registers = gradTileRegisters - addRegisters;
+  // Sums of the heads that groups work on, and of as many that are rounded
+  // meanwhile: a group has two items of a pair at a time.
+  constexpr int64_t rounds = 2;
+  int64_t itemsOfGroup = rounds * (isPaired ? 2 : 1);
+  // A ring has room for those of any device that exists.
+  using attn_tile::KeyStationaryAttr;
+  int64_t ringItems =
+      device.multiprocessors <= KeyStationaryAttr::maxRingItems / itemsOfGroup
+          ? itemsOfGroup * device.multiprocessors
+          : 0;
   // Fewer queries than this gain by a ring, which saves what is the same for
   // all lengths and costs each item (docs/Schedules.md, "A ring of sums").
   // Groups must walk over heads in order, and have room for the sums of many in
@@ -262,7 +272,7 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
   auto getRingBound = [&](int64_t parts) -> int64_t {
     constexpr int64_t roundedChannels = 32;
     int64_t channels = parts > 1 ? op.getQueryHeadDim() : rows;
-    if (keysTraversal == attn_tile::TraversalKind::Grid ||
+    if (ringItems == 0 || keysTraversal == attn_tile::TraversalKind::Grid ||
         op.getGroupSize() != 1 || !op.getDcaptures().empty() ||
         channels != op.getQueryHeadDim() || channels % roundedChannels != 0)
       return 0;
@@ -320,11 +330,7 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
     int64_t bound = getRingBound(parts);
     if (bound == 0)
       return ScheduleChoice{makeSums(0), reason};
-    // Sums of the heads that groups work on, and of as many that are rounded
-    // meanwhile: a group has two items of a pair at a time.
-    constexpr int64_t rounds = 2;
-    Attribute ring =
-        makeSums(rounds * (isPaired ? 2 : 1) * device.multiprocessors);
+    Attribute ring = makeSums(ringItems);
     if (!hasRoom)
       return ScheduleChoice{ring, reason + "; in a ring, for all of them " +
                                       moreThanBudget};

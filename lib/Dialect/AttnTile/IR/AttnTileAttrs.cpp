@@ -158,9 +158,6 @@ SmallVector<int64_t> RowBlockLayoutAttr::getColumnShuffles() const {
 /// compile time and registers without end.
 static constexpr int64_t maxTile = 256;
 
-/// Tiles of keys that a ring of sums may hold: more than any device works on.
-static constexpr int64_t maxRingItems = 1 << 16;
-
 /// Groups of a cluster that every device has room for, and rows in which stages
 /// are swizzled.
 static constexpr int64_t maxCluster = 8, swizzleRows = 8;

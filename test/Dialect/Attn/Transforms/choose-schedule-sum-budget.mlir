@@ -79,3 +79,24 @@ func.func @wide(%q: memref<2x64x8192x256xbf16>, %lse: memref<2x64x8192xf32>) {
       outs(%q, %q, %q : memref<2x64x8192x256xbf16>, memref<2x64x8192x256xbf16>, memref<2x64x8192x256xbf16>)
   return
 }
+
+// -----
+
+// A ring has room for any device that exists, not for any number.
+
+// CHECK-LABEL: func @device
+// CHECK-NOT:     ring_items
+// LESS-LABEL:  func @device
+// LESS-NOT:      ring_items
+// ANY-LABEL:   func @device
+// ANY-NOT:       ring_items
+module attributes {attn.device = #attn.device<"h200", multiprocessors = 16385>} {
+  func.func @device(%q: memref<1x64x1024x128xbf16>, %lse: memref<1x64x1024xf32>) {
+    attn.attention_grad
+        ins(%q, %q, %q, %q, %lse, %q : memref<1x64x1024x128xbf16>, memref<1x64x1024x128xbf16>, memref<1x64x1024x128xbf16>,
+            memref<1x64x1024x128xbf16>, memref<1x64x1024xf32>, memref<1x64x1024x128xbf16>)
+        outs(%q, %q, %q : memref<1x64x1024x128xbf16>, memref<1x64x1024x128xbf16>, memref<1x64x1024x128xbf16>)
+        mask(#attn.causal)
+    return
+  }
+}

@@ -211,6 +211,10 @@ def AttnTile_KeyStationaryAttr : AttnTile_Attr<"KeyStationary",
                         DefaultValuedParameter<"bool", "false">:$items_ahead);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Tiles of keys that `ring_items` may be: more than any device works on.
+    static constexpr int64_t maxRingItems = 1 << 16;
+  }];
 }
 
 def AttnTile_KeyMultistageAttr : AttnTile_Attr<"KeyMultistage",
