@@ -439,19 +439,55 @@ def rate(row):
     return f"{row['ms']:.3f} ms"
 
 
-def summary_table(groups):
+def compare_others(gemm_rows, dropout_rows, dropout_attention_rows, training_rows):
+    """Speeds relative to peers in the same run, of what is no case of attention alone: {(what, device, peer): [ratio]}."""
+    ratios = defaultdict(list)
+
+    def add(what, device, peer, row, ours, key="ms"):
+        ours = [other[key] for other in ours if other and key in other and get_run(other) == get_run(row)]
+        if ours and key in row:
+            ratios[what, device, peer].append(row[key] / min(ours))
+
+    for (device, mode, *_), rows in dropout_attention_rows.items():
+        ours = [rows.get((OURS, rng)) for rng in ("philox7", "arx6")]
+        for op in ("cudnn", "fa2"):
+            if (op, "torch") in rows:
+                add(f"{MODES.get(mode, mode)} with dropout", device, NAMES[op], rows[op, "torch"], ours)
+    for (device, _, mode, _), rows in dropout_rows.items():
+        ours = [row for (op, rng), row in rows.items() if op in DROPOUT_OPS and rng not in ("none", "torch")]
+        what = "Projection and attention with dropout" + (", and their gradients" if mode == "train" else "")
+        for op in ("cudnn", "fa2"):
+            if (op, "torch") in rows:
+                add(what, device, DROPOUT_OPS[op], rows[op, "torch"], ours)
+    for (device, *product, op, _), row in gemm_rows.items():
+        if op == "cublas":
+            add("Matrix products", device, "cuBLAS", row, [gemm_rows.get((device, *product, OURS, "none"))])
+    for (device, *_), rows in training_rows.items():
+        for backend, row in rows.items():
+            peer = f"torch, {NAMES.get(backend, backend)}"
+            if backend in ("cudnn", "flash") and "step_ms" in row:
+                add("Training step with dropout", device, peer, row, [rows[OURS]], "step_ms")
+                add("Training step with dropout, projection as it is", device, peer, row, [rows.get("attn-packed")], "step_ms")
+                add("Attention of a training step with dropout", device, peer, row, [rows[OURS]], "attention_ms")
+    return ratios
+
+
+def summary_table(groups, others):
     lines = [
         "| what | cases | peer | geometric mean | worst | best |",
         "|---|---|---|---|---|---|",
     ]
+
+    def add(what, device, peer, values):
+        numbers = f"{geometric_mean(values):.2f} | {min(values):.2f} | {max(values):.2f}"
+        lines.append(f"| {what}, {device} | {len(values)} | {peer} | {numbers} |")
+
     for (device, group), cases in groups.items():
         ratios = compare(cases)
         for op in order_ops(op for op in ratios if op):
-            values = [ratio for ratio, _ in ratios[op]]
-            lines.append(
-                f"| {group}, {device} | {len(values)} | {NAMES.get(op, op)} | {geometric_mean(values):.2f} "
-                f"| {min(values):.2f} | {max(values):.2f} |"
-            )
+            add(group, device, NAMES.get(op, op), [ratio for ratio, _ in ratios[op]])
+    for (what, device, peer), values in others.items():
+        add(what, device, peer, values)
     return lines
 
 
@@ -463,7 +499,7 @@ def stamp(rows):
     return f"Measured {span}, commit {', '.join(commits) or 'unknown'}."
 
 
-def page(groups, images, gemm_rows, dropout_rows, dropout_attention_rows, training_rows, compiler_rows):
+def page(groups, others, images, gemm_rows, dropout_rows, dropout_attention_rows, training_rows, compiler_rows):
     lines = [
         "# Performance",
         "",
@@ -477,7 +513,7 @@ def page(groups, images, gemm_rows, dropout_rows, dropout_attention_rows, traini
         "",
         "Speed of Attn relative to each peer: 1 is equal, more is faster.",
         "",
-        *summary_table(groups),
+        *summary_table(groups, others),
         "",
     ]
     for (device, group), cases in groups.items():
@@ -573,7 +609,7 @@ def plot(groups, directory):
     return images
 
 
-def update_readme(path, groups):
+def update_readme(path, groups, others):
     text = path.read_text()
     begin, end = text.find(BEGIN), text.find(END)
     if begin < 0 or end < begin:
@@ -584,7 +620,7 @@ def update_readme(path, groups):
         "Speed relative to each peer, measured in one process: 1 is equal, more is faster. Every case, and how it was",
         "measured, is in [docs/performance.md](docs/performance.md).",
         "",
-        *summary_table(groups),
+        *summary_table(groups, others),
         "",
     ]
     path.write_text(text[:begin] + "\n".join(body) + text[end:])
@@ -609,9 +645,10 @@ def main(arguments=None):
         images = {} if options.no_plots else plot(groups, docs / "images")
         if dropout_rows and not options.no_plots:
             plot_dropout(dropout_rows, docs / "images" / "performance-dropout.svg")
-        (docs / "performance.md").write_text(page(groups, images, gemm_rows, dropout_rows, dropout_attention_rows, training_rows,
-                                                    compiler_rows))
-        update_readme(options.root / "README.md", groups)
+        others = compare_others(gemm_rows, dropout_rows, dropout_attention_rows, training_rows)
+        (docs / "performance.md").write_text(page(groups, others, images, gemm_rows, dropout_rows, dropout_attention_rows,
+                                                    training_rows, compiler_rows))
+        update_readme(options.root / "README.md", groups, others)
     except ReportError as error:
         print(f"report.py: error: {error}", file=sys.stderr)
         return 1

@@ -106,6 +106,14 @@ def test_matrix_products(project):
     assert report.main(["--root", str(project), "--no-plots"]) == 0
     page = (project / "docs" / "performance.md").read_text()
     assert "| 8 x 16 x 32 | nt | 100 (2.00x) |  | 50 | GPU | 2026-01-02 |" in page
+    # In the summary, too, of the page and of the README.
+    summary = "| Matrix products, GPU | 1 | cuBLAS | 2.00 | 2.00 | 2.00 |"
+    assert summary in page and summary in (project / "README.md").read_text()
+    # Products of another run do not count there.
+    rows[2]["date"] = "2026-01-03"
+    write(project, rows, "gemm.jsonl")
+    assert report.main(["--root", str(project), "--no-plots"]) == 0
+    assert "| Matrix products" not in (project / "README.md").read_text()
     write(project, [{"op": "attn", "ms": 0}], "gemm.jsonl")
     assert report.main(["--root", str(project), "--no-plots"]) == 1
 
@@ -121,6 +129,8 @@ def test_attention_with_dropout(project):
     page = (project / "docs" / "performance.md").read_text()
     expected = "| bwd | full | 64 | 4 | 128 | 2 | 1.000 | 1.250 (+25.0%) | 1.200 (+20.0%) | 1.100 (+10.0%) |  | 1.800 (1.50x) |  | GPU | 2026-01-02 |"
     assert expected in page
+    summary = "| Backward with dropout, GPU | 1 | cuDNN | 1.50 | 1.50 | 1.50 |"
+    assert summary in page and summary in (project / "README.md").read_text()
     # Of another run, with and without times without dropout.
     later = {**common, "date": "2026-01-03"}
     rows += [{**later, "op": "attn_hoisted", "rng": "arx6", "ms": 1.5}]
@@ -136,6 +146,20 @@ def test_attention_with_dropout(project):
     del rows[0]["S"]
     write(project, rows, "dropout.jsonl")
     assert report.main(["--root", str(project), "--no-plots"]) == 1
+
+
+def test_layers_with_dropout(project):
+    write(project, [row("attn", 1.0), row("cudnn", 2.0)])
+    common = {"suite": "layers", "model": "llama", "N": 64, "device": "GPU", "date": "2026-01-02"}
+    times = {("attn_nodrop", "none"): 1.0, ("attn", "philox7"): 1.6, ("attn_hoisted", "arx6"): 1.25, ("cudnn", "torch"): 2.5, ("fa2", "torch"): 5.0}
+    rows = [{**common, "mode": "fwd", "op": op, "rng": rng, "ms": ms} for (op, rng), ms in times.items()]
+    rows += [{**common, "mode": "train", "op": op, "rng": rng, "ms": ms} for op, rng, ms in (("attn", "arx6", 2.0), ("cudnn", "torch", 3.0))]
+    write(project, rows, "dropout.jsonl")
+    assert report.main(["--root", str(project), "--no-plots"]) == 0
+    readme = (project / "README.md").read_text()
+    assert "| Projection and attention with dropout, GPU | 1 | cuBLAS, cuDNN | 2.00 | 2.00 | 2.00 |" in readme
+    assert "| Projection and attention with dropout, GPU | 1 | cuBLAS, FlashAttention-2 | 4.00 | 4.00 | 4.00 |" in readme
+    assert "| Projection and attention with dropout, and their gradients, GPU | 1 | cuBLAS, cuDNN | 1.50 | 1.50 | 1.50 |" in readme
 
 
 def test_training(project):
@@ -160,6 +184,10 @@ def test_training(project):
     # The attention alone, of another kind.
     assert "| GPU | 8 | 64 | f16 | 0 | torch, unfused |  | 8.00 (4.00x) | 1.00 (1.00x) | 2026-01-02 |" in page
     assert "cudnn | " not in page.split("## Training")[1] and "99.0" not in page
+    readme = (project / "README.md").read_text()
+    assert "| Training step with dropout, GPU | 1 | torch, flash | 1.25 | 1.25 | 1.25 |" in readme
+    assert "| Training step with dropout, projection as it is, GPU | 1 | torch, flash | 1.39 | 1.39 | 1.39 |" in readme
+    assert "| Attention of a training step with dropout, GPU | 1 | torch, flash | 1.50 | 1.50 | 1.50 |" in readme
     write(project, [{**common, "backend": "attn", "step_ms": 0, "attention_ms": 9.0}], "training.jsonl")
     assert report.main(["--root", str(project), "--no-plots"]) == 1
 
