@@ -27,7 +27,9 @@ def AttnSerializeKernelsPass
     Differs from `gpu-module-to-binary` in the passes that run on LLVM IR:
     kernels come out of the conversion in the form that the back end should see,
     and the default pipelines undo parts of it. Only instruction combining and
-    common subexpression elimination run.
+    common subexpression elimination run. Of the back end's own passes, those of
+    kernels with very many additions leave out straight-line strength reduction,
+    which would take minutes and find nothing.
 
     Modules are compiled side by side if the context is multithreaded, with
     messages in the order of the modules.

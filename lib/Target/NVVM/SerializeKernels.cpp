@@ -22,6 +22,8 @@
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/OptBisect.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/FileSystem.h"
@@ -47,6 +49,35 @@ using namespace mlir;
 static constexpr StringLiteral libdevicePrefix = "__nv_";
 
 namespace {
+/// Keeps the back end from a pass that would take seconds.
+///
+/// Straight-line strength reduction compares each addition with 50 before it,
+/// and asks of each pair whether it is poison, through six levels of all
+/// operands: in rounds of random numbers, of which each has two, that takes 3
+/// ms for an addition. There is nothing to be reduced in them.
+class CompileTimeGate : public llvm::OptPassGate {
+public:
+  /// Before the back end runs on `module`, whose context keeps a reference.
+  void enter(llvm::Module &module) {
+    if (llvm::any_of(module, hasManyAdditions))
+      module.getContext().setOptPassGate(*this);
+  }
+
+  bool isEnabled() const override { return true; }
+  bool shouldRunPass(StringRef pass, StringRef) const override {
+    return pass != "slsr";
+  }
+
+private:
+  static bool hasManyAdditions(const llvm::Function &function) {
+    constexpr int64_t many = 1200;
+    auto isAddition = [](const llvm::Instruction &instruction) {
+      return instruction.getOpcode() == llvm::Instruction::Add;
+    };
+    return llvm::count_if(llvm::instructions(function), isAddition) > many;
+  }
+};
+
 /// Compiles one gpu.module to PTX, or to bitcode.
 class KernelSerializer : public NVVM::SerializeGPUModuleBase {
 public:
@@ -119,6 +150,7 @@ public:
     passes.addPass(
         llvm::createModuleToFunctionPassAdaptor(std::move(functionPasses)));
     passes.run(llvmModule, moduleAnalyses);
+    gate.enter(llvmModule);
     return success();
   }
 
@@ -139,6 +171,7 @@ public:
 private:
   StringRef toolkit;
   gpu::CompilationTarget kind;
+  CompileTimeGate gate;
 };
 
 /// What the assembler says about a kernel.
