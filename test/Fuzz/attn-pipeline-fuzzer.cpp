@@ -210,7 +210,8 @@ void Mutator::moveOperation() {
       op->hasTrait<OpTrait::IsTerminator>())
     return;
   // What leaves the region of a value that it uses would not verify, and would
-  // use a value that is gone once that region is.
+  // use a value that is gone once that region is. So would what uses its
+  // results and is not in the region that it enters.
   DominanceInfo dominance(module);
   bool leavesOperands = false;
   op->walk([&](Operation *user) {
@@ -219,7 +220,10 @@ void Mutator::moveOperation() {
           !dominance.properlyDominates(operand, other))
         leavesOperands = true;
   });
-  if (!leavesOperands)
+  bool leavesUsers = llvm::any_of(op->getUsers(), [&](Operation *user) {
+    return !other->getParentRegion()->isAncestor(user->getParentRegion());
+  });
+  if (!leavesOperands && !leavesUsers)
     op->moveBefore(other);
 }
 
