@@ -929,14 +929,14 @@ void SequentialSchedules::addTiles(int64_t mostRows, int64_t splitItems,
   int64_t lanes = attn_tile::getVectorRegisters(device.registers).lanes;
   int64_t channels = llvm::alignTo(op.getQueryHeadDim(), channelStep) +
                      llvm::alignTo(op.getValueHeadDim(), channelStep);
-  auto rows = int64_t(llvm::PowerOf2Ceil(mostRows));
+  auto rows = int64_t(llvm::PowerOf2Ceil(std::min(mostRows, maxHostTile)));
   // A word of decisions is for as many queries as keys.
   if (op.hasDropout())
     rows = std::max<int64_t>(rows, DropoutAttr::keysOfWord);
   // Gradients have tiles of what they read and of what they make.
   int64_t copies = isa<AttentionGradOp>(op.getOperation()) ? 2 : 1;
-  for (int64_t queryTile = std::min(rows, minQueryTile);
-       queryTile <= std::min(rows, maxHostTile); queryTile *= 2)
+  for (int64_t queryTile = std::min(rows, minQueryTile); queryTile <= rows;
+       queryTile *= 2)
     for (int64_t keyTile = minKeyTile;
          keyTile <=
          std::min(std::max(maxVectors * lanes, minKeyTile), maxHostTile);

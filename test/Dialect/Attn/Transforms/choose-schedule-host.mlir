@@ -112,4 +112,14 @@ module attributes {attn.device = #attn.device<"host", multiprocessors = 1, regis
         outs(%o : memref<1x1x1x64xf32>)
     return
   }
+
+  // As many queries as a size can say have tiles like others.
+  // CHECK-LABEL: @longest
+  // CHECK: schedule(#attn_tile.sequential<query_tile = {{[0-9]+}}, key_tile = {{[0-9]+}}>)
+  func.func @longest(%q: memref<1x1x9223372036854775807x64xf32>, %k: memref<1x1x16x64xf32>,
+                     %o: memref<1x1x9223372036854775807x64xf32>) {
+    attn.attention ins(%q, %k, %k : memref<1x1x9223372036854775807x64xf32>, memref<1x1x16x64xf32>, memref<1x1x16x64xf32>)
+        outs(%o : memref<1x1x9223372036854775807x64xf32>)
+    return
+  }
 }
